@@ -1,0 +1,23 @@
+"""Headrace: Kafka-native stream processing for Python.
+
+`import headrace` is cheap and loads no engine: `POLARS_MAX_THREADS` must be set before polars is imported, and
+`headrace --help` must answer at once. The public names live in `headrace.api`; they are offered here lazily.
+"""
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Offer what `headrace.api` exports as `headrace.<name>` without importing it up front."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    import importlib
+
+    api = importlib.import_module("headrace.api")
+    if name in api.__all__:
+        return getattr(api, name)
+    raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -1,0 +1,92 @@
+"""Finds connectors and formats by entry point, so that an installed package adds one with no change here.
+
+A package declares, in its pyproject.toml,
+
+    [project.entry-points."headrace.connectors"]
+    mine = "my_package.mine:CONNECTOR"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
+
+from headrace.connect.format import FormatConfig
+from headrace.connect.sink import SinkConfig
+from headrace.connect.source import SourceConfig
+from headrace.core.errors import UserError, did_you_mean
+
+CONNECTORS = "headrace.connectors"
+FORMATS = "headrace.formats"
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """What an entry point of group `headrace.connectors` names.
+
+    `example_source` and `example_sink` are YAML that stands under a node's name; tests load them.
+    """
+
+    name: str
+    summary: str
+    source: type[SourceConfig] | None = None
+    sink: type[SinkConfig] | None = None
+    example_source: str = ""
+    example_sink: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What an entry point of group `headrace.formats` names."""
+
+    name: str
+    summary: str
+    config: type[FormatConfig]
+
+
+_Kind = TypeVar("_Kind", Connector, Format)
+
+
+@cache
+def _entries(group: str) -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in sorted(entry_points(group=group), key=lambda entry: entry.name)}
+
+
+def connector_names() -> tuple[str, ...]:
+    """Names of all installed connectors, sorted."""
+    return tuple(_entries(CONNECTORS))
+
+
+def format_names() -> tuple[str, ...]:
+    """Names of all installed formats, sorted."""
+    return tuple(_entries(FORMATS))
+
+
+def connector(name: str) -> Connector:
+    """The installed connector of that name. Raises UserError with the nearest name."""
+    return _load(CONNECTORS, "connector", name, Connector)
+
+
+def format_named(name: str) -> Format:
+    """The installed format of that name. Raises UserError with the nearest name."""
+    return _load(FORMATS, "format", name, Format)
+
+
+def _load(group: str, word: str, name: str, kind: type[_Kind]) -> _Kind:
+    entries = _entries(group)
+    if name not in entries:
+        hint = did_you_mean(name, tuple(entries))
+        installed = f"installed {word}s: {', '.join(entries)}"
+        raise UserError(f"unknown {word} {name!r}", remedy=f"{hint} {installed}" if hint else installed)
+    try:
+        loaded = entries[name].load()
+    except Exception as cause:
+        raise UserError(
+            f"{word} {name!r} ({entries[name].value}) cannot be imported: {cause}",
+            remedy="install the package that provides it again, with its dependencies",
+        ) from cause
+    if not isinstance(loaded, kind):
+        raise UserError(f"entry point {entries[name].value} of {word} {name!r} is not a {kind.__name__}")
+    return loaded

@@ -1,0 +1,225 @@
+"""The source contract: config, enumerator, reader.
+
+    SourceConfig          frozen and validated, from the pipeline file
+      .open_enumerator()  -> Enumerator: resolves the splits once, before any reader starts, and finds new ones later
+      .open_reader()      -> Reader: assigned splits, polled for batches; lives in a slot and decides nothing
+
+A **split** is one source partition with the positions that a run reads between. Positions are int64 and grow within a
+partition; what they mean (Kafka offset, file and line) is the connector's own, and `describe_position` says it to
+people. The engine owns the loop, the decoding, event time and watermarks: a reader only assigns, polls and commits.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from headrace.core.config import Config
+from headrace.core.types import Schema
+
+Offsets = npt.NDArray[np.int64]
+
+
+class SplitId(NamedTuple):
+    """A source partition; compares by topic, then partition."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A partition and the range to read: from `start` (inclusive) to `stop` (exclusive; None: unbounded)."""
+
+    id: SplitId
+    start: int
+    stop: int | None = None
+
+    def starting_at(self, position: int) -> Split:
+        """The same split read from another position."""
+        return replace(self, start=position)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows [begin, end) of a batch came from one partition, in position order."""
+
+    split: SplitId
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBatch:
+    """n undecoded messages, for a format to decode.
+
+    values      Arrow binary, large_binary or binary_view of length n; NULL is a tombstone
+    positions   int64[n], growing within a run
+    runs        cover [0, n) in order; a partition may have several
+    timestamps  int64[n] epoch ms of the records, or None where the source has none
+    keys        Arrow binary of length n, only if asked for by `metadata`; NULL where the record has none
+    headers     polars Series of list<struct{key: string, value: binary}>, only if asked for by `metadata`
+    """
+
+    values: pa.Array
+    positions: Offsets
+    runs: tuple[Run, ...]
+    timestamps: Offsets | None = None
+    keys: pa.Array | None = None
+    headers: pl.Series | None = None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """n rows that the connector itself gives as columns of the node's schema (generator, memory, Parquet files).
+
+    `timestamps` as in MessageBatch. A frame that lacks a nullable column of the schema reads as NULL there.
+    """
+
+    rows: pl.DataFrame
+    positions: Offsets
+    runs: tuple[Run, ...]
+    timestamps: Offsets | None = None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What one poll gave.
+
+    batch      rows, or None
+    positions  the next position of every partition that moved, also past what is never delivered (control records,
+               compacted gaps); without an entry: unchanged
+    at_end     partitions that now stand at their log's end (for idleness); a partition leaves this set by delivering
+    finished   partitions that reached their `stop`: nothing follows
+    lag        messages between position and log end, for partitions where it is known
+    """
+
+    batch: MessageBatch | RowBatch | None = None
+    positions: Mapping[SplitId, int] = field(default_factory=dict)
+    at_end: frozenset[SplitId] = frozenset()
+    finished: frozenset[SplitId] = frozenset()
+    lag: Mapping[SplitId, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """What a source is told when it is opened.
+
+    pipeline, node   names; the default consumer group is built from them
+    schema           the node's declared columns
+    format           name of the format beside the connector, or None; `format_options` its options
+    poll_rows_max    upper bound of rows in one poll
+    wants_keys, wants_headers   the node's `metadata` asks for them
+    """
+
+    pipeline: str
+    node: str
+    schema: Schema
+    format: str | None = None
+    format_options: Mapping[str, Any] = field(default_factory=dict)
+    poll_rows_max: int = 32_768
+    wants_keys: bool = False
+    wants_headers: bool = False
+
+
+class Enumerator(Protocol):
+    """Resolves a source's partitions and positions; lives beside the coordinator, one for each source of a job."""
+
+    def discover(self) -> Sequence[Split]:
+        """All splits, with `start` and `stop` resolved. Called once at the start and then every
+        `discovery_interval_ms`; a split keeps its first answer, later calls may only add splits.
+
+        Raises UserError (no such topic, expired offset) or ExternalError (not reachable) with the remedy.
+        """
+        ...
+
+    @property
+    def discovery_interval_ms(self) -> int | None:
+        """How often to look for new partitions; None: never."""
+        ...
+
+    def close(self) -> None:
+        """Releases what it holds. Idempotent."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads assigned splits; used by one thread."""
+
+    def assign(self, splits: Sequence[Split]) -> None:
+        """Adds splits to read, each from its `start`. Others go on without a gap."""
+        ...
+
+    def poll(self, timeout_ms: int) -> Polled:
+        """Waits up to `timeout_ms` for rows; gives at most `poll_rows_max` of them.
+
+        Within a partition rows come in position order, without loss or repetition. A lost connection is waited out
+        inside (rows or nothing come back); an expired or impossible position raises UserError.
+        """
+        ...
+
+    def pause(self, splits: Sequence[SplitId]) -> None:
+        """Stops delivering these partitions until `resume`."""
+        ...
+
+    def resume(self, splits: Sequence[SplitId]) -> None:
+        """Goes on with paused partitions, without a gap."""
+        ...
+
+    def commit(self, positions: Mapping[SplitId, int]) -> None:
+        """Publishes positions whose effects are durable (Kafka: group offsets). For monitoring and
+        `start: committed`; must not block for long and may do nothing."""
+        ...
+
+    def close(self) -> None:
+        """Releases what it holds. Idempotent."""
+        ...
+
+
+class SourceConfig(Config):
+    """The frozen half of a source. Subclasses declare the fields of the pipeline file and the two `open` methods."""
+
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
+    """Whether `format:` stands beside the connector."""
+    record_time: ClassVar[bool] = False
+    """Whether records carry a timestamp that serves as event time where the node has no `time:`."""
+    metadata_fields: ClassVar[tuple[str, ...]] = ()
+    """What `metadata:` may ask for."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the source ends by itself."""
+        return False
+
+    @property
+    def metadata_columns(self) -> Mapping[str, str]:
+        """Metadata field (topic, partition, offset, timestamp, key, headers) -> column name that shall hold it."""
+        return {}
+
+    def describe_position(self, split: SplitId, position: int) -> str:
+        """A position for people: `flights[2] offset 17`."""
+        return f"{split} offset {position}"
+
+    @abstractmethod
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        """The live part that resolves splits."""
+
+    @abstractmethod
+    def open_reader(self, context: SourceContext) -> Reader:
+        """The live part that reads."""

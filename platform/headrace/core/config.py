@@ -1,0 +1,59 @@
+"""The base of every configuration model: frozen, strict about names, and able to read text scalars.
+
+A pipeline file keeps each scalar as text and the field that it fills decides the type, so these models read
+`"123"` into an int and `"true"` into a bool, and a field of type str takes any text. Fields marked `secret()` never
+reach a plan shown, a manifest or a log.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
+
+
+class Config(BaseModel):
+    """A frozen, validated, serialisable group of settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+def parse_duration_ms(text: object) -> int:
+    """`30m`, `1h30m`, `500ms`, `2d` -> milliseconds. Raises ValueError with the remedy."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    body = str(text).strip()
+    if body == "0":
+        return 0
+    parts = _PART.findall(body)
+    if not parts or "".join(f"{number}{unit}" for number, unit in parts) != re.sub(r"\s+", "", body):
+        raise ValueError(f"{body!r} is not a duration: write a number with ms, s, m, h, d or w, such as 30s or 1h30m")
+    return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
+
+
+def duration_text(value_ms: int) -> str:
+    """Milliseconds as the shortest duration text: 5400000 -> `90m`, 0 -> `0s`."""
+    if value_ms == 0:
+        return "0s"
+    for unit in ("w", "d", "h", "m", "s"):
+        if value_ms % _UNITS_MS[unit] == 0:
+            return f"{value_ms // _UNITS_MS[unit]}{unit}"
+    return f"{value_ms}ms"
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration_ms),
+    PlainSerializer(duration_text, return_type=str),
+    Field(json_schema_extra={"format": "duration", "examples": ["30s", "1h30m"]}),
+]
+"""A length of time, in milliseconds; text such as `30s` in files and plans."""
+
+
+def secret(**kwargs: Any) -> Any:
+    """A field whose value is shown as `***`."""
+    return Field(json_schema_extra={"secret": True}, repr=False, **kwargs)

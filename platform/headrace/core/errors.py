@@ -1,0 +1,119 @@
+"""The one error tree of headrace.
+
+    HeadraceError
+    ├── UserError            what the user wrote or asked for is wrong; trying again does not help
+    │   ├── InvalidPipeline  the pipeline file: carries a list of located problems
+    │   ├── ExpressionError  a SQL expression: carries the offset in its text
+    │   └── DataError        a row that the pipeline says must not fail did fail
+    ├── ExternalError        something outside (broker, disk, network) refused or is away
+    └── InternalError        a broken invariant of headrace itself
+
+Every error says whose fault it is (`domain`), whether the same call may succeed later (`retry`) and, where one is
+known, what to do (`remedy`). Messages name the place. A command prints `str(error)`, never a stack trace, for the
+first two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Domain(StrEnum):
+    """Whose fault an error is."""
+
+    USER = "user"
+    EXTERNAL = "external"
+    INTERNAL = "internal"
+
+
+class HeadraceError(Exception):
+    """Base of all errors that headrace raises on purpose."""
+
+    domain: Domain = Domain.INTERNAL
+
+    def __init__(self, message: str, *, remedy: str | None = None, retry: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.retry = retry
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
+
+
+class UserError(HeadraceError):
+    """Wrong use: bad arguments, a file that is not there, a pipeline that cannot mean anything."""
+
+    domain = Domain.USER
+
+
+class ExternalError(HeadraceError):
+    """Something outside of headrace failed: a broker, a file system, a missing program."""
+
+    domain = Domain.EXTERNAL
+
+
+class InternalError(HeadraceError):
+    """An invariant of headrace is broken: please report it."""
+
+    domain = Domain.INTERNAL
+
+
+class DataError(UserError):
+    """A row failed and the node says `on_error: fail`. The message names the row and its source position."""
+
+
+class ExpressionError(UserError):
+    """An expression that does not parse, type or exist.
+
+    `offset` is the 0-based character in the expression's text, or None where only the whole is to blame.
+    """
+
+    def __init__(self, message: str, *, offset: int | None = None, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a text file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a pipeline: where, what, and how to put it right."""
+
+    message: str
+    path: tuple[str, ...] = ()
+    location: Location | None = None
+    remedy: str | None = None
+
+    def __str__(self) -> str:
+        where = str(self.location) if self.location else ".".join(self.path)
+        text = f"{where}: {self.message}" if where else self.message
+        return f"{text}\n  {self.remedy}" if self.remedy else text
+
+
+class InvalidPipeline(UserError):  # noqa: N818 - reads as the sentence it is
+    """A pipeline that cannot run. `problems` holds every one that was found, in file order."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        assert problems, "an invalid pipeline has at least one problem"
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+def did_you_mean(name: str, valid: list[str] | tuple[str, ...]) -> str | None:
+    """The sentence that offers the nearest valid name, or None where none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else None

@@ -1,0 +1,35 @@
+"""What travels in the same queues beside batches. A signal keeps its place among them and needs no credit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+TIME_MIN = -(1 << 63)
+"""The watermark before anything is known."""
+TIME_MAX = (1 << 63) - 1
+"""The watermark after the last row: +infinity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """No row with event time <= `ts` (epoch ms) that is on time will follow."""
+
+    ts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Separates the rows of epoch `epoch` from those of the next."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfInput:
+    """Nothing follows. It closes no window: `Watermark(TIME_MAX)` does."""
+
+
+Signal = Watermark | Barrier | EndOfInput
+Element = pl.DataFrame | Signal

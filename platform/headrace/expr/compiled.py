@@ -1,0 +1,97 @@
+"""What the expression compiler gives to plans and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import polars as pl
+
+from headrace.core.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledScalar:
+    """A scalar expression over a schema's columns.
+
+    value        polars expression; its result has exactly the polars type of `type`
+    fails        boolean polars expression, True for rows in which the expression has no answer (a cast that does not
+                 fit, an overflow): `value` may be anything there. None where it cannot fail
+    columns      visible columns that it reads
+    uses_time    it calls now(): the row's event time
+    not_replayable   why it is not deterministic (random(), uuid()), or None
+    """
+
+    text: str
+    type: DataType
+    nullable: bool
+    value: pl.Expr
+    fails: pl.Expr | None
+    columns: frozenset[str]
+    uses_time: bool = False
+    not_replayable: str | None = None
+
+
+class AggregateFunction(StrEnum):
+    """The aggregate functions there are."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    VAR = "var"
+    VAR_POP = "var_pop"
+    STDDEV = "stddev"
+    STDDEV_POP = "stddev_pop"
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """One aggregate call inside an aggregate expression.
+
+    argument    what is aggregated; None: count(*). NULLs are skipped by every function that has an argument
+    distinct    each distinct value counts once
+    where       `filter (where ..)`: only rows for which it is true count; None: all
+    slot        name of the column that holds the call's result for `CompiledAggregate.finish`, e.g. `__a0`
+    type        result type
+    """
+
+    function: AggregateFunction
+    argument: CompiledScalar | None
+    distinct: bool
+    where: CompiledScalar | None
+    slot: str
+    type: DataType
+
+    @property
+    def order_sensitive(self) -> bool:
+        """Whether the result depends on the total order of rows (first, last)."""
+        return self.function in (AggregateFunction.FIRST, AggregateFunction.LAST)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledAggregate:
+    """`name: <aggregate expression>`: scalars over aggregate calls and key columns, such as sum(a) / count(*).
+
+    finish    polars expression over the slots of `calls` and the key columns
+    fails     boolean expression over the same, True where `finish` has no answer; None where it cannot fail
+    """
+
+    name: str
+    text: str
+    type: DataType
+    nullable: bool
+    calls: tuple[AggregateCall, ...]
+    finish: pl.Expr
+    fails: pl.Expr | None
+
+
+def all_calls(aggregates: Sequence[CompiledAggregate]) -> tuple[AggregateCall, ...]:
+    """All calls of several aggregates; the compiler gives each call of one step a slot of its own."""
+    calls = tuple(call for aggregate in aggregates for call in aggregate.calls)
+    assert len({call.slot for call in calls}) == len(calls), "slots are unique within a step"
+    return calls

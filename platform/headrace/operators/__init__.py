@@ -1,0 +1,2 @@
+"""Operators: one file each, config half and live half. An operator is a synchronous function on batches; it never
+knows which engine runs it, and it does no I/O."""
