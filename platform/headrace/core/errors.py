@@ -6,6 +6,7 @@
     │   ├── ExpressionError  a SQL expression: carries the offset in its text
     │   └── DataError        a row that the pipeline says must not fail did fail
     ├── ExternalError        something outside (broker, disk, network) refused or is away
+    │   └── Unreachable      nobody answered there: a broker or a cluster that is down, or the wrong address
     └── InternalError        a broken invariant of headrace itself
 
 Every error says whose fault it is (`domain`), whether the same call may succeed later (`retry`) and, where one is
@@ -52,6 +53,13 @@ class ExternalError(HeadraceError):
     """Something outside of headrace failed: a broker, a file system, a missing program."""
 
     domain = Domain.EXTERNAL
+
+
+class Unreachable(ExternalError):  # noqa: N818 - reads as the sentence it is
+    """A broker or cluster that does not answer. Commands end with exit code 3."""
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy, retry=True)
 
 
 class InternalError(HeadraceError):
