@@ -126,6 +126,7 @@ class SourceContext:
     format           name of the format beside the connector, or None; `format_options` its options
     poll_rows_max    upper bound of rows in one poll
     wants_keys, wants_headers   the node's `metadata` asks for them
+    wants_timestamps   the records' timestamps serve as event time or are asked for by `metadata`
     """
 
     pipeline: str
@@ -136,6 +137,7 @@ class SourceContext:
     poll_rows_max: int = 32_768
     wants_keys: bool = False
     wants_headers: bool = False
+    wants_timestamps: bool = False
 
 
 class Enumerator(Protocol):
