@@ -218,6 +218,11 @@ class SourceConfig(Config):
         """A position for people: `flights[2] offset 17`."""
         return f"{split} offset {position}"
 
+    def dead_letter_sink(self, topic: str) -> tuple[str, dict[str, Any]] | None:
+        """Connector name and fields of a sink on the same cluster that writes to `topic`, for `on_error:
+        {dead_letter: <topic>}`; None where the connector has nothing of the kind."""
+        return None
+
     @abstractmethod
     def open_enumerator(self, context: SourceContext) -> Enumerator:
         """The live part that resolves splits."""
