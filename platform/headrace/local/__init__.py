@@ -1,0 +1,1 @@
+"""The whole of headrace on this host: the local engine, the development broker, the runner of `tests:` sections."""

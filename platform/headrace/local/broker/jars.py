@@ -1,0 +1,107 @@
+"""The broker's jars: which they are, where they are kept, and that each is the very file listed.
+
+The list `jars.sha256` beside this module names every jar with its SHA-256. The cache folder holds only files that
+matched. A fetch happens in a folder of its own and is moved into place once verified, under a lock between
+processes; so no reader ever sees half a set.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from headrace.core.errors import ExternalError
+from headrace.core.settings import cache_folder
+from headrace.local.broker.ivy import KAFKA_VERSION, FetchProgress, retrieve
+from headrace.local.broker.java import Java
+
+
+def jars_folder() -> Path:
+    """Where this user's Kafka jars are kept."""
+    return cache_folder() / f"kafka-{KAFKA_VERSION}"
+
+
+def listed_jars() -> Mapping[str, str]:
+    """File name -> SHA-256 (hex) of every jar the broker runs with."""
+    lines = files(__package__).joinpath("jars.sha256").read_text(encoding="ascii").splitlines()
+    pairs = (line.split() for line in lines if line and not line.startswith("#"))
+    return {name: digest for digest, name in pairs}
+
+
+def ensure_jars(java: Java, *, on_progress: Callable[[FetchProgress], None] | None = None) -> tuple[Path, ...]:
+    """The verified jars of the broker, in list order, fetched first where any is missing or damaged.
+
+    `on_progress` is called during a fetch only. Raises ExternalError when the fetch fails or when a jar that was
+    fetched is not the one listed; the cache is as before then.
+    """
+    folder, listed = jars_folder(), listed_jars()
+    if unfit_jars(folder, listed):
+        with _lock(folder.with_name(f"{folder.name}.lock")):
+            # another process may have fetched them while this one waited
+            unfit = unfit_jars(folder, listed)
+            if unfit:
+                _fetch(java, folder, unfit, listed, on_progress or _silent)
+    return tuple(folder / name for name in listed)
+
+
+def unfit_jars(folder: Path, listed: Mapping[str, str]) -> list[str]:
+    """The listed names whose file in `folder` is missing or has another content."""
+    return [name for name, digest in listed.items() if _sha256(folder / name) != digest]
+
+
+def _fetch(
+    java: Java,
+    folder: Path,
+    unfit: list[str],
+    listed: Mapping[str, str],
+    on_progress: Callable[[FetchProgress], None],
+) -> None:
+    """Resolve the whole set beside `folder`, verify it, and move what is unfit into place."""
+    scratch = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(scratch, ignore_errors=True)  # of a fetch that was killed; ours alone, for the lock is held
+    scratch.mkdir()
+    try:
+        fetched = retrieve(java, scratch, jars_total=len(listed), on_progress=on_progress)
+        _require_as_listed(fetched, listed)
+        folder.mkdir(exist_ok=True)
+        for name in unfit:
+            (fetched / name).replace(folder / name)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _require_as_listed(fetched: Path, listed: Mapping[str, str]) -> None:
+    for name in unfit_jars(fetched, listed):
+        actual = _sha256(fetched / name)
+        found = "was not among the jars fetched" if actual is None else f"has SHA-256 {actual}, not {listed[name]}"
+        raise ExternalError(
+            f"{name} {found}; nothing was installed",
+            remedy="a proxy or mirror between here and Maven Central may have changed it: try from another network",
+        )
+
+
+def _sha256(path: Path) -> str | None:
+    """The hex digest of a file, None where there is none."""
+    try:
+        with path.open("rb") as source:
+            return hashlib.file_digest(source, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a lock that other processes see; it goes with the process, so a crash leaves none behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _silent(progress: FetchProgress) -> None:
+    """Nobody watches."""

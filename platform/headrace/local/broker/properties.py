@@ -1,0 +1,71 @@
+"""What a one-node development broker is told: its `server.properties` and its logging.
+
+Pure text; knows nothing of processes. Only loopback is bound: this broker has no passwords.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HOST = "127.0.0.1"
+
+_FIXED = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    # one node: nothing to replicate to, nobody to wait for
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    # after a crash the broker may register again only when its old session has ended (9 s by default)
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # a mistyped topic is an error, never a new topic
+    "auto.create.topics.enable": "false",
+    # small: the log cleaner alone takes 128 MB by default
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "num.recovery.threads.per.data.dir": "2",
+    "background.threads": "2",
+}
+
+LOGGING = """\
+status = error
+appender.out.type = Console
+appender.out.name = OUT
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %m (%c{1})%n%throwable
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = OUT
+"""
+
+
+def server_properties(*, port: int, controller_port: int, data: Path) -> str:
+    """The text of `server.properties` for a broker on loopback `port` with its logs in `data`."""
+    listeners = f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}"
+    variable = {
+        "listeners": listeners,
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "log.dirs": _escaped(str(data)),
+    }
+    return "".join(f"{key}={value}\n" for key, value in {**_FIXED, **variable}.items())
+
+
+def _escaped(value: str) -> str:
+    """A value as Java's properties format reads it back: backslash escapes, other than ASCII as \\uXXXX."""
+    quoted = value.replace("\\", "\\\\")
+    units = quoted.encode("utf-16-be")
+    codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return "".join(chr(code) if 32 <= code < 127 else f"\\u{code:04x}" for code in codes)

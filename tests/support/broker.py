@@ -1,0 +1,160 @@
+"""A real broker for tests: one a session, with a fresh data folder on a free port, and quick ways to fill and read it.
+
+Use the fixture `broker`; give every test topics of its own (`unique_topic`), for the broker is shared.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.local.broker import topics as broker_topics
+
+CONSUME_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as the broker has it; `timestamp` in ms."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, str | bytes | None], ...]
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """The session's broker. A test that stops or kills one starts its own."""
+    with EmbeddedBroker(BrokerConfig(tmp_path_factory.mktemp("kafka"))) as running:
+        yield running
+
+
+def unique_topic(stem: str = "topic") -> str:
+    """A topic name that no other test has."""
+    return f"{stem}-{uuid.uuid4().hex[:10]}"
+
+
+def create_topic(
+    broker: EmbeddedBroker, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None
+) -> str:
+    """Make a topic and return its name."""
+    broker_topics.create_topic(broker.bootstrap, name, partitions=partitions, config=config)
+    return name
+
+
+def produce(
+    broker: EmbeddedBroker,
+    topic: str,
+    values: Sequence[bytes | str | None],
+    *,
+    keys: Sequence[bytes | str | None] | None = None,
+    partition: int | Sequence[int] | None = None,
+    timestamps: Sequence[int] | None = None,
+    headers: Sequence[list[tuple[str, str | bytes | None]]] | None = None,
+) -> None:
+    """Write records in order and wait until the broker has them all.
+
+    `partition`: one for all, or one a record; None leaves it to the key (Java's murmur2) or to chance.
+    """
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "queue.buffering.max.messages": 1_000_000,
+            "linger.ms": 5,
+        }
+    )
+    for at, value in enumerate(values):
+        fixed = partition if partition is None or isinstance(partition, int) else partition[at]
+        while True:
+            try:
+                producer.produce(
+                    topic,
+                    value=value,
+                    key=keys[at] if keys is not None else None,
+                    partition=-1 if fixed is None else fixed,
+                    timestamp=timestamps[at] if timestamps is not None else 0,
+                    headers=headers[at] if headers is not None else None,
+                    on_delivery=delivered,
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if at % 10_000 == 0:
+            producer.poll(0)
+    left = producer.flush(CONSUME_SECONDS)
+    assert not failures, failures[0]
+    assert left == 0, f"{left} records were not delivered"
+
+
+def consume_all(
+    broker: EmbeddedBroker, topic: str, isolation: str = "read_committed", *, timeout: float = CONSUME_SECONDS
+) -> list[Record]:
+    """Every record up to the ends at the time of the call, by partition and offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "headrace-tests",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "fetch.queue.backoff.ms": 10,
+        }
+    )
+    try:
+        partitions = broker_topics.partitions_of(broker.bootstrap, topic)
+        starts = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=timeout)[0] for p in partitions}
+        consumer.assign([TopicPartition(topic, p, start) for p, start in starts.items()])
+        return sorted(_read_to_ends(consumer, set(partitions), timeout), key=lambda r: (r.partition, r.offset))
+    finally:
+        consumer.close()
+
+
+def _read_to_ends(consumer: Consumer, open_partitions: set[int], timeout: float) -> list[Record]:
+    records: list[Record] = []
+    deadline = time.monotonic() + timeout
+    while open_partitions:
+        assert time.monotonic() < deadline, f"partitions {sorted(open_partitions)} did not end within {timeout:.0f} s"
+        for message in consumer.consume(1000, 0.05):
+            error = message.error()
+            if error is None:
+                records.append(_record(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                open_partitions.discard(_number(message.partition()))
+            else:
+                raise KafkaException(error)
+    return records
+
+
+def _record(message: Message) -> Record:
+    headers = message.headers()
+    return Record(
+        partition=_number(message.partition()),
+        offset=_number(message.offset()),
+        key=message.key(),
+        value=message.value(),
+        timestamp=message.timestamp()[1],
+        headers=tuple(dict(headers).items() if isinstance(headers, dict) else headers or ()),
+    )
+
+
+def _number(value: int | None) -> int:
+    assert value is not None
+    return value
