@@ -1,0 +1,128 @@
+"""Spreads the rows of a batch over the subtasks that read it. Pure: no queues, no clock; `exchange.channel` carries.
+
+A partitioner is opened for one sending subtask. `targets` are the subtasks that it is connected to: signals go to all
+of them, rows to those that `split` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol, assert_never
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from headrace.core.keygroups import key_groups, subtask_of
+from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
+
+Split = Sequence[tuple[int, pl.DataFrame]]
+
+
+class Partitioner(Protocol):
+    """The live half of an edge's partitioning, for one sending subtask. Used by one thread."""
+
+    @property
+    def targets(self) -> Sequence[int]:
+        """The subtasks that this sender feeds, growing; each gets every signal."""
+        ...
+
+    def split(self, batch: pl.DataFrame) -> Split:
+        """(target, its rows in order) for every target that gets rows; together exactly what the shape says."""
+        ...
+
+
+def open_partitioner(
+    partitioning: Partitioning, *, subtask: int, senders: int, receivers: int, max_parallelism: int
+) -> Partitioner:
+    """The partitioner of sending subtask `subtask` out of `senders`, towards `receivers` subtasks."""
+    assert 0 <= subtask < senders, f"subtask {subtask} of {senders}"
+    assert 1 <= receivers <= max_parallelism, f"{receivers} receivers of at most {max_parallelism}"
+    everyone = tuple(range(receivers))
+    match partitioning:
+        case Forward():
+            assert senders == receivers, f"forward needs equal parallelism, not {senders} and {receivers}"
+            return _Fixed((subtask,), rows_to=(subtask,))
+        case Hash(keys):
+            return _HashPartitioner(keys, everyone, max_parallelism)
+        case Rebalance():
+            return _RoundRobin(everyone, first=subtask)
+        case Rescale():
+            return _RoundRobin(_own_targets(subtask, senders, receivers), first=0)
+        case Broadcast():
+            return _Fixed(everyone, rows_to=everyone)
+        case Global():
+            return _Fixed(everyone, rows_to=(0,))
+        case _:
+            assert_never(partitioning)
+
+
+def hash_split(batch: pl.DataFrame, keys: Sequence[str], parallelism: int, max_parallelism: int) -> Split:
+    """Splits by the owner of each row's key group. Rows keep their order; empty targets are left out."""
+    if parallelism == 1:
+        return ((0, batch),)
+    owner = _owners(parallelism, max_parallelism)
+    targets = owner[key_groups(batch, keys, max_parallelism)]
+    counts = np.bincount(targets, minlength=parallelism)
+    present = np.flatnonzero(counts)
+    if len(present) == 1:
+        return ((int(present[0]), batch),)
+    # 16-bit targets: numpy sorts them by radix. One gather, then every target is a slice without a copy.
+    order = np.argsort(targets, kind="stable").astype(np.uint32)
+    gathered = batch[pl.Series(order)]
+    ends = np.cumsum(counts)
+    return [
+        (int(target), gathered.slice(int(ends[target] - counts[target]), int(counts[target]))) for target in present
+    ]
+
+
+@lru_cache(maxsize=64)
+def _owners(parallelism: int, max_parallelism: int) -> npt.NDArray[np.uint16]:
+    """The owner of each key group."""
+    owners = [subtask_of(group, parallelism, max_parallelism) for group in range(max_parallelism)]
+    return np.array(owners, dtype=np.uint16)
+
+
+def _own_targets(subtask: int, senders: int, receivers: int) -> tuple[int, ...]:
+    """The share of the receivers that belongs to one sender: every receiver has a sender, every sender a receiver."""
+    if senders >= receivers:
+        return (subtask * receivers // senders,)
+    return tuple(target for target in range(receivers) if target * senders // receivers == subtask)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """Whole batches, always to the same subtasks."""
+
+    targets: tuple[int, ...]
+    rows_to: tuple[int, ...]
+
+    def split(self, batch: pl.DataFrame) -> Split:
+        return tuple((target, batch) for target in self.rows_to)
+
+
+@dataclass(frozen=True, slots=True)
+class _HashPartitioner:
+    """By the owner of the row's key group."""
+
+    keys: tuple[str, ...]
+    targets: tuple[int, ...]
+    max_parallelism: int
+
+    def split(self, batch: pl.DataFrame) -> Split:
+        return hash_split(batch, self.keys, len(self.targets), self.max_parallelism)
+
+
+class _RoundRobin:
+    """Whole batches to one target after the other; senders begin at different ones, so that loads spread."""
+
+    def __init__(self, targets: tuple[int, ...], first: int) -> None:
+        self.targets = targets
+        self._next = first % len(targets)
+
+    def split(self, batch: pl.DataFrame) -> Split:
+        target = self.targets[self._next]
+        self._next = (self._next + 1) % len(self.targets)
+        return ((target, batch),)
