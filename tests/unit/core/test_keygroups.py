@@ -5,15 +5,16 @@ from __future__ import annotations
 import struct
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from math import inf, nan
+from math import inf, isnan, nan
 
 import numpy as np
 import polars as pl
 import pytest
-from headrace.core.errors import UserError
-from headrace.core.keygroups import group_range, key_groups, key_hash, subtask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from headrace.core.errors import UserError
+from headrace.core.keygroups import group_range, key_groups, key_hash, subtask_of
 
 MASK = (1 << 64) - 1
 P1, P2, P3, P4, P5 = (
@@ -87,7 +88,7 @@ def encoded(value: object) -> bytes:
         case bool() | int():
             return word(int(value))
         case float():
-            return struct.pack("<Q", 0x7FF8000000000000) if value != value else struct.pack("<d", value + 0.0)
+            return struct.pack("<Q", 0x7FF8000000000000) if isnan(value) else struct.pack("<d", value + 0.0)
         case datetime():
             return word((value - EPOCH) // timedelta(microseconds=1))
         case date():
@@ -107,6 +108,10 @@ def oracle(values: tuple[object, ...]) -> int:
     return folded
 
 
+def hundredths(scaled: int) -> Decimal:
+    return Decimal((int(scaled < 0), tuple(int(digit) for digit in str(abs(scaled))), -2))
+
+
 KEY_TYPES: dict[str, tuple[pl.DataType, st.SearchStrategy[object]]] = {
     "bool": (pl.Boolean(), st.booleans()),
     "int32": (pl.Int32(), st.integers(-(2**31), 2**31 - 1)),
@@ -117,12 +122,8 @@ KEY_TYPES: dict[str, tuple[pl.DataType, st.SearchStrategy[object]]] = {
     "binary": (pl.Binary(), st.binary(max_size=80)),
     "date": (pl.Date(), st.dates()),
     "timestamp": (pl.Datetime("us", "UTC"), st.datetimes(timezones=st.just(UTC))),
-    "decimal": (pl.Decimal(38, 2), st.integers(-(10**38) + 1, 10**38 - 1).map(lambda scaled: hundredths(scaled))),
+    "decimal": (pl.Decimal(38, 2), st.integers(-(10**38) + 1, 10**38 - 1).map(hundredths)),
 }
-
-
-def hundredths(scaled: int) -> Decimal:
-    return Decimal((int(scaled < 0), tuple(int(digit) for digit in str(abs(scaled))), -2))
 
 
 @settings(deadline=None, max_examples=60)
@@ -203,7 +204,7 @@ def test_narrow_types_hash_as_wide_ones() -> None:
 
 @pytest.mark.parametrize("value", [[1], {"a": 1}])
 def test_nested_columns_are_refused(value: object) -> None:
-    with pytest.raises(UserError, match="column 'k' of type .* cannot be a key"):
+    with pytest.raises(UserError, match=r"column 'k' of type .* cannot be a key"):
         key_hash(pl.DataFrame({"k": [value]}), ["k"])
 
 

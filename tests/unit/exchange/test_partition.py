@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from headrace.core.keygroups import key_groups, subtask_of
 from headrace.exchange.partition import hash_split, open_partitioner
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 @settings(deadline=None, max_examples=60)
