@@ -6,6 +6,7 @@ here knows the embedded broker.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -27,8 +28,32 @@ from headrace.core.errors import ExternalError, HeadraceError, Unreachable, User
 ANSWER_SECONDS = 6.0
 """How long a broker may take to answer before it counts as unreachable."""
 
+_FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_AFTER_LAST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_SET_ON_TOPIC = 1  # the source of a setting, as the protocol numbers it
 _T = TypeVar("_T")
-_AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
+AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
+"""Error codes that mean: nobody answers."""
+_SETTLING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    }
+)
+_SETTLE_SECONDS = 0.05
+_WRONG_USE = frozenset(
+    {
+        KafkaError.TOPIC_ALREADY_EXISTS,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_REQUEST,
+        KafkaError._INVALID_ARG,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +157,16 @@ def offset_ranges(brokers: str, topic: str) -> dict[int, tuple[int, int]]:
 def create_topic(
     brokers: str, topic: str, *, partitions: int, replication: int = 1, config: Mapping[str, str] | None = None
 ) -> None:
-    """Make a topic. Raises UserError when it exists or when the broker does not take a setting."""
+    """Make a topic and return once its partitions take records.
+
+    Raises UserError when it exists or when the broker does not take a setting.
+    """
     admin = AdminClient(client_settings(brokers))
     _metadata(admin, brokers)
     wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
     done = admin.create_topics([wanted], operation_timeout=ANSWER_SECONDS, request_timeout=2 * ANSWER_SECONDS)
     _result(done[topic], brokers, f"topic {topic!r} was not created")
+    _offsets(admin, brokers, [TopicPartition(topic, number) for number in range(partitions)], _AFTER_LAST)
 
 
 def translated(error: KafkaException, brokers: str, doing: str) -> HeadraceError:
@@ -145,7 +174,7 @@ def translated(error: KafkaException, brokers: str, doing: str) -> HeadraceError
     cause = error.args[0]
     if not isinstance(cause, KafkaError):
         return ExternalError(f"{doing}: {error}")
-    if cause.code() in _AWAY:
+    if cause.code() in AWAY:
         return Unreachable(
             f"no Kafka broker answers at {brokers}",
             remedy="check the address (--brokers), or start the development broker: headrace kafka up",
@@ -154,19 +183,6 @@ def translated(error: KafkaException, brokers: str, doing: str) -> HeadraceError
     if cause.code() in _WRONG_USE:
         return UserError(text)
     return ExternalError(text, retry=cause.retriable())
-
-
-_WRONG_USE = frozenset(
-    {
-        KafkaError.TOPIC_ALREADY_EXISTS,
-        KafkaError.TOPIC_EXCEPTION,
-        KafkaError.INVALID_CONFIG,
-        KafkaError.INVALID_PARTITIONS,
-        KafkaError.INVALID_REPLICATION_FACTOR,
-        KafkaError.INVALID_REQUEST,
-        KafkaError._INVALID_ARG,
-    }
-)
 
 
 def _metadata(admin: AdminClient, brokers: str) -> ClusterMetadata:
@@ -194,25 +210,33 @@ def _offset_ranges(
     wanted = [TopicPartition(str(topic.topic), number) for topic in topics for number in topic.partitions]
     if not wanted:
         return {}
-    ends: list[dict[tuple[str, int], int]] = []
-    first_and_last = (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-    for spec in first_and_last:
+    first, after = (_offsets(admin, brokers, wanted, spec) for spec in (_FIRST, _AFTER_LAST))
+    return {place: (first[place], after[place]) for place in first}
+
+
+def _offsets(
+    admin: AdminClient, brokers: str, wanted: Iterable[TopicPartition], spec: OffsetSpec
+) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> offset; waits for the leaders of a topic that was made a moment ago."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
         answers = admin.list_offsets(dict.fromkeys(wanted, spec), request_timeout=ANSWER_SECONDS)
-        ends.append(
-            {
-                (place.topic, place.partition): _result(answer, brokers, "the offsets could not be read").offset
+        try:
+            return {
+                (place.topic, place.partition): answer.result(timeout=2 * ANSWER_SECONDS).offset
                 for place, answer in answers.items()
             }
-        )
-    first, after = ends
-    return {place: (first[place], after[place]) for place in first}
+        except KafkaException as error:
+            if error.args[0].code() not in _SETTLING or time.monotonic() > deadline:
+                raise translated(error, brokers, "the offsets could not be read") from error
+            time.sleep(_SETTLE_SECONDS)
 
 
 def _own_config(admin: AdminClient, brokers: str, topic: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     answer = admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)[resource]
     entries = _result(answer, brokers, "the settings could not be read")
-    return {name: str(entry.value) for name, entry in sorted(entries.items()) if not entry.is_default}
+    return {name: str(entry.value) for name, entry in sorted(entries.items()) if entry.source == _SET_ON_TOPIC}
 
 
 def _result(answer: Future[_T], brokers: str, doing: str) -> _T:
