@@ -1,0 +1,181 @@
+"""Fields that several nodes share: parallelism, partition, on_error, format; each with its file form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny, WithJsonSchema
+
+from headrace.connect import registry
+from headrace.connect.format import FormatConfig
+from headrace.core.errors import UserError, did_you_mean
+from headrace.operators.operator import OnError
+from headrace.spec.finding import Finding, Wrong, collecting, joined, wrong
+from headrace.spec.model import FileModel
+from headrace.spec.verbs import ColumnList
+from headrace.spec.wording import kind_of, read_model
+
+MAX_PARALLELISM = 32_768
+
+Parallelism = Annotated[int, Field(ge=1, le=MAX_PARALLELISM)]
+
+
+class DeadLetter(FileModel):
+    """Rows that fail go to a Kafka topic, with their position and the reason in headers."""
+
+    topic: Annotated[str, Field(min_length=1)]
+
+
+ErrorRule = OnError | DeadLetter
+"""What happens to a row that fails."""
+
+
+class Route(StrEnum):
+    """How rows are spread over a node's subtasks."""
+
+    FORWARD = "forward"
+    REBALANCE = "rebalance"
+    RESCALE = "rescale"
+    BROADCAST = "broadcast"
+    GLOBAL = "global"
+
+
+class HashBy(FileModel):
+    """Rows with equal values in these columns meet in one subtask."""
+
+    columns: Annotated[ColumnList, Field(min_length=1)] = Field(validation_alias="hash", serialization_alias="hash")
+
+
+Partition = Route | HashBy
+"""How rows reach a node."""
+
+
+class FormatUse(FileModel):
+    """A format by name, and its options."""
+
+    name: str
+    config: SerializeAsAny[FormatConfig]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that differ from the format's defaults, in their file form."""
+        return self.config.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def read_error_rule(data: object) -> ErrorRule:
+    """`fail`, `skip`, `divert` or `{dead_letter: topic}`. Raises Wrong."""
+    if isinstance(data, OnError | DeadLetter):
+        return data
+    valid = [*OnError, "{dead_letter: <topic>}"]
+    if isinstance(data, str):
+        if data in list(OnError):
+            return OnError(data)
+        near = "{dead_letter: <topic>}" if data == "dead_letter" else did_you_mean(data, [*OnError])
+        raise wrong(f"{data!r} is not valid for 'on_error'", joined(near, f"valid values: {', '.join(valid)}"))
+    if isinstance(data, Mapping) and list(data) == ["dead_letter"]:
+        findings: list[Finding] = []
+        with collecting(findings):
+            return read_model(DeadLetter, {"topic": data["dead_letter"]})
+        raise Wrong(
+            [Finding(f.message.replace("'topic'", "'dead_letter'"), f.remedy, ("dead_letter",)) for f in findings]
+        )
+    raise wrong(f"{kind_of(data)} is not valid for 'on_error'", f"valid values: {', '.join(valid)}")
+
+
+def error_rule_form(rule: ErrorRule) -> object:
+    """The file form of an error rule."""
+    return {"dead_letter": rule.topic} if isinstance(rule, DeadLetter) else rule.value
+
+
+def read_partition(data: object) -> Partition:
+    """`forward`, .. or `{hash: [cols]}`. Raises Wrong."""
+    if isinstance(data, Route | HashBy):
+        return data
+    if isinstance(data, Mapping):
+        return read_model(HashBy, data)
+    if isinstance(data, str) and data in list(Route):
+        return Route(data)
+    near = did_you_mean(data, [*Route]) if isinstance(data, str) else None
+    valid = f"valid values: {', '.join(Route)}, {{hash: [columns]}}"
+    raise wrong(f"{kind_of(data)} is not valid for 'partition'", joined(near, valid))
+
+
+def partition_form(partition: Partition) -> object:
+    """The file form of a partition."""
+    return {"hash": list(partition.columns)} if isinstance(partition, HashBy) else partition.value
+
+
+def read_format(data: object) -> FormatUse:
+    """A format's name, or `{name: {options}}`. Raises Wrong."""
+    if isinstance(data, FormatUse):
+        return data
+    if isinstance(data, str):
+        return FormatUse(name=data, config=_format_config(data, {}))
+    if not isinstance(data, Mapping) or len(data) != 1:
+        raise wrong(
+            f"takes a format's name or {{name: {{options}}}}, not {kind_of(data)}",
+            'such as json, or {csv: {delimiter: ";"}}',
+        )
+    (name, options), *_ = data.items()
+    findings: list[Finding] = []
+    with collecting(findings, str(name)):
+        return FormatUse(name=str(name), config=_format_config(str(name), {} if options is None else options))
+    raise Wrong(findings)
+
+
+def _format_config(name: str, options: object) -> FormatConfig:
+    try:
+        model = registry.format_named(name).config
+    except UserError as error:
+        raise wrong(error.message, error.remedy, on_key=True) from error
+    return read_model(model, options)
+
+
+def format_form(use: FormatUse) -> object:
+    """The file form of a format."""
+    return {use.name: use.options} if use.options else use.name
+
+
+_ERROR_SCHEMA = {
+    "anyOf": [
+        {"enum": [*OnError]},
+        {
+            "type": "object",
+            "properties": {"dead_letter": {"type": "string", "description": "a Kafka topic"}},
+            "required": ["dead_letter"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_PARTITION_SCHEMA = {
+    "anyOf": [
+        {"enum": [*Route]},
+        {
+            "type": "object",
+            "properties": {"hash": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
+            "required": ["hash"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+ErrorRuleField = Annotated[
+    ErrorRule,
+    BeforeValidator(read_error_rule),
+    PlainSerializer(error_rule_form),
+    WithJsonSchema(_ERROR_SCHEMA),
+]
+PartitionField = Annotated[
+    Partition,
+    BeforeValidator(read_partition),
+    PlainSerializer(partition_form),
+    WithJsonSchema(_PARTITION_SCHEMA),
+]
+FormatField = Annotated[
+    FormatUse,
+    BeforeValidator(read_format),
+    PlainSerializer(format_form),
+    WithJsonSchema({"$ref": "#/$defs/format"}),
+]

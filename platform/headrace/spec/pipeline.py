@@ -1,0 +1,261 @@
+"""The pipeline as a frozen model: sources, steps, sinks, settings, test cases.
+
+    Pipeline.from_dict(data)  the file form as plain Python data -> Pipeline, or InvalidPipeline with every problem
+    pipeline.to_dict()        the canonical file form, without defaults; from_dict gives an equal Pipeline back
+    pipeline.shown()          the same with secrets masked, for explain and logs
+
+A node's name is its key. Whether columns exist and expressions type is the plan's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, SerializeAsAny
+
+from headrace.connect.sink import SinkConfig
+from headrace.connect.source import SourceConfig
+from headrace.core.config import Config, Duration
+from headrace.operators.operator import OnError
+from headrace.spec.columns import Columns, schema_dict
+from headrace.spec.fields import (
+    MAX_PARALLELISM,
+    ErrorRuleField,
+    FormatField,
+    Parallelism,
+    PartitionField,
+    error_rule_form,
+    format_form,
+    partition_form,
+)
+from headrace.spec.finding import wrong
+from headrace.spec.masking import masked_config
+from headrace.spec.model import FileModel
+from headrace.spec.settings import Batch, Checkpoint, ExponentialDelay, RestartField, State, restart_dict
+from headrace.spec.verbs import Expression, Union, Verb, verb_dict, verb_name
+
+NotNegative = Annotated[Duration, Field(ge=0)]
+Row = dict[str, Any]
+"""A row of a test case as it was written: column name to text (or Python value), list, mapping or None."""
+
+
+class EventTime(FileModel):
+    """Where a source's event time comes from, and how much disorder it has. Neither column nor value: the record's."""
+
+    column: str | None = Field(default=None, description="the column that holds the event time")
+    value: Expression | None = Field(default=None, description="an SQL expression over the source's columns")
+    out_of_orderness_ms: NotNegative = Field(
+        default=0,
+        validation_alias="out_of_orderness",
+        serialization_alias="out_of_orderness",
+        description="how far behind the newest row of its partition a row may be and still be on time",
+    )
+    idle_after_ms: Annotated[Duration, Field(gt=0)] | None = Field(
+        default=None,
+        validation_alias="idle_after",
+        serialization_alias="idle_after",
+        description="a partition at its end without rows for this long no longer holds time back",
+    )
+    max_drift_ms: Annotated[Duration, Field(gt=0)] | None = Field(
+        default=None,
+        validation_alias="max_drift",
+        serialization_alias="max_drift",
+        description="partitions that run further ahead of the slowest are paused",
+    )
+
+    def model_post_init(self, context: object, /) -> None:
+        """Refuses two origins of time."""
+        if self.column is not None and self.value is not None:
+            raise wrong("takes column or value, not both", "keep one of them")
+
+
+class SourceFields(FileModel):
+    """What stands beside a source's connector."""
+
+    format: FormatField | None = Field(default=None, description="how messages are decoded: a name, or {name: options}")
+    columns: Columns = Field(
+        validation_alias="schema", serialization_alias="schema", description="the columns, name to type"
+    )
+    time: EventTime = Field(default_factory=EventTime, description="event time and its disorder")
+    on_error: ErrorRuleField = Field(default=OnError.FAIL, description="what happens to a message that fails to decode")
+    parallelism: Parallelism | None = Field(default=None, description="default: the pipeline's")
+
+
+class SourceNode(SourceFields):
+    """A source: a connector, the columns it gives, and their time."""
+
+    connector: str
+    config: SerializeAsAny[SourceConfig]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file form, without defaults."""
+        data: dict[str, Any] = {self.connector: config_dict(self.config)}
+        if self.format is not None:
+            data["format"] = format_form(self.format)
+        data["schema"] = schema_dict(self.columns)
+        if time := config_dict(self.time):
+            data["time"] = time
+        if self.on_error is not OnError.FAIL:
+            data["on_error"] = error_rule_form(self.on_error)
+        if self.parallelism is not None:
+            data["parallelism"] = self.parallelism
+        return data
+
+
+class StepFields(FileModel):
+    """What stands beside a step's verb."""
+
+    from_: str | None = Field(
+        default=None,
+        validation_alias="from",
+        serialization_alias="from",
+        description="the node that rows come from, or one of its side outputs: name.late, name.bad",
+    )
+    on_error: ErrorRuleField = Field(default=OnError.FAIL, description="what happens to a row that fails in this step")
+    parallelism: Parallelism | None = Field(default=None, description="default: the pipeline's")
+    partition: PartitionField | None = Field(default=None, description="how rows are spread over the subtasks")
+
+
+class StepNode(StepFields):
+    """A step: what it reads and the one thing that it does. `from_` is None for a union, which names its inputs."""
+
+    verb: Verb
+
+    @property
+    def verb_name(self) -> str:
+        """The verb's key in the file."""
+        return verb_name(self.verb)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The nodes (or side outputs) that it reads."""
+        if isinstance(self.verb, Union):
+            return self.verb.inputs
+        assert self.from_ is not None, "a step that is no union has a from"
+        return (self.from_,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file form, without defaults."""
+        data: dict[str, Any] = {} if self.from_ is None else {"from": self.from_}
+        data |= verb_dict(self.verb)
+        if self.on_error is not OnError.FAIL:
+            data["on_error"] = error_rule_form(self.on_error)
+        return data | _placement(self.parallelism, self.partition)
+
+
+class SinkFields(FileModel):
+    """What stands beside a sink's connector."""
+
+    from_: str = Field(
+        validation_alias="from",
+        serialization_alias="from",
+        description="the node that rows come from, or one of its side outputs: name.late, name.bad",
+    )
+    format: FormatField | None = Field(default=None, description="how rows are encoded: a name, or {name: options}")
+    parallelism: Parallelism | None = Field(default=None, description="default: the pipeline's")
+    partition: PartitionField | None = Field(default=None, description="how rows are spread over the subtasks")
+
+
+class SinkNode(SinkFields):
+    """A sink: what it reads and the connector that writes it."""
+
+    connector: str
+    config: SerializeAsAny[SinkConfig]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file form, without defaults."""
+        data: dict[str, Any] = {"from": self.from_, self.connector: config_dict(self.config)}
+        if self.format is not None:
+            data["format"] = format_form(self.format)
+        return data | _placement(self.parallelism, self.partition)
+
+
+class TestCase(FileModel):
+    """Rows in, rows out: `inputs` by source, `outputs` by sink or step. Rows stay as they were written."""
+
+    __test__ = False
+
+    name: str = Field(min_length=1, description="what the case shows")
+    inputs: dict[str, tuple[Row, ...]] = Field(description="rows by source; a row may carry $timestamp, $partition")
+    outputs: dict[str, tuple[Row, ...]] = Field(description="expected rows by sink or step")
+
+
+class PipelineFields(FileModel):
+    """The top-level fields but for the nodes."""
+
+    name: str = Field(description="letters a-z, digits and dashes")
+    parallelism: Parallelism = Field(default=1, description="subtasks of a node that sets none itself")
+    max_parallelism: Parallelism = Field(
+        default=128, description=f"number of key groups, 1 to {MAX_PARALLELISM}; fixed for the life of the state"
+    )
+    batch: Batch = Field(default_factory=Batch, description="how long and how large batches get")
+    checkpoint: Checkpoint = Field(default_factory=Checkpoint, description="how often and where state is kept")
+    state: State = Field(default_factory=State, description="where operators keep their state while they run")
+    restart: RestartField = Field(default_factory=ExponentialDelay, description="what follows a failure")
+
+
+class Pipeline(PipelineFields):
+    """A whole pipeline. Names are unique over sources, steps and sinks."""
+
+    sources: dict[str, SourceNode]
+    steps: dict[str, StepNode] = Field(default_factory=dict)
+    sinks: dict[str, SinkNode]
+    tests: tuple[TestCase, ...] = ()
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Pipeline:
+        """A pipeline from its file form as plain data. Raises InvalidPipeline; problems carry dotted paths."""
+        from headrace.spec.read import read_or_raise
+
+        return read_or_raise(data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical file form: plain data without defaults. Holds secrets: `shown` does not."""
+        data: dict[str, Any] = {"name": self.name}
+        if self.parallelism != 1:
+            data["parallelism"] = self.parallelism
+        if self.max_parallelism != 128:
+            data["max_parallelism"] = self.max_parallelism
+        for key in ("batch", "checkpoint", "state"):
+            if settings := config_dict(getattr(self, key)):
+                data[key] = settings
+        if self.restart != ExponentialDelay():
+            data["restart"] = restart_dict(self.restart)
+        data["sources"] = {name: node.to_dict() for name, node in self.sources.items()}
+        if self.steps:
+            data["steps"] = {name: node.to_dict() for name, node in self.steps.items()}
+        data["sinks"] = {name: node.to_dict() for name, node in self.sinks.items()}
+        if self.tests:
+            data["tests"] = [case.model_dump(mode="python") for case in self.tests]
+        return data
+
+    def shown(self) -> dict[str, Any]:
+        """The file form with secrets masked: what explain, manifests and logs may hold."""
+        data = self.to_dict()
+        for group, nodes in (("sources", self.sources), ("sinks", self.sinks)):
+            for name, node in nodes.items():
+                shown = masked_config(node.config, data[group][name][node.connector])
+                data[group][name][node.connector] = shown
+        return data
+
+    def node_parallelism(self, name: str) -> int:
+        """Subtasks of a node: its own, else the pipeline's. KeyError where there is no such node."""
+        for nodes in (self.sources, self.steps, self.sinks):
+            if name in nodes:
+                return nodes[name].parallelism or self.parallelism
+        raise KeyError(name)
+
+
+def config_dict(config: Config) -> dict[str, Any]:
+    """The file form of a config, without defaults."""
+    return config.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def _placement(parallelism: int | None, partition: Any) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    if parallelism is not None:
+        data["parallelism"] = parallelism
+    if partition is not None:
+        data["partition"] = partition_form(partition)
+    return data

@@ -1,0 +1,141 @@
+"""The top-level settings of a pipeline: batch, checkpoint, state, restart. Data and defaults only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from headrace.core.config import Duration, duration_text
+from headrace.core.errors import did_you_mean
+from headrace.spec.finding import joined, wrong
+from headrace.spec.model import FileModel
+from headrace.spec.window import NOT_IN_THIS_VERSION
+from headrace.spec.wording import kind_of, read_model
+
+NotNegative = Annotated[Duration, Field(ge=0)]
+Positive = Annotated[Duration, Field(gt=0)]
+
+
+class Batch(FileModel):
+    """When a source hands on what it has: after `max_delay_ms`, or with `max_rows` rows."""
+
+    max_delay_ms: NotNegative = Field(
+        default=5,
+        validation_alias="max_delay",
+        serialization_alias="max_delay",
+        description="a source hands on what it has after this long",
+    )
+    max_rows: int = Field(default=32_768, ge=1, description="rows in a batch, at most")
+
+
+def _interval(data: object) -> object:
+    return None if data == "none" else data
+
+
+Interval = Annotated[
+    Positive | None,
+    BeforeValidator(_interval),
+    PlainSerializer(lambda value: "none" if value is None else duration_text(value), return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["10s", "none"]}),
+]
+
+
+class Checkpoint(FileModel):
+    """How often and where a job's state is kept. `interval_ms` None: no checkpoints."""
+
+    interval_ms: Interval = Field(
+        default=10_000, validation_alias="interval", serialization_alias="interval", description="a length, or none"
+    )
+    mode: Literal["exactly-once", "at-least-once"] = Field(default="exactly-once", description="whether inputs align")
+    timeout_ms: Positive = Field(
+        default=600_000, validation_alias="timeout", serialization_alias="timeout", description="given up after this"
+    )
+    min_pause_ms: NotNegative = Field(
+        default=0, validation_alias="min_pause", serialization_alias="min_pause", description="between two of them"
+    )
+    tolerable_failures: int = Field(default=0, ge=0, description="failed checkpoints in a row that fail no job")
+    retained: int = Field(default=3, ge=1, description="completed checkpoints that are kept")
+    storage: str | None = Field(default=None, description="URL; default: checkpoints under $HEADRACE_HOME")
+
+
+def _backend(data: object) -> object:
+    if data == "rocksdb":
+        raise wrong(f"state backend 'rocksdb' is {NOT_IN_THIS_VERSION}", "use memory")
+    return data
+
+
+class State(FileModel):
+    """Where operators keep what they remember."""
+
+    backend: Annotated[Literal["memory"], BeforeValidator(_backend)] = Field(default="memory", description="memory")
+
+
+class ExponentialDelay(FileModel):
+    """Starts again after a delay that doubles from `initial_ms` up to `max_ms`."""
+
+    strategy: Literal["exponential-delay"] = "exponential-delay"
+    initial_ms: Positive = Field(default=1_000, validation_alias="initial", serialization_alias="initial")
+    max_ms: Positive = Field(default=60_000, validation_alias="max", serialization_alias="max")
+
+
+class FixedDelay(FileModel):
+    """Starts again up to `attempts` times, `delay_ms` after each failure."""
+
+    strategy: Literal["fixed-delay"] = "fixed-delay"
+    attempts: int = Field(ge=1)
+    delay_ms: NotNegative = Field(default=1_000, validation_alias="delay", serialization_alias="delay")
+
+
+class FailureRate(FileModel):
+    """Starts again unless there were more than `failures` within `per_ms`."""
+
+    strategy: Literal["failure-rate"] = "failure-rate"
+    failures: int = Field(ge=1)
+    per_ms: Positive = Field(validation_alias="per", serialization_alias="per")
+
+
+class NoRestart(FileModel):
+    """A failure ends the job."""
+
+    strategy: Literal["none"] = "none"
+
+
+Restart = ExponentialDelay | FixedDelay | FailureRate | NoRestart
+STRATEGIES: dict[str, type[Restart]] = {
+    "exponential-delay": ExponentialDelay,
+    "fixed-delay": FixedDelay,
+    "failure-rate": FailureRate,
+    "none": NoRestart,
+}
+
+
+def read_restart(data: object) -> Restart:
+    """A restart strategy from its file form. Raises Wrong."""
+    if isinstance(data, ExponentialDelay | FixedDelay | FailureRate | NoRestart):
+        return data
+    if not isinstance(data, Mapping):
+        raise wrong(f"takes a mapping, not {kind_of(data)}", "write {strategy: fixed-delay, attempts: 3, delay: 1s}")
+    strategy = data.get("strategy", "exponential-delay")
+    if strategy not in STRATEGIES:
+        near = did_you_mean(str(strategy), tuple(STRATEGIES))
+        raise wrong(
+            f"{kind_of(strategy)} is not valid for 'strategy'",
+            joined(near, f"valid values: {', '.join(STRATEGIES)}"),
+            "strategy",
+        )
+    return read_model(STRATEGIES[strategy], data)
+
+
+def restart_dict(restart: Restart) -> dict[str, Any]:
+    """The file form of a restart strategy."""
+    return {"strategy": restart.strategy, **restart.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+
+
+RestartField = Annotated[
+    Restart,
+    BeforeValidator(read_restart),
+    PlainSerializer(restart_dict, return_type=dict),
+    WithJsonSchema({"oneOf": [model.model_json_schema(by_alias=True) for model in STRATEGIES.values()]}),
+]

@@ -1,0 +1,192 @@
+"""Pydantic's errors in our words: a path that the user wrote, what is wrong, and the valid names.
+
+Knows pydantic's error types and nothing of what the models mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from headrace.core.errors import did_you_mean
+from headrace.spec.finding import Finding, Path, Wrong, joined
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+_BOUNDS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+_KINDS = {
+    "string": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "dict": "a mapping",
+    "mapping": "a mapping",
+    "model": "a mapping",
+    "dataclass": "a mapping",
+    "datetime": "a time such as 2013-01-01T00:00:00Z",
+}
+
+
+def read_model(model: type[_Model], data: object) -> _Model:
+    """`data` in its file form as a `model`. Raises Wrong with every error, paths relative to `data`."""
+    if not isinstance(data, Mapping):
+        raise Wrong([Finding(f"takes a mapping, not {kind_of(data)}")])
+    try:
+        return model.model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise Wrong(translate(error, data, model)) from error
+
+
+def file_keys(model: type[BaseModel]) -> tuple[str, ...]:
+    """The keys that a pipeline file may use for this model."""
+    return tuple(file_key(name, info) for name, info in model.model_fields.items())
+
+
+def file_key(name: str, info: FieldInfo) -> str:
+    """The key of one field in the file: its alias, else its name."""
+    alias = info.validation_alias or info.alias
+    return alias if isinstance(alias, str) else name
+
+
+def unknown_key(key: str, valid: Sequence[str], path: Path = ()) -> Finding:
+    """The finding for a key that nobody knows."""
+    remedy = joined(did_you_mean(key, tuple(valid)), f"valid keys: {', '.join(valid)}")
+    return Finding(f"unknown key {key!r}", remedy, (*path, key), on_key=True)
+
+
+def kind_of(data: object) -> str:
+    """What a value is, for people."""
+    match data:
+        case None:
+            return "nothing"
+        case Mapping():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return repr(data)
+
+
+def translate(error: ValidationError, data: Mapping[Any, Any], model: type[BaseModel]) -> list[Finding]:
+    """All findings of a pydantic error, one for each place: the branches of a union become one sentence."""
+    places: dict[Path, list[ErrorDetails]] = {}
+    for details in error.errors(include_url=False):
+        places.setdefault(_written_path(details, data), []).append(details)
+    findings: list[Finding] = []
+    for path, branches in places.items():
+        nested = _nested(branches)
+        if nested:
+            findings.extend(finding.under(*path) for finding in nested)
+        elif len(branches) == 1:
+            findings.append(_finding(path, branches[0], model))
+        else:
+            findings.append(_merged(path, branches, model))
+    return findings
+
+
+def _nested(branches: list[ErrorDetails]) -> list[Finding]:
+    found: list[Finding] = []
+    for details in branches:
+        cause = details.get("ctx", {}).get("error")
+        if isinstance(cause, Wrong):
+            found.extend(cause.findings)
+    return found
+
+
+def _written_path(details: ErrorDetails, data: object) -> Path:
+    """The part of pydantic's location that the user wrote: union branches and validators leave names in between."""
+    path: list[str] = []
+    here = data
+    names = details["loc"]
+    for index, name in enumerate(names):
+        if (isinstance(here, Mapping) and name in here) or (
+            isinstance(here, list | tuple) and isinstance(name, int) and name < len(here)
+        ):
+            here = here[name]
+            path.append(str(name))
+        elif details["type"] == "missing" and index == len(names) - 1:
+            path.append(str(name))
+    return tuple(path)
+
+
+def _finding(path: Path, details: ErrorDetails, model: type[BaseModel]) -> Finding:
+    kind = details["type"]
+    name = path[-1] if path else None
+    context = details.get("ctx", {})
+    if kind == "missing":
+        return Finding(f"missing {name!r}", f"add `{name}:` here", path)
+    if kind == "extra_forbidden":
+        return (
+            unknown_key(str(name), file_keys(model) if len(path) == 1 else (), path[:-1])
+            if len(path) == 1
+            else (Finding(f"unknown key {name!r}", None, path, on_key=True))
+        )
+    if kind in ("literal_error", "enum"):
+        return _choice(path, details, str(context["expected"]), hidden=_is_secret(path, model))
+    shown = "this value" if _is_secret(path, model) else kind_of(details["input"])
+    if kind == "value_error":
+        return Finding(str(context["error"]), None, path)
+    if kind in _BOUNDS:
+        word, bound = _BOUNDS[kind]
+        return Finding(f"{shown} is out of range: {name!r} must be {word} {context[bound]}", None, path)
+    takes = _KINDS.get(kind.split("_")[0])
+    if takes and details["input"] is None:
+        return Finding(f"{name!r} has no value: it takes {takes}", None, path)
+    if takes:
+        return Finding(f"{name!r} takes {takes}, not {shown}", _list_remedy(takes, details["input"]), path)
+    message = details["msg"]
+    return Finding(message[:1].lower() + message[1:], None, path)
+
+
+def _list_remedy(takes: str, given: object) -> str | None:
+    return f"write [{given}]" if takes == "a list" and isinstance(given, str) and given else None
+
+
+def _choice(path: Path, details: ErrorDetails, expected: str, *, hidden: bool) -> Finding:
+    valid = [item.strip().strip("'") for item in expected.replace(" or ", ", ").split(",")]
+    given = details["input"]
+    shown = "this value" if hidden else kind_of(given)
+    near = did_you_mean(given, tuple(valid)) if isinstance(given, str) and not hidden else None
+    return Finding(f"{shown} is not valid for {path[-1]!r}", joined(near, f"valid values: {', '.join(valid)}"), path)
+
+
+def _merged(path: Path, branches: list[ErrorDetails], model: type[BaseModel]) -> Finding:
+    """Several branches of one union refused the value: say what would have been right, or the best of their words."""
+    own = [branch for branch in branches if branch["type"] == "value_error"]
+    if own:
+        return _finding(path, own[0], model)
+    valid = []
+    for branch in branches:
+        if branch["type"] == "literal_error":
+            valid.append(str(branch.get("ctx", {})["expected"]).replace("'", ""))
+        elif takes := _KINDS.get(branch["type"].split("_")[0]):
+            valid.append(takes)
+    if not valid:
+        return _finding(path, branches[0], model)
+    shown = "this value" if _is_secret(path, model) else kind_of(branches[0]["input"])
+    where = f" for {path[-1]!r}" if path else ""
+    return Finding(f"{shown} is not valid{where}", f"valid: {', or '.join(dict.fromkeys(valid))}", path)
+
+
+def _is_secret(path: Path, model: type[BaseModel]) -> bool:
+    for name, info in model.model_fields.items():
+        if path and path[0] == file_key(name, info):
+            return is_secret(info.json_schema_extra)
+    return False
+
+
+def is_secret(extra: object) -> bool:
+    """Whether a field's extra marks it `secret()`."""
+    return isinstance(extra, dict) and extra.get("secret") is True
