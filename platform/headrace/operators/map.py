@@ -1,0 +1,209 @@
+"""Map: a vectorised Python function, named by import path, over the visible columns of a batch.
+
+Owns the import of the function and the check of what it returns: the same number of rows and exactly the declared
+columns. That rows keep their order is the function's promise; it cannot be checked.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import polars as pl
+
+from headrace.core.batch import hidden_columns, visible_columns
+from headrace.core.errors import DataError, UserError, did_you_mean
+from headrace.core.types import Schema
+from headrace.operators.lossless import castable
+from headrace.operators.operator import Collector, OnError, Operator, Stateless
+from headrace.operators.row_errors import RowErrors
+
+MapFunction = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class MapConfig:
+    """`map: {function: pkg.mod:fn, schema: {..}}`. The function is imported when the step opens.
+
+    With `on_error` other than fail, a batch for which the function raises is tried in halves down to single rows, so
+    that only rows that fail alone are bad.
+    """
+
+    node: str
+    function: str
+    schema: Schema
+    input: Schema
+    on_error: OnError = OnError.FAIL
+
+    def output(self) -> Schema:
+        """The declared columns."""
+        return self.schema
+
+    def open(self) -> Operator:
+        """A fresh live half. Raises UserError where the function cannot be imported."""
+        return _Map(self, imported(self.node, self.function))
+
+
+def imported(node: str, path: str) -> MapFunction:
+    """The function that `pkg.mod:fn` names. Raises UserError with the remedy, naming the step."""
+    module_name, colon, attribute = path.partition(":")
+    if not (colon and module_name and attribute):
+        raise UserError(f"map step {node!r}: {path!r} names no function", remedy="write package.module:function")
+    found: object = _module(node, module_name)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            names = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
+            near = did_you_mean(part, names)
+            has = f"it has: {', '.join(names[:20])}" if names else "it has no functions"
+            raise UserError(
+                f"map step {node!r}: {module_name} has no {attribute!r}", remedy=f"{near} {has}" if near else has
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        raise UserError(f"map step {node!r}: {path} is {type(found).__name__}, not a function")
+    return found
+
+
+def _module(node: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as cause:
+        first = Path(sys.path[0] or ".").absolute()
+        if cause.name is not None and (name == cause.name or name.startswith(f"{cause.name}.")):
+            raise UserError(
+                f"map step {node!r}: there is no module {name!r}",
+                remedy=f"put it into {first}, which is searched first, or install the package that has it",
+            ) from cause
+        raise UserError(
+            f"map step {node!r}: module {name!r} imports {cause.name!r}, which is not there",
+            remedy=f"install it, or put it into {first}, which is searched first",
+        ) from cause
+    except Exception as cause:
+        where = traceback.extract_tb(cause.__traceback__)[-1]
+        raise UserError(
+            f"map step {node!r}: importing {name!r} raised {_exception_text(cause)} ({where.filename}:{where.lineno})"
+        ) from cause
+
+
+class _RaisedError(Exception):
+    """The user's function raised `cause`."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class _Map(Stateless):
+    def __init__(self, config: MapConfig, function: MapFunction) -> None:
+        self._config = config
+        self._function = function
+        self._types = config.schema.polars()
+        self._required = [field.name for field in config.schema if not field.nullable]
+        self._errors = RowErrors(config.node, config.on_error)
+
+    def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
+        visible = batch[visible_columns(batch)]
+        bad: dict[int, str] = {}
+        cause: BaseException | None = None
+        try:
+            made = self._call(visible)
+        except _RaisedError as raised:
+            cause = raised.cause
+            made = self._piecewise(visible, bad)
+            if self._config.on_error is OnError.FAIL and not bad:
+                raise self._batch_error(cause, batch.height) from cause
+        self._find_missing(made, bad)
+        result = made.hstack(batch[hidden_columns(batch)].get_columns())
+        if bad:
+            result = result.filter(self._errors.reject(batch, bad, out, cause=cause))
+        if result.height:
+            out.emit(result)
+
+    def _call(self, rows: pl.DataFrame) -> pl.DataFrame:
+        try:
+            made = self._function(rows)
+        except (Exception, pl.exceptions.PanicException) as cause:
+            raise _RaisedError(cause) from cause
+        return self._checked(made, rows.height)
+
+    def _checked(self, made: object, height: int) -> pl.DataFrame:
+        """What the function made, with exactly the declared columns. Raises UserError where it is something else."""
+        if not isinstance(made, pl.DataFrame):
+            raise self._contract_error(f"gave {type(made).__name__}, not a polars DataFrame")
+        if made.height != height:
+            raise self._contract_error(f"made {made.height} rows of {height}; it must keep every row in its place")
+        if made.schema == self._types and made.columns == list(self._types):
+            return made
+        wrong = [
+            *(f"column {name!r} is missing" for name in self._types if name not in made.columns),
+            *(f"column {name!r} is not in the schema" for name in made.columns if name not in self._types),
+            *(
+                f"column {name!r} is {dtype}, but the schema says {self._config.schema.field(name).type} ({wanted})"
+                for name, wanted in self._types.items()
+                if (dtype := made.schema.get(name)) is not None and not castable(dtype, wanted)
+            ),
+        ]
+        if wrong:
+            raise self._contract_error("; ".join(wrong))
+        return made.select(pl.col(name).cast(dtype) for name, dtype in self._types.items())
+
+    def _contract_error(self, problem: str) -> UserError:
+        return UserError(
+            f"map step {self._config.node!r}: {self._config.function} {problem}",
+            remedy=f"declared: {self._config.schema}",
+        )
+
+    def _piecewise(self, rows: pl.DataFrame, bad: dict[int, str]) -> pl.DataFrame:
+        """Calls the function on parts of rows for which it raised as a whole; adds to `bad` the rows that fail alone.
+
+        Bad rows give NULLs, so that the result keeps its height. Where the node must not fail, the first is enough.
+        """
+        pieces: list[pl.DataFrame] = []
+        nulls = pl.DataFrame({name: [None] for name in self._types}, schema=self._types)
+        waiting = [(0, rows.height)]  # a stack of ranges, the leftmost on top
+        while waiting and not (bad and self._config.on_error is OnError.FAIL):
+            begin, end = waiting.pop()
+            try:
+                pieces.append(self._call(rows.slice(begin, end - begin)))
+            except _RaisedError as raised:
+                if end - begin > 1:
+                    middle = (begin + end) // 2
+                    waiting += [(middle, end), (begin, middle)]
+                else:
+                    bad[begin] = self._reason(raised.cause)
+                    pieces.append(nulls)
+        return pl.concat(pieces)
+
+    def _find_missing(self, made: pl.DataFrame, bad: dict[int, str]) -> None:
+        """Adds to `bad` the rows with a NULL in a column that is declared not null."""
+        for name in self._required:
+            column = made.get_column(name)
+            if column.null_count():
+                for number in column.is_null().arg_true():
+                    bad.setdefault(number, f"{self._config.function} gave NULL in {name!r}, which is not null")
+
+    def _reason(self, cause: BaseException) -> str:
+        return f"{self._config.function} raised {_exception_text(cause)} ({self._place(cause)})"
+
+    def _place(self, cause: BaseException) -> str:
+        """file:line within the function's own file, as deep as the error went there."""
+        frames = traceback.extract_tb(cause.__traceback__)
+        code = getattr(self._function, "__code__", None)
+        own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
+        where = (own or list(frames))[-1]
+        return f"{where.filename}:{where.lineno}"
+
+    def _batch_error(self, cause: BaseException, height: int) -> DataError:
+        return DataError(
+            f"step {self._config.node!r} failed: {self._reason(cause)}",
+            remedy=f"it raised for {height} rows together, but for none of them alone: it must not depend on the batch",
+        )
+
+
+def _exception_text(cause: BaseException) -> str:
+    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__

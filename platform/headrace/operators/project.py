@@ -1,0 +1,91 @@
+"""Project: columns by expression, instead of the input's columns (select) or beside them (with_columns)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from headrace.core.batch import hidden_columns
+from headrace.core.errors import UserError
+from headrace.core.types import Field, Schema
+from headrace.expr.compiled import CompiledScalar
+from headrace.expr.compiler import compile_scalar
+from headrace.operators.columns import input_field
+from headrace.operators.operator import Collector, OnError, Operator, Stateless
+from headrace.operators.row_errors import RowErrors, failed_rows
+from headrace.operators.updates import keep_rows
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectConfig:
+    """`select: [col, ..]`, `select: {name: <expression>}` and `with_columns: {name: <expression>}`.
+
+    columns      (name, expression) in the order written; expression None: the input's column of that name
+    keep_input   with_columns: all input columns stay, in place; a named one is replaced where it stands, new ones
+                 follow. All expressions read the input's columns
+    update_key   key of the updating edge, or None; the plan has checked that it is kept
+    has_time     rows have an event time, which expressions may read
+    """
+
+    node: str
+    columns: tuple[tuple[str, str | None], ...]
+    input: Schema
+    keep_input: bool = False
+    on_error: OnError = OnError.FAIL
+    update_key: tuple[str, ...] | None = None
+    has_time: bool = True
+
+    def output(self) -> Schema:
+        """The columns that result. Raises UserError for an unknown or doubled column, ExpressionError for the rest."""
+        made = {name: Field(name, scalar.type, scalar.nullable) for name, scalar in self._compiled().items()}
+        made |= {name: input_field(self.input, name) for name, text in self.columns if text is None}
+        names = [name for name, _ in self.columns]
+        if doubled := next((name for name in names if names.count(name) > 1), None):
+            raise UserError(f"column {doubled!r} is named twice")
+        if self.keep_input:
+            names = list(dict.fromkeys((*self.input.names, *names)))
+        return Schema(tuple(made[name] if name in made else self.input.field(name) for name in names))
+
+    def open(self) -> Operator:
+        """A fresh live half."""
+        errors = RowErrors(self.node, self.on_error)
+        return _Project(self.output().names, self._compiled(), errors, updating=self.update_key is not None)
+
+    def _compiled(self) -> dict[str, CompiledScalar]:
+        return {
+            name: compile_scalar(text, self.input, has_time=self.has_time)
+            for name, text in self.columns
+            if text is not None
+        }
+
+
+class _Project(Stateless):
+    def __init__(
+        self, names: tuple[str, ...], scalars: dict[str, CompiledScalar], errors: RowErrors, *, updating: bool
+    ) -> None:
+        self._names = names
+        self._values = [scalar.value.alias(name) for name, scalar in scalars.items()]
+        self._checks = {f"__fails_{name}": scalar for name, scalar in scalars.items() if scalar.fails is not None}
+        self._values += [
+            scalar.fails.alias(check) for check, scalar in self._checks.items() if scalar.fails is not None
+        ]
+        self._errors = errors
+        self._updating = updating
+
+    def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
+        # with_columns, not select: an expression without columns must answer for every row
+        wide = batch.with_columns(self._values) if self._values else batch
+        result = wide[[*self._names, *hidden_columns(batch)]]
+        if any(wide.get_column(check).any() for check in self._checks):
+            result = self._without_bad(batch, wide, result, out)
+        if result.height:
+            out.emit(result)
+
+    def _without_bad(
+        self, batch: pl.DataFrame, wide: pl.DataFrame, result: pl.DataFrame, out: Collector
+    ) -> pl.DataFrame:
+        bad = failed_rows(batch, [(scalar, wide.get_column(check)) for check, scalar in self._checks.items()])
+        if not bad:
+            return result
+        return keep_rows(result, self._errors.reject(batch, bad, out), updating=self._updating)

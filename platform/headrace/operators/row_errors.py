@@ -1,0 +1,157 @@
+"""What happens to a row for which a step has no answer: the job fails, or the row is skipped, or it is diverted.
+
+Owns the policy, the texts that describe a bad row, and the `bad` side output. It does not find bad rows: operators do,
+and only batches that have some come here, so Python objects per row are fine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import assert_never
+
+import numpy as np
+import polars as pl
+
+from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, OP, hidden_columns, visible_columns
+from headrace.core.errors import DataError, UserError
+from headrace.core.types import Field, Primitive, Schema
+from headrace.expr.compiled import CompiledScalar
+from headrace.operators.operator import BAD, REASON, Collector, OnError
+
+_VALUE_CHARS_MAX = 80
+_ROW_CHARS_MAX = 1_000
+_PLAIN_CAST = re.compile(r'cast\(\s*("[^"]+"|[\w.]+)\s+as\s+\w+\s*(\([\d\s,]+\))?\s*\)', re.IGNORECASE)
+
+BadRows = Mapping[int, str]
+"""Row number within the batch to the reason why the row is bad."""
+
+
+def bad_schema(node: str, schema: Schema) -> Schema:
+    """The columns of a step's side output `bad`: its input's, then `reason`. Raises UserError where it has that."""
+    if REASON in schema:
+        raise UserError(
+            f"{node}.{BAD} adds a column {REASON!r}, but the input of {node!r} has one already",
+            remedy=f"rename {REASON!r} in a step before {node!r}",
+        )
+    return Schema((*schema.fields, Field(REASON, Primitive.STRING, nullable=False)))
+
+
+class RowErrors:
+    """Applies a node's `on_error` to rows that failed."""
+
+    def __init__(self, node: str, policy: OnError) -> None:
+        self._node = node
+        self._policy = policy
+
+    def reject(
+        self, batch: pl.DataFrame, bad: BadRows, out: Collector, *, cause: BaseException | None = None
+    ) -> pl.Series:
+        """Deals with the bad rows of an input batch; at least one. Gives the mask of its good rows.
+
+        Raises DataError with the first bad row, its reason and its source position where the node must not fail.
+        """
+        assert bad, "only batches with bad rows are dealt with"
+        match self._policy:
+            case OnError.FAIL:
+                raise self._data_error(batch, bad) from cause
+            case OnError.DIVERT:
+                out.emit_side(BAD, _diverted(batch, bad))
+            case OnError.SKIP:
+                pass
+            case _:
+                assert_never(self._policy)
+        out.count(BAD, len(bad))
+        good = np.ones(batch.height, dtype=np.bool_)
+        good[list(bad)] = False
+        return pl.Series(good)
+
+    def _data_error(self, batch: pl.DataFrame, bad: BadRows) -> DataError:
+        first = min(bad)
+        row = batch.row(first, named=True)
+        place = _position(row)
+        values = {name: row[name] for name in visible_columns(batch)}
+        return DataError(
+            f"step {self._node!r} failed{f' at {place}' if place else ''}: {bad[first]}\n"
+            f"  row: {_shortened(shown_row(values), _ROW_CHARS_MAX)}",
+            remedy=f"keep such rows out with a filter or try_cast, or set `on_error: skip | divert` on {self._node!r}",
+        )
+
+
+def failed_rows(batch: pl.DataFrame, failures: Sequence[tuple[CompiledScalar, pl.Series]]) -> dict[int, str]:
+    """The bad rows that masks of failing expressions name (True: failed), each with its first reason.
+
+    Deletes of an updating edge are never bad: beside their key they hold nothing.
+    """
+    bad: dict[int, str] = {}
+    deletes = batch.get_column(OP) if OP in batch.columns else None
+    for expression, failed in failures:
+        numbers = (failed if deletes is None else failed & ~deletes).arg_true()
+        if numbers.is_empty():
+            continue
+        inputs = batch.select(name for name in visible_columns(batch) if name in expression.columns)[numbers]
+        rows = inputs.iter_rows(named=True) if inputs.width else ({} for _ in numbers)
+        for number, row in zip(numbers, rows, strict=True):
+            bad.setdefault(number, _reason(expression.text, row))
+    return bad
+
+
+def shown_row(values: Mapping[str, object]) -> str:
+    """`origin='EWR', delay=NULL`: values for people, long ones cut."""
+    return ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
+
+
+def _reason(text: str, inputs: Mapping[str, object]) -> str:
+    if len(inputs) == 1 and _PLAIN_CAST.fullmatch(text.strip()):
+        (value,) = inputs.values()
+        return f"{text}: cannot convert {_shown(value)}"
+    return f"{text}: no result for {shown_row(inputs)}" if inputs else f"{text}: no result"
+
+
+def _diverted(batch: pl.DataFrame, bad: BadRows) -> pl.DataFrame:
+    numbers = sorted(bad)
+    rows = batch[pl.Series(numbers, dtype=pl.UInt32)]
+    hidden = [name for name in hidden_columns(rows) if name != OP]  # bad rows are no deletes: the output appends
+    reasons = pl.Series(REASON, [bad[number] for number in numbers], dtype=pl.String)
+    return rows.with_columns(reasons).select(*visible_columns(batch), REASON, *hidden)
+
+
+def _position(row: Mapping[str, object]) -> str | None:
+    """Where a row comes from, by its order columns; None where the batch has none."""
+    if row.get(O_NODE) is None:
+        return None
+    node, text, major, minor = (row[name] for name in (O_NODE, O_TEXT, O_MAJOR, O_MINOR))
+    if isinstance(text, str) and text.startswith(("[", "{")):
+        return f"the row of {node!r} with key {text}, window start {_time_text(major)}"
+    element = f" element {row[O_INDEX]}" if row.get(O_INDEX) else ""
+    return f"{text or node}[{major}] offset {minor}{element}"
+
+
+def _time_text(epoch_ms: object) -> str:
+    if not isinstance(epoch_ms, int):
+        return "none"
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{epoch_ms} ms"
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case datetime():
+            return value.isoformat()
+        case str() | bytes():
+            return _shortened(repr(value[: _VALUE_CHARS_MAX + 1]), _VALUE_CHARS_MAX)
+        case list() | dict():
+            return _shortened(repr(value), _VALUE_CHARS_MAX)
+        case _:
+            return str(value)
+
+
+def _shortened(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else text[: chars_max - 2] + ".."
