@@ -1,0 +1,31 @@
+"""Kafka topics as source and sink, through librdkafka. `config` says what a pipeline may write; `enumerator` asks the
+broker once, `reader` and `writer` are the data path."""
+
+from headrace.connect.registry import Connector
+from headrace_connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig
+
+CONNECTOR = Connector(
+    name="kafka",
+    summary="Kafka topics: reads committed records from any position, writes with keys and headers at least once",
+    source=KafkaSourceConfig,
+    sink=KafkaSinkConfig,
+    example_source="""\
+kafka:
+  brokers: localhost:9092
+  topic: flights
+  start: earliest
+format: json
+schema:
+  origin: string not null
+  dep_delay: float64
+""",
+    example_sink="""\
+kafka:
+  brokers: localhost:9092
+  topic: delays
+  key: [origin]
+format: json
+""",
+)
+
+__all__ = ["CONNECTOR", "KafkaSourceConfig", "KafkaSinkConfig"]

@@ -1,0 +1,218 @@
+"""The Kafka connector's two configs: what a pipeline file says. Opens the live parts; itself asks no broker.
+
+The client library is imported only when something is opened, so that reading a pipeline stays cheap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from headrace.connect.sink import SinkConfig, SinkContext, Writer
+from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
+from headrace.core.config import Config
+from headrace_connectors.kafka.positions import StartField, StopField
+from headrace_connectors.kafka.properties import OWNED_BY_SINK, OWNED_BY_SOURCE, PropertiesField, refused
+
+
+def _broker_list(given: Any) -> Any:
+    text = ",".join(str(item) for item in given) if isinstance(given, list | tuple) else str(given)
+    if not text.strip():
+        raise ValueError("brokers is empty: write host:port, several separated by commas")
+    return ",".join(part.strip() for part in text.split(","))
+
+
+def _topic_name(given: Any) -> Any:
+    text = str(given)
+    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", text) or text in {".", ".."}:
+        raise ValueError(f"{text!r} is no topic name: letters, digits, dot, underscore and dash, at most 249")
+    return text
+
+
+Brokers = Annotated[str, BeforeValidator(_broker_list), Field(description="host:port, several separated by commas")]
+Topic = Annotated[str, BeforeValidator(_topic_name)]
+
+
+class KafkaMetadata(Config):
+    """Column names that shall hold what a record carries beside its value."""
+
+    topic: str | None = None
+    partition: str | None = None
+    offset: str | None = None
+    timestamp: str | None = None
+    key: str | None = None
+    headers: str | None = None
+
+
+class KafkaSourceConfig(SourceConfig):
+    """Reads topics: committed records only, each partition in order, from `start` to `stop`."""
+
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
+    record_time: ClassVar[bool] = True
+    metadata_fields: ClassVar[tuple[str, ...]] = ("topic", "partition", "offset", "timestamp", "key", "headers")
+
+    brokers: Brokers
+    topic: Topic | None = None
+    topics: tuple[Topic, ...] | None = Field(default=None, min_length=1)
+    pattern: str | None = Field(default=None, description="regular expression that whole topic names must match")
+    start: StartField = "earliest"
+    stop: StopField = None
+    group: str | None = Field(default=None, min_length=1)
+    metadata: KafkaMetadata = KafkaMetadata()
+    properties: PropertiesField
+
+    @field_validator("pattern")
+    @classmethod
+    def _pattern_compiles(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            try:
+                re.compile(pattern)
+            except re.error as cause:
+                raise ValueError(f"{pattern!r} is no regular expression: {cause}") from cause
+        return pattern
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> KafkaSourceConfig:
+        given = [name for name in ("topic", "topics", "pattern") if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) if given else "none of them"
+            raise ValueError(f"give exactly one of topic, topics and pattern (found {found})")
+        for name in ("start", "stop"):
+            self._check_offsets(name)
+        if message := refused(self.properties, OWNED_BY_SOURCE):
+            raise ValueError(message)
+        return self
+
+    def _check_offsets(self, name: str) -> None:
+        place = getattr(self, name)
+        if not isinstance(place, dict):
+            return
+        nested = {key: isinstance(value, dict) for key, value in place.items()}
+        if self.topic is None and not all(nested.values()):
+            raise ValueError(f"{name}: with several topics write {{<topic>: {{<partition>: <offset>}}}}")
+        for key, is_topic in nested.items():
+            known = self.fixed_topics
+            if is_topic and known is not None and key not in known:
+                raise ValueError(f"{name} names topic {key!r}, which the source does not read")
+
+    @property
+    def fixed_topics(self) -> tuple[str, ...] | None:
+        """The topics by name; None where a pattern finds them."""
+        return (self.topic,) if self.topic is not None else self.topics
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `stop` is given."""
+        return self.stop is not None
+
+    @property
+    def metadata_columns(self) -> Mapping[str, str]:
+        """Metadata field to the column that shall hold it."""
+        return {name: column for name in self.metadata_fields if (column := getattr(self.metadata, name)) is not None}
+
+    def group_id(self, context: SourceContext) -> str:
+        """The consumer group that positions are published to."""
+        return self.group or f"headrace-{context.pipeline}-{context.node}"
+
+    def describe_position(self, split: SplitId, position: int) -> str:
+        """`flights[2] offset 17`."""
+        return f"{split} offset {position}"
+
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        """Finds partitions and resolves `start` and `stop` with the broker."""
+        from headrace_connectors.kafka.enumerator import KafkaEnumerator
+
+        return KafkaEnumerator(self, context)
+
+    def open_reader(self, context: SourceContext) -> Reader:
+        """Consumes assigned partitions."""
+        from headrace_connectors.kafka.reader import KafkaReader
+
+        return KafkaReader(self, context)
+
+
+class CreateTopic(Config):
+    """How to make the sink's topic where there is none."""
+
+    partitions: int = Field(default=1, ge=1)
+    replication: int = Field(default=1, ge=1)
+    config: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("config", mode="before")
+    @classmethod
+    def _as_texts(cls, given: Any) -> Any:
+        return {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else given
+
+
+class KafkaSinkConfig(SinkConfig):
+    """Writes records to a topic; positions advance only when every record is acknowledged."""
+
+    brokers: Brokers
+    topic: Topic
+    key: tuple[str, ...] | None = Field(default=None, min_length=1, description="columns that make the record key")
+    headers: dict[str, str] = Field(default_factory=dict, description="header name to the column that fills it")
+    delivery: Literal["at-least-once"] = "at-least-once"
+    mode: Literal["append", "upsert"] = "append"
+    updates: Literal["as_rows"] | None = None
+    timestamp: Literal["wall", "event"] = "wall"
+    create_topic: CreateTopic | None = None
+    properties: PropertiesField
+
+    @field_validator("delivery", mode="before")
+    @classmethod
+    def _delivery_is_built(cls, given: Any) -> Any:
+        if given == "exactly-once":
+            raise ValueError("delivery: exactly-once is not in this version; write at-least-once")
+        return given
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _one_or_many(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> KafkaSinkConfig:
+        if self.mode == "upsert" and self.key is None:
+            raise ValueError("mode: upsert needs key: the columns that name a row")
+        if self.mode == "upsert" and self.updates is not None:
+            raise ValueError("updates: as_rows goes with mode: append; upsert keeps the last row per key")
+        if self.key is not None and len(set(self.key)) != len(self.key):
+            raise ValueError("key names a column twice")
+        if message := refused(self.properties, OWNED_BY_SINK):
+            raise ValueError(message)
+        return self
+
+    @property
+    def accepts_updates(self) -> bool:
+        """Whether updating rows may come: by key, or as plain rows by choice."""
+        return self.mode == "upsert" or self.updates == "as_rows"
+
+    @property
+    def accepts_deletes(self) -> bool:
+        """Whether a delete can be written: as a tombstone, in upsert mode."""
+        return self.mode == "upsert"
+
+    @property
+    def key_columns(self) -> tuple[str, ...] | None:
+        """Columns of the record key, in order."""
+        return self.key
+
+    @property
+    def referenced_columns(self) -> tuple[str, ...]:
+        """Columns of key and headers."""
+        return tuple(dict.fromkeys((*(self.key or ()), *self.headers.values())))
+
+    def open_writer(self, context: SinkContext) -> Writer:
+        """Produces to the topic."""
+        from headrace_connectors.kafka.writer import KafkaWriter
+
+        return KafkaWriter(self, context)
+
+    def prepare(self, context: SinkContext) -> None:
+        """Checks that the topic is there, or creates it where `create_topic` says so."""
+        from headrace_connectors.kafka.topics import ensure_topic
+
+        ensure_topic(self)

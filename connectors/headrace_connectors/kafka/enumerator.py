@@ -1,0 +1,195 @@
+"""Finds a source's partitions and turns `start` and `stop` into offsets, once; later it only adds new partitions.
+
+Asks the broker; decides with `positions`. Reads no records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from headrace.connect.source import SourceContext, Split, SplitId
+from headrace.core.errors import ExternalError, UserError
+from headrace_connectors.kafka.client import (
+    CONNECT_TIMEOUT_S,
+    LOG,
+    ClientWatch,
+    base_settings,
+    open_admin,
+    topic_partitions,
+    translated,
+)
+from headrace_connectors.kafka.config import KafkaSourceConfig
+from headrace_connectors.kafka.positions import AtOffsets, AtTime, AtWord, Place, parse_place
+from headrace_connectors.kafka.topics import missing_topic
+
+DISCOVERY_INTERVAL_MS = 30_000
+"""How often an unbounded source looks for new partitions, unless `topic.metadata.refresh.interval.ms` says so."""
+
+Found = Mapping[SplitId, int]
+
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+class KafkaEnumerator:
+    """Resolves splits with the broker; a split keeps its first answer."""
+
+    def __init__(self, config: KafkaSourceConfig, context: SourceContext) -> None:
+        self._config = config
+        self._context = context
+        self._watch = ClientWatch(config.brokers)
+        self._admin = open_admin(config.brokers, config.properties, self._watch)
+        self._known: dict[SplitId, Split] = {}
+        self._resolved = False
+
+    @property
+    def discovery_interval_ms(self) -> int | None:
+        """None for a bounded source: its partitions are fixed when it starts."""
+        if self._config.bounded:
+            return None
+        return int(self._config.properties.get("topic.metadata.refresh.interval.ms", DISCOVERY_INTERVAL_MS))
+
+    def discover(self) -> Sequence[Split]:
+        """All splits, in order of topic and partition. After the first answer a broker that is away changes nothing."""
+        if not self._resolved:
+            splits = self._resolve(self._partitions(topic_partitions(self._admin, self._watch)))
+            self._known = {split.id: split for split in splits}
+            self._resolved = True
+        elif not self._config.bounded:
+            try:
+                self._add_new()
+            except ExternalError as error:
+                LOG.warning("looking for new partitions of %s: %s", self._context.node, error)
+        return [self._known[split] for split in sorted(self._known)]
+
+    def close(self) -> None:
+        """Nothing is held open beyond the client, which goes with this object."""
+
+    def _partitions(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
+        """The partitions that the config names. Raises UserError where a topic is missing."""
+        config = self._config
+        if config.fixed_topics is not None:
+            for topic in config.fixed_topics:
+                if topic not in existing:
+                    raise missing_topic(topic, config.brokers, existing)
+            topics: Sequence[str] = config.fixed_topics
+        else:
+            assert config.pattern is not None
+            topics = [name for name in existing if not name.startswith("__") and re.fullmatch(config.pattern, name)]
+            if not topics and not self._resolved:
+                names = sorted(name for name in existing if not name.startswith("__"))
+                raise UserError(
+                    f"no topic at {config.brokers} matches pattern {config.pattern!r}",
+                    remedy=f"topics there: {', '.join(names[:10]) or 'none'}",
+                )
+        return sorted(SplitId(topic, partition) for topic in set(topics) for partition in existing[topic])
+
+    def _add_new(self) -> None:
+        found = [
+            split for split in self._still_there(topic_partitions(self._admin, self._watch)) if split not in self._known
+        ]
+        if not found:
+            return
+        low = self._offsets(found, _EARLIEST)
+        for split in found:
+            self._known[split] = Split(split, low[split])
+
+    def _still_there(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
+        # a topic that vanished is the reader's to report: it knows how long it has been gone
+        fixed = self._config.fixed_topics
+        if fixed is None:
+            return self._partitions(existing)
+        return [SplitId(topic, partition) for topic in fixed for partition in existing.get(topic, ())]
+
+    def _resolve(self, ids: Sequence[SplitId]) -> list[Split]:
+        low = self._offsets(ids, _EARLIEST)
+        high = self._offsets(ids, _LATEST)
+        start = parse_place(self._config.start)
+        starts = self._places(start, ids, low, high, what="start")
+        if isinstance(start, AtOffsets):
+            self._check_range(starts, low)
+        if self._config.stop is None:
+            return [Split(split, starts[split]) for split in ids]
+        stops = self._places(parse_place(self._config.stop), ids, low, high, what="stop")
+        return [Split(split, starts[split], stops[split]) for split in ids]
+
+    def _places(self, place: Place, ids: Sequence[SplitId], low: Found, high: Found, *, what: str) -> Found:
+        match place:
+            case AtWord("earliest"):
+                return low
+            case AtWord("latest"):
+                return high
+            case AtWord():
+                return self._committed(ids, low)
+            case AtTime(time_ms):
+                at = self._offsets(ids, OffsetSpec.for_timestamp(time_ms))
+                return {split: high[split] if at[split] < 0 else min(at[split], high[split]) for split in ids}
+            case AtOffsets():
+                return self._named(place, ids, what=what)
+
+    def _named(self, place: AtOffsets, ids: Sequence[SplitId], *, what: str) -> Found:
+        for topic in dict.fromkeys(split.topic for split in ids):
+            named = place.partitions_of(topic)
+            existing = {split.partition for split in ids if split.topic == topic}
+            listed = ", ".join(str(partition) for partition in sorted(existing))
+            if missing := existing - set(named):
+                gone = ", ".join(str(partition) for partition in sorted(missing))
+                raise UserError(
+                    f"{what} does not name partition {gone} of {topic}", remedy=f"name each of its partitions: {listed}"
+                )
+            if unknown := set(named) - existing:
+                gone = ", ".join(str(partition) for partition in sorted(unknown))
+                raise UserError(f"{what} names partition {gone}, but {topic} has {listed}")
+        return {split: place.partitions_of(split.topic)[split.partition] for split in ids}
+
+    def _check_range(self, starts: Found, low: Found) -> None:
+        # the end of the log itself, not the last stable offset: behind an open transaction a position may stand
+        end = self._offsets(list(starts), _LATEST, committed_only=False)
+        for split, asked in starts.items():
+            if not low[split] <= asked <= end[split]:
+                raise out_of_range(split, asked, low[split], end[split])
+
+    def _committed(self, ids: Sequence[SplitId], low: Found) -> Found:
+        settings = base_settings(self._config.brokers, self._config.properties, self._watch)
+        consumer = Consumer(settings | {"group.id": self._config.group_id(self._context), "enable.auto.commit": False})
+        try:
+            asked = [TopicPartition(split.topic, split.partition) for split in ids]
+            answered = consumer.committed(asked, timeout=CONNECT_TIMEOUT_S)
+        except KafkaException as cause:
+            raise translated(cause.args[0], self._config.brokers) from cause
+        finally:
+            consumer.close()
+        committed = {SplitId(item.topic, item.partition): item.offset for item in answered}
+        # what was committed and has expired since begins at the earliest as well: `committed` is no exact position
+        return {split: max(committed.get(split, -1), low[split]) for split in ids}
+
+    def _offsets(self, ids: Sequence[SplitId], spec: OffsetSpec, *, committed_only: bool = True) -> Found:
+        """What the broker answers for each partition; -1 where no record is as young as asked."""
+        if not ids:
+            return {}
+        asked = {TopicPartition(split.topic, split.partition): spec for split in ids}
+        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=CONNECT_TIMEOUT_S)
+        offsets = {}
+        for place, future in futures.items():
+            try:
+                offsets[SplitId(place.topic, place.partition)] = int(future.result().offset)
+            except KafkaException as cause:
+                self._watch.raise_if_hopeless()
+                raise translated(cause.args[0], self._config.brokers) from cause
+        return offsets
+
+
+def out_of_range(split: SplitId, asked: int, low: int, high: int) -> UserError:
+    """The error for a position that the partition does not have (any more)."""
+    gone = "has expired" if asked < low else "is past the end"
+    return UserError(
+        f"{split.topic} partition {split.partition}: offset {asked} {gone}: the partition holds {low} to {high}",
+        remedy=f"start at {low} or later (`start: earliest`), knowing that what lies before is lost to this job"
+        if asked < low
+        else f"start at {high} or before",
+    )

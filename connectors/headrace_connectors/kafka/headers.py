@@ -1,0 +1,26 @@
+"""Record headers from columns: text and binary as they are, other types as their JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+Header = tuple[str, bytes | None]
+
+
+def header_columns(rows: pl.DataFrame, columns: Mapping[str, str]) -> list[list[Header]]:
+    """One list of (name, value) for each row; NULL is a header without a value."""
+    named = [[(name, value) for value in _bytes(rows.get_column(column))] for name, column in columns.items()]
+    return [list(row) for row in zip(*named, strict=True)]
+
+
+def _bytes(column: pl.Series) -> list[bytes | None]:
+    if column.dtype in (pl.String, pl.Binary):
+        return column.cast(pl.Binary).to_list()
+    from headrace.formats.json import encode_json_object
+
+    texts = pl.Series(encode_json_object(column.to_frame("value"), ["value"])).cast(pl.String)
+    prefix = len('{"value":')
+    bare = texts.str.slice(prefix).str.strip_suffix("}").str.strip_chars('"')
+    return pl.select(pl.when(column.is_not_null()).then(bare)).to_series().cast(pl.Binary).to_list()

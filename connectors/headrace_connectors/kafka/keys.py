@@ -1,0 +1,44 @@
+"""Record keys from columns: raw bytes of a single text or binary column, else a compact JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from headrace.core.errors import DataError
+from headrace.core.types import Primitive, Schema
+
+KeyEncoder = Callable[[pl.DataFrame], pl.Series]
+"""Rows to a binary series of keys; NULL is a record without a key."""
+
+_RAW = (Primitive.STRING, Primitive.BINARY)
+
+
+def key_encoder(columns: tuple[str, ...], schema: Schema) -> KeyEncoder:
+    """The encoder for these key columns, chosen once."""
+    if len(columns) == 1 and schema.field(columns[0]).type in _RAW:
+        return lambda rows: rows.get_column(columns[0]).cast(pl.Binary)
+    from headrace.formats.json import encode_json_object
+
+    def as_object(rows: pl.DataFrame) -> pl.Series:
+        keys = pl.Series("key", encode_json_object(rows, list(columns))).cast(pl.Binary)
+        if len(columns) > 1:
+            return keys
+        # a single NULL is no key at all, so that such records spread; among several it is a value like any other
+        return pl.select(pl.when(rows.get_column(columns[0]).is_not_null()).then(keys).alias("key")).to_series()
+
+    return as_object
+
+
+def refuse_null_keys(keys: pl.Series, rows: pl.DataFrame, sink: str) -> None:
+    """Raises DataError with the first row that has no key: in upsert mode it could never be replaced."""
+    if keys.null_count() == 0:
+        return
+    index = keys.is_null().arg_true()[0]
+    row = rows.row(index, named=True)
+    shown = {name: value for name, value in row.items() if not name.startswith("__")}
+    raise DataError(
+        f"sink {sink!r}: a row has no key, and mode: upsert needs one: {shown}",
+        remedy="filter such rows out before the sink, or write with mode: append",
+    )

@@ -1,0 +1,122 @@
+"""What `start:` and `stop:` of a Kafka source may say, as text and as values. Pure: asks no broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+Partitions = dict[int, int]
+OffsetsByTopic = dict[str, Partitions]
+
+
+@dataclass(frozen=True, slots=True)
+class AtWord:
+    """`earliest`, `latest` or `committed`."""
+
+    word: Literal["earliest", "latest", "committed"]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record at or after this time (epoch ms)."""
+
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """Offsets by topic and partition; with one topic in the source its name may be left out (key None)."""
+
+    by_topic: Mapping[str | None, Mapping[int, int]]
+
+    def partitions_of(self, topic: str) -> Mapping[int, int]:
+        """Partition to offset for a topic; empty where it is not named."""
+        return self.by_topic.get(topic) or self.by_topic.get(None) or {}
+
+
+Place = AtWord | AtTime | AtOffsets
+
+
+def parse_place(given: str | Partitions | OffsetsByTopic) -> Place:
+    """A validated `start` or `stop` as a value. Raises ValueError for a text that is none."""
+    if isinstance(given, str):
+        match given:
+            case "earliest" | "latest" | "committed":
+                return AtWord(given)
+            case _:
+                return AtTime(_epoch_ms(given))
+    by_topic: dict[str | None, Mapping[int, int]] = {}
+    flat: dict[int, int] = {}
+    for key, value in given.items():
+        if isinstance(value, dict):
+            by_topic[str(key)] = value
+        else:
+            flat[int(key)] = value
+    if flat:
+        by_topic[None] = flat
+    return AtOffsets(by_topic)
+
+
+def _epoch_ms(text: str) -> int:
+    # two words and a number of digits are no time: fromisoformat would read 20240101 as a day
+    if "-" not in text:
+        raise ValueError(text)
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def _number(text: Any, what: str) -> int:
+    try:
+        number = int(str(text))
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise ValueError(f"{text!r} is not {what}: write {{<partition>: <offset>}} with whole numbers from 0")
+    return number
+
+
+def _offsets(given: Mapping[Any, Any]) -> Partitions | OffsetsByTopic:
+    if not given:
+        raise ValueError("no partition is named: write {<partition>: <offset>}")
+    if any(isinstance(value, Mapping) for value in given.values()):
+        return {str(topic): _flat(inner) for topic, inner in given.items()}
+    return _flat(given)
+
+
+def _flat(given: Any) -> Partitions:
+    if not isinstance(given, Mapping):
+        raise ValueError("either every entry is <topic>: {<partition>: <offset>} or none is")  # noqa: TRY004 - pydantic collects ValueErrors
+    return {_number(key, "a partition"): _number(value, "an offset") for key, value in given.items()}
+
+
+def _check(words: tuple[str, ...]) -> BeforeValidator:
+    listed = ", ".join(words)
+
+    def check(given: Any) -> Any:
+        if isinstance(given, Mapping):
+            return _offsets(given)
+        if given is None:
+            return None
+        text = str(given)
+        if text in words:
+            return text
+        try:
+            _epoch_ms(text)
+        except ValueError:
+            raise ValueError(
+                f"{text!r} is no position: write {listed}, a time such as 2024-05-01T00:00:00Z, "
+                "or {<partition>: <offset>}"
+            ) from None
+        return text
+
+    return BeforeValidator(check)
+
+
+StartField = Annotated[str | Partitions | OffsetsByTopic, _check(("earliest", "latest", "committed"))]
+StopField = Annotated[str | Partitions | OffsetsByTopic | None, _check(("latest",))]

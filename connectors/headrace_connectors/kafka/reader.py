@@ -1,0 +1,366 @@
+"""Consumes assigned partitions in batches: messages to Arrow values, offsets and runs.
+
+Decides nothing about time or formats. Positions are the job's own: it assigns them, never subscribes, and never lets
+the client choose another offset.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from headrace.connect.source import MessageBatch, Offsets, Polled, Run, SourceContext, Split, SplitId
+from headrace.core.errors import HeadraceError, UserError
+from headrace_connectors.kafka.client import (
+    LOG,
+    UNKNOWN_TOPIC_CODES,
+    ClientWatch,
+    bad_settings,
+    base_settings,
+    translated,
+)
+from headrace_connectors.kafka.config import KafkaSourceConfig
+from headrace_connectors.kafka.enumerator import out_of_range
+from headrace_connectors.kafka.offset_commits import OffsetCommits
+from headrace_connectors.kafka.runs import Piece, pieces
+
+CHUNK_ROWS = 2_000
+"""Messages per client call: 1,000 to 5,000 cost alike, fewer contend for locks, more miss the processor's caches."""
+WAIT_S = 0.005
+"""The client waits this long unless a whole chunk is there, so at low rates it is the latency."""
+LAG_INTERVAL_S = 0.5
+GONE_AFTER_S = 10.0
+"""A topic that stays unknown for this long is gone; a restarting broker does not know its topics for a moment."""
+COMMIT_SETTLE_S = 2.0
+
+_error_of: Callable[[Message], KafkaError | None] = Message.error
+_value_of: Callable[[Message], bytes | None] = Message.value
+_key_of: Callable[[Message], bytes | None] = Message.key
+_timestamp_of: Callable[[Message], tuple[int, int]] = Message.timestamp
+_headers_of = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Message.headers)
+
+_HEALS_BY_ITSELF = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._WAIT_COORD,
+        KafkaError._WAIT_CACHE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+_HEADERS = pl.List(pl.Struct({"key": pl.String, "value": pl.Binary}))
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What the client calls of one poll have given so far."""
+
+    rows: int = 0
+    values: list[bytes | None] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    headers: list[list[tuple[str, bytes | None]] | None] = field(default_factory=list)
+    timestamps: list[Offsets] = field(default_factory=list)
+    offsets: list[Offsets] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    moved: dict[SplitId, int] = field(default_factory=dict)
+
+    def add_run(self, split: SplitId, length: int) -> None:
+        """Appends a run, as part of the last one where that is of the same partition."""
+        begin, self.rows = self.rows, self.rows + length
+        if self.runs and self.runs[-1].split == split:
+            begin = self.runs.pop().begin
+        self.runs.append(Run(split, begin, self.rows))
+
+
+class KafkaReader:
+    """One consumer. At most `poll_rows_max` messages are in Python's hands at any time."""
+
+    def __init__(self, config: KafkaSourceConfig, context: SourceContext) -> None:
+        self._config = config
+        self._context = context
+        self._watch = ClientWatch(config.brokers)
+        self._commits = OffsetCommits()
+        self._consumer = self._open()
+        self._commits.bind(self._consumer)
+        self._positions: dict[SplitId, int] = {}
+        self._stops: dict[SplitId, int] = {}
+        self._seen: tuple[SplitId, ...] = ()
+        self._at_end: set[SplitId] = set()
+        self._finished: set[SplitId] = set()
+        self._unknown_since: dict[str, float] = {}
+        self._lag: dict[SplitId, int] = {}
+        self._lag_due = 0.0
+        self._closed = False
+
+    def _open(self) -> Consumer:
+        # order: what the pipeline may choose, then what headrace must hold
+        settings = {
+            "fetch.queue.backoff.ms": 10,
+            "fetch.wait.max.ms": 100,
+            **base_settings(self._config.brokers, self._config.properties, self._watch),
+            "group.id": self._config.group_id(self._context),
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "on_commit": self._commits.on_commit,
+        }
+        try:
+            return Consumer(settings)
+        except KafkaException as cause:
+            raise bad_settings(cause) from cause
+
+    def assign(self, splits: Sequence[Split]) -> None:
+        """Adds partitions, each from its `start`."""
+        places = []
+        for split in splits:
+            assert split.id not in self._positions, f"{split.id} is assigned already"
+            self._positions[split.id] = split.start
+            if split.stop is not None:
+                self._stops[split.id] = split.stop
+                if split.start >= split.stop:
+                    self._finished.add(split.id)
+                    continue
+            places.append(TopicPartition(split.id.topic, split.id.partition, split.start))
+        self._seen = tuple(self._positions)
+        if places:
+            self._consumer.incremental_assign(places)
+
+    def poll(self, timeout_ms: int) -> Polled:
+        """Waits for rows: at low rates gives what 5 ms brought, at high rates as many as are allowed."""
+        self._watch.raise_if_hopeless()
+        finished_before = frozenset(self._finished)
+        self._finished.clear()
+        gathered = self._gather(time.monotonic() + timeout_ms / 1000)
+        finished = finished_before | self._finished
+        self._finished.clear()
+        return Polled(
+            batch=self._batch(gathered) if gathered.rows else None,
+            positions=gathered.moved,
+            at_end=frozenset(self._at_end),
+            finished=finished,
+            lag=self._current_lag(),
+        )
+
+    def _gather(self, deadline: float) -> _Gathered:
+        gathered = _Gathered()
+        rows_max = self._context.poll_rows_max
+        # a message is an object that the cycle collector tracks: thousands at once would start it again and again
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            while gathered.rows < rows_max:
+                asked = min(CHUNK_ROWS, rows_max - gathered.rows)
+                wait = min(WAIT_S, max(deadline - time.monotonic(), 0.0))
+                messages = self._consumer.consume(asked, wait)
+                if messages:
+                    self._take(messages, gathered)
+                if len(messages) < asked and (gathered.rows or self._finished or time.monotonic() >= deadline):
+                    break
+        finally:
+            if collecting:
+                gc.enable()
+        return gathered
+
+    def _take(self, messages: list[Message], gathered: _Gathered) -> None:
+        events: list[Message] = []
+        if any(map(_error_of, messages)):
+            events = [message for message in messages if message.error() is not None]
+            messages = [message for message in messages if message.error() is None]
+        if messages:
+            kept = [
+                cut for piece in pieces(messages, self._seen) if (cut := self._advance(piece, gathered)) is not None
+            ]
+            if sum(piece.end - piece.begin for piece in kept) < len(messages):
+                messages = [message for piece in kept for message in messages[piece.begin : piece.end]]
+            self._add_columns(messages, gathered)
+        for event in events:
+            self._on_event(event, gathered)
+
+    def _advance(self, piece: Piece, gathered: _Gathered) -> Piece | None:
+        """Moves the position over a piece; gives what lies before the partition's stop."""
+        split = piece.split
+        assert piece.offsets[0] >= self._positions[split], f"{split} went back to offset {piece.offsets[0]}"
+        stop = self._stops.get(split)
+        if stop is not None:
+            if self._positions[split] >= stop:
+                return None
+            if piece.next_position >= stop:
+                keep = int(np.searchsorted(piece.offsets, stop))
+                piece = Piece(split, piece.begin, piece.begin + keep, piece.offsets[:keep])
+                self._finish(split)
+                gathered.moved[split] = self._positions[split] = stop
+                if not keep:
+                    return None
+        if stop is None or self._positions[split] < stop:
+            gathered.moved[split] = self._positions[split] = piece.next_position
+        self._at_end.discard(split)
+        gathered.offsets.append(piece.offsets)
+        gathered.add_run(split, piece.end - piece.begin)
+        return piece
+
+    def _finish(self, split: SplitId) -> None:
+        self._finished.add(split)
+        self._at_end.discard(split)
+        self._lag.pop(split, None)
+        self._consumer.incremental_unassign([TopicPartition(split.topic, split.partition)])
+
+    def _add_columns(self, messages: list[Message], gathered: _Gathered) -> None:
+        context = self._context
+        gathered.values += map(_value_of, messages)
+        if context.wants_timestamps:
+            stamps = [stamp for _, stamp in map(_timestamp_of, messages)]
+            gathered.timestamps.append(np.array(stamps, dtype=np.int64))
+        if context.wants_keys:
+            gathered.keys += map(_key_of, messages)
+        if context.wants_headers:
+            gathered.headers += map(_headers_of, messages)
+
+    def _batch(self, gathered: _Gathered) -> MessageBatch:
+        wants = self._context
+        return MessageBatch(
+            values=_binary(gathered.values),
+            positions=_joined(gathered.offsets),
+            runs=tuple(gathered.runs),
+            timestamps=_joined(gathered.timestamps) if wants.wants_timestamps else None,
+            keys=_binary(gathered.keys) if wants.wants_keys else None,
+            headers=_headers(gathered.headers) if wants.wants_headers else None,
+        )
+
+    def _on_event(self, event: Message, gathered: _Gathered) -> None:
+        error = event.error()
+        topic, partition = event.topic(), event.partition()
+        assert error is not None
+        split = SplitId(topic, partition) if topic is not None and partition is not None else None
+        match error.code():
+            case KafkaError._PARTITION_EOF:
+                assert split is not None
+                self._on_end(split, event.offset(), gathered)
+            case KafkaError._AUTO_OFFSET_RESET | KafkaError.OFFSET_OUT_OF_RANGE if split in self._positions:
+                raise self._out_of_range(split)
+            case code if code in UNKNOWN_TOPIC_CODES:
+                self._on_unknown(topic or "", error)
+            case code if code in _HEALS_BY_ITSELF or (error.retriable() and not error.fatal()):
+                LOG.info("%s waits: %s", self._context.node, error)
+            case _:
+                raise translated(error, self._config.brokers)
+
+    def _on_end(self, split: SplitId, offset: int | None, gathered: _Gathered) -> None:
+        """The log ends at `offset`: also past control records and compacted gaps, which are never delivered."""
+        position, stop = self._positions[split], self._stops.get(split)
+        if offset is None or offset < position or (stop is not None and position >= stop):
+            return
+        if offset > position:
+            gathered.moved[split] = self._positions[split] = offset if stop is None else min(offset, stop)
+        if stop is not None and offset >= stop:
+            self._finish(split)
+        else:
+            self._at_end.add(split)
+
+    def _out_of_range(self, split: SplitId) -> HeadraceError:
+        place = TopicPartition(split.topic, split.partition)
+        try:
+            low, high = self._consumer.get_watermark_offsets(place, timeout=5.0)
+        except KafkaException as cause:
+            return translated(cause.args[0], self._config.brokers)
+        return out_of_range(split, self._positions[split], low, high)
+
+    def _on_unknown(self, topic: str, error: KafkaError) -> None:
+        now = time.monotonic()
+        since = self._unknown_since.setdefault(topic, now)
+        LOG.info("%s: topic %s is not known to the brokers: %s", self._context.node, topic, error)
+        if now - since >= GONE_AFTER_S:
+            raise self._gone(topic)
+
+    def _gone(self, topic: str) -> UserError:
+        return UserError(
+            f"topic {topic!r} at {self._config.brokers} does not exist any more",
+            remedy="it was deleted while the job read it: create it again and start the job anew",
+        )
+
+    def _current_lag(self) -> Mapping[SplitId, int]:
+        now = time.monotonic()
+        if now >= self._lag_due:
+            self._lag_due = now + LAG_INTERVAL_S
+            self._lag = {split: lag for split in self._active() if (lag := self._lag_of(split)) is not None}
+            self._watch_unknown_topics(now)
+        return self._lag
+
+    def _active(self) -> list[SplitId]:
+        stops = self._stops
+        return [split for split, at in self._positions.items() if split not in stops or at < stops[split]]
+
+    def _lag_of(self, split: SplitId) -> int | None:
+        watermarks = self._consumer.get_watermark_offsets(TopicPartition(split.topic, split.partition), cached=True)
+        if watermarks is None or watermarks[1] < 0:
+            return None
+        return max(int(watermarks[1]) - self._positions[split], 0)
+
+    def _watch_unknown_topics(self, now: float) -> None:
+        """The client reports an unknown topic once; whether it stays unknown has to be asked."""
+        for topic, since in list(self._unknown_since.items()):
+            try:
+                listing = self._consumer.list_topics(topic, timeout=1.0)
+            except KafkaException:
+                # without a broker nothing is known about its topics, so the time does not count
+                self._unknown_since[topic] = now
+                continue
+            if listing.topics[topic].error is None:
+                del self._unknown_since[topic]
+            elif now - since >= GONE_AFTER_S:
+                raise self._gone(topic)
+
+    def pause(self, splits: Sequence[SplitId]) -> None:
+        """Stops fetching these partitions; what the client had prefetched is thrown away and fetched again later."""
+        self._consumer.pause(self._places(splits))
+
+    def resume(self, splits: Sequence[SplitId]) -> None:
+        """Goes on with paused partitions."""
+        self._consumer.resume(self._places(splits))
+
+    def _places(self, splits: Sequence[SplitId]) -> list[TopicPartition]:
+        active = set(self._active())
+        return [TopicPartition(split.topic, split.partition) for split in splits if split in active]
+
+    def commit(self, positions: Mapping[SplitId, int]) -> None:
+        """Publishes positions to the consumer group, soon."""
+        self._commits.request(positions)
+
+    def close(self) -> None:
+        """Waits up to 2 s for positions on their way to the group, then leaves."""
+        if self._closed:
+            return
+        self._closed = True
+        self._commits.settle(COMMIT_SETTLE_S)
+        self._consumer.close()
+
+
+def _binary(values: list[bytes | None]) -> pa.Array:
+    # polars builds it fastest, and the newest form (binary_view) leaves it without a copy
+    return pl.Series(values, dtype=pl.Binary).to_arrow(compat_level=pl.CompatLevel.newest())
+
+
+def _joined(parts: list[Offsets]) -> Offsets:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _headers(rows: list[list[tuple[str, bytes | None]] | None]) -> pl.Series:
+    named = [[{"key": key, "value": value} for key, value in row] if row else [] for row in rows]
+    return pl.Series("headers", named, dtype=_HEADERS)
