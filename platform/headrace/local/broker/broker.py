@@ -114,8 +114,9 @@ class EmbeddedBroker:
                 f"port {self._config.port} on {HOST} is taken by another program",
                 remedy="choose another port, or stop what listens there",
             )
-        java = str(find_java().program)
-        classpath = os.pathsep.join(map(str, ensure_jars(find_java(), on_progress=self._on_progress)))
+        found = find_java()
+        java = str(found.program)
+        classpath = os.pathsep.join(map(str, ensure_jars(found, on_progress=self._on_progress)))
         self._data.mkdir(parents=True, exist_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, _STARTS_MAX + 1):

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 
 from headrace.core.errors import ExternalError, HeadraceError, Unreachable, UserError, did_you_mean
 
-ANSWER_SECONDS = 6.0
+ANSWER_SECONDS = 5.0
 """How long a broker may take to answer before it counts as unreachable."""
 
 _FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]

@@ -1,0 +1,83 @@
+"""Processes that stand for a broker: recognised by their command line, ended for certain, never mistaken."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from headrace.local.broker.process import BrokerProcess, command_line, marks, start_detached, start_leashed
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+STARTER = """
+import sys, time
+from pathlib import Path
+from headrace.local.broker.process import marks, start_leashed
+data = Path(sys.argv[1])
+command = [sys.executable, "-c", "import time; time.sleep(60)", *marks(data)]
+print(start_leashed(command, data=data, log=data / "log", environment={}).pid, flush=True)
+time.sleep(60)
+"""
+
+
+def stand_in(data: Path, program: str = "import time; time.sleep(60)") -> list[str]:
+    return [sys.executable, "-c", program, *marks(data)]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)
+
+
+def test_a_leashed_process_runs_until_it_is_told_to_end(tmp_path: Path) -> None:
+    process = start_leashed(stand_in(tmp_path), data=tmp_path, log=tmp_path / "log", environment=dict(os.environ))
+    assert process.is_alive()
+    process.terminate(patience_seconds=10)
+    assert not process.is_alive()
+
+
+def test_a_detached_process_is_recognised_by_its_pid_and_data(tmp_path: Path) -> None:
+    started = start_detached(stand_in(tmp_path), data=tmp_path, log=tmp_path / "log", environment=dict(os.environ))
+    assert BrokerProcess(started.pid, tmp_path).is_alive()
+    other = BrokerProcess(started.pid, tmp_path / "other")
+    assert not other.is_alive()
+    other.kill()
+    assert started.is_alive(), "a process with other data was taken for ours"
+    started.terminate(patience_seconds=10)
+    assert not started.is_alive()
+
+
+def test_one_that_will_not_end_is_killed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = start_detached(stand_in(tmp_path, STUBBORN), data=tmp_path, log=log, environment=dict(os.environ))
+    wait_for(lambda: log.read_text() == "up\n")
+    process.terminate(patience_seconds=0.2)
+    assert not process.is_alive()
+
+
+def test_a_pid_given_out_again_is_not_the_broker(tmp_path: Path) -> None:
+    own = BrokerProcess(os.getpid(), tmp_path)
+    assert not own.is_alive()
+    own.terminate(patience_seconds=1)
+
+
+def test_a_process_that_is_gone_has_no_command_line() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert command_line(ended.pid) == []
+
+
+def test_a_leashed_process_ends_with_a_starter_that_is_killed(tmp_path: Path) -> None:
+    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path)], stdout=subprocess.PIPE)
+    assert starter.stdout is not None
+    orphan = BrokerProcess(int(starter.stdout.readline()), tmp_path)
+    assert orphan.is_alive()
+    starter.kill()
+    starter.wait()
+    starter.stdout.close()
+    wait_for(lambda: not orphan.is_alive())

@@ -1,0 +1,26 @@
+"""The broker's settings as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.local.broker.properties import server_properties
+
+
+def settings(data: Path) -> dict[str, str]:
+    text = server_properties(port=9092, controller_port=9093, data=data)
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_only_loopback_is_bound() -> None:
+    found = settings(Path("/data"))
+    assert found["listeners"] == "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
+    assert found["advertised.listeners"] == "PLAINTEXT://127.0.0.1:9092"
+
+
+def test_a_mistyped_topic_makes_no_topic() -> None:
+    assert settings(Path("/data"))["auto.create.topics.enable"] == "false"
+
+
+def test_a_data_folder_of_any_name_is_escaped() -> None:
+    assert settings(Path("/données/a\\b"))["log.dirs"] == r"/donn\u00e9es/a\\b"
