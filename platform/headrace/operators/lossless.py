@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import polars as pl
+from polars.datatypes import DataTypeClass
 
-_INT_BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64, pl.UInt8: 9, pl.UInt16: 17, pl.UInt32: 33}
+_INT_BITS: dict[type[pl.DataType], int] = {
+    pl.Int8: 8,
+    pl.Int16: 16,
+    pl.Int32: 32,
+    pl.Int64: 64,
+    pl.UInt8: 9,
+    pl.UInt16: 17,
+    pl.UInt32: 33,
+}
 """Bits of the signed integer that holds every value."""
-_EXACT_INT_BITS = {pl.Float32: 25, pl.Float64: 54}
+_EXACT_INT_BITS: dict[type[pl.DataType], int] = {pl.Float32: 25, pl.Float64: 54}
 """Bits of the signed integers that a float holds exactly."""
 
 
@@ -53,5 +62,5 @@ def _struct_fits(found: pl.Struct, wanted: pl.Struct) -> bool:
     )
 
 
-def _plain(dtype: pl.DataType | type[pl.DataType]) -> pl.DataType:
+def _plain(dtype: pl.DataType | DataTypeClass) -> pl.DataType:
     return dtype if isinstance(dtype, pl.DataType) else dtype()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 import polars as pl
 
@@ -109,18 +110,16 @@ class _Map(Stateless):
     def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
         visible = batch[visible_columns(batch)]
         bad: dict[int, str] = {}
-        cause: BaseException | None = None
         try:
             made = self._call(visible)
         except _RaisedError as raised:
-            cause = raised.cause
             made = self._piecewise(visible, bad)
-            if self._config.on_error is OnError.FAIL and not bad:
-                raise self._batch_error(cause, batch.height) from cause
+            if self._config.on_error is OnError.FAIL:
+                self._fail(batch, bad, raised.cause, out)
         self._find_missing(made, bad)
         result = made.hstack(batch[hidden_columns(batch)].get_columns())
         if bad:
-            result = result.filter(self._errors.reject(batch, bad, out, cause=cause))
+            result = result.filter(self._errors.reject(batch, bad, out))
         if result.height:
             out.emit(result)
 
@@ -198,11 +197,14 @@ class _Map(Stateless):
         where = (own or list(frames))[-1]
         return f"{where.filename}:{where.lineno}"
 
-    def _batch_error(self, cause: BaseException, height: int) -> DataError:
-        return DataError(
+    def _fail(self, batch: pl.DataFrame, bad: dict[int, str], cause: BaseException, out: Collector) -> NoReturn:
+        """The function raised and must not: names the first row that is to blame, where one alone is."""
+        if bad:
+            self._errors.reject(batch, bad, out, cause=cause)
+        raise DataError(
             f"step {self._config.node!r} failed: {self._reason(cause)}",
-            remedy=f"it raised for {height} rows together, but for none of them alone: it must not depend on the batch",
-        )
+            remedy=f"it raised for {batch.height} rows together, for none of them alone: it depends on the batch",
+        ) from cause
 
 
 def _exception_text(cause: BaseException) -> str:

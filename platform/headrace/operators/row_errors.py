@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import assert_never
 
 import numpy as np
@@ -90,8 +91,8 @@ def failed_rows(batch: pl.DataFrame, failures: Sequence[tuple[CompiledScalar, pl
         numbers = (failed if deletes is None else failed & ~deletes).arg_true()
         if numbers.is_empty():
             continue
-        inputs = batch.select(name for name in visible_columns(batch) if name in expression.columns)[numbers]
-        rows = inputs.iter_rows(named=True) if inputs.width else ({} for _ in numbers)
+        names = [name for name in visible_columns(batch) if name in expression.columns]
+        rows = batch[names][numbers].iter_rows(named=True) if names else repeat({}, len(numbers))
         for number, row in zip(numbers, rows, strict=True):
             bad.setdefault(number, _reason(expression.text, row))
     return bad
