@@ -1,0 +1,39 @@
+"""The JSON format: one object a message. DESIGN section 3 has the rules; docs/formats.md says them to users."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from headrace.connect.format import Decoder, Encoder, FormatConfig
+from headrace.connect.registry import Format
+from headrace.core.types import Schema
+from headrace.formats.json.decode import JsonDecoder
+from headrace.formats.json.encode import JsonEncoder, encode_json_object
+
+__all__ = ["FORMAT", "JsonFormat", "encode_json_object"]
+
+
+class JsonFormat(FormatConfig):
+    """Options of `format: json`."""
+
+    timestamps: Literal["rfc3339", "epoch_ms"] = "rfc3339"
+    """How timestamps are written. Reading takes both."""
+
+    def check_source(self, schema: Schema) -> list[str]:
+        """Every type can be read."""
+        return [] if len(schema) else ["a schema needs at least one column"]
+
+    def check_sink(self, schema: Schema) -> list[str]:
+        """Every type can be written."""
+        return [] if len(schema) else ["there is no column to write"]
+
+    def open_decoder(self, schema: Schema) -> Decoder:
+        """Reads objects with the schema's fields; others are ignored."""
+        return JsonDecoder(schema)
+
+    def open_encoder(self, schema: Schema) -> Encoder:
+        """Writes objects with the schema's columns in order."""
+        return JsonEncoder(schema, timestamps=self.timestamps)
+
+
+FORMAT = Format("json", "one JSON object a message", JsonFormat)

@@ -1,0 +1,101 @@
+"""Encodes rows as JSON objects, whole columns at a time.
+
+Values that JSON has no form for (times, decimals, bytes) become text columns first; the library's struct encoder does
+the rest: shortest floats, NULL for NaN and infinities, exact integers, escaped strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import polars as pl
+import pyarrow as pa
+
+from headrace.core.types import Schema
+from headrace.formats.text_columns import format_timestamps
+
+TimestampStyle = Literal["rfc3339", "epoch_ms"]
+_SECONDS = "%Y-%m-%dT%H:%M:%S"
+
+
+class JsonEncoder:
+    """Writes the columns of one schema, in its order."""
+
+    def __init__(self, schema: Schema, *, timestamps: TimestampStyle = "rfc3339") -> None:
+        self._names = schema.names
+        self._timestamps: TimestampStyle = timestamps
+
+    def encode(self, rows: pl.DataFrame) -> pa.Array:
+        """See `Encoder`."""
+        return encode_json_object(rows, self._names, timestamps=self._timestamps)
+
+    def file_header(self) -> bytes:
+        """JSON lines begin at once."""
+        return b""
+
+
+def encode_json_object(
+    rows: pl.DataFrame, columns: Sequence[str], *, timestamps: TimestampStyle = "rfc3339"
+) -> pa.Array:
+    """One compact JSON object (no blanks) of `columns`, in that order, for each row; Arrow strings without NULLs."""
+    assert columns, "an object has at least one field"
+    texts = [_as_json(rows[name], timestamps) for name in columns]
+    return pl.DataFrame(texts).to_struct("message").struct.json_encode().to_arrow()
+
+
+def _as_json(column: pl.Series, timestamps: TimestampStyle) -> pl.Series:
+    dtype = column.dtype
+    if isinstance(dtype, pl.Datetime):
+        return _epoch_ms(column) if timestamps == "epoch_ms" else format_timestamps(column)
+    if isinstance(dtype, pl.Binary):
+        return column.bin.encode("base64")
+    if isinstance(dtype, pl.Decimal):
+        return column.cast(pl.String)
+    if isinstance(dtype, pl.List | pl.Struct) and _needs_text(dtype):
+        return column.to_frame().select(_nested(pl.col(column.name), dtype, timestamps).alias(column.name)).to_series()
+    return column
+
+
+def _epoch_ms(column: pl.Series) -> pl.Series:
+    return column.cast(pl.Int64) // 1000
+
+
+def _needs_text(dtype: pl.DataType) -> bool:
+    """Whether values in here have no form in JSON."""
+    if isinstance(dtype, pl.List):
+        return _needs_text(_inner(dtype))
+    if isinstance(dtype, pl.Struct):
+        return any(_needs_text(_known(item.dtype)) for item in dtype.fields)
+    return isinstance(dtype, pl.Datetime | pl.Binary | pl.Decimal)
+
+
+def _nested(value: pl.Expr, dtype: pl.DataType, timestamps: TimestampStyle) -> pl.Expr:
+    """The same for values inside lists and structs."""
+    if not _needs_text(dtype):
+        return value
+    if isinstance(dtype, pl.List):
+        return value.list.eval(_nested(pl.element(), _inner(dtype), timestamps))
+    if isinstance(dtype, pl.Struct):
+        fields = [
+            _nested(value.struct.field(item.name), _known(item.dtype), timestamps).alias(item.name)
+            for item in dtype.fields
+        ]
+        return pl.when(value.is_not_null()).then(pl.struct(fields))
+    if isinstance(dtype, pl.Binary):
+        return value.bin.encode("base64")
+    if isinstance(dtype, pl.Decimal):
+        return value.cast(pl.String)
+    if timestamps == "epoch_ms":
+        return value.cast(pl.Int64) // 1000
+    whole = value.cast(pl.Int64) % 1000 == 0
+    return pl.when(whole).then(value.dt.strftime(f"{_SECONDS}%.3fZ")).otherwise(value.dt.strftime(f"{_SECONDS}%.6fZ"))
+
+
+def _inner(dtype: pl.List) -> pl.DataType:
+    return _known(dtype.inner)
+
+
+def _known(dtype: object) -> pl.DataType:
+    assert isinstance(dtype, pl.DataType), "types of a frame are instances"
+    return dtype

@@ -1,0 +1,372 @@
+"""Reads JSON messages one by one, exactly, and says why one is bad.
+
+The reference reading: tiny batches go through it, and in large ones the messages that the columnar reading cannot
+vouch for. Where an object names a field twice the first one holds, as in the columnar reading.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+import orjson
+import polars as pl
+
+from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, polars_type
+from headrace.formats import text_values as text
+
+Convert = Callable[[object], object]
+"""A parsed JSON value that is not null to what a staging column holds. Raises BadValue."""
+_SHOWN_MAX = 40
+
+
+class BadValue(Exception):  # noqa: N818 - a message that is bad, not an error of the program
+    """A message, or a value in it, is not what the schema says. `path` grows from the inside out."""
+
+    def __init__(self, what: str, path: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.path = path
+
+    def inside(self, step: str) -> BadValue:
+        """The same, seen from the container that holds the value at `step`."""
+        joined = step if not self.path else step + self.path if self.path.startswith("[") else f"{step}.{self.path}"
+        return BadValue(self.what, joined)
+
+    @property
+    def reason(self) -> str:
+        """One short line for people."""
+        return f'field "{_shorten(self.path)}"{self.what}' if self.path else self.what
+
+
+class RowReader:
+    """Reads messages of one schema.
+
+    `quick` and `read` may be given any bytes. `read` gives a row for `frame`; it is the only one that decides.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._fields = [(item.name, _converter(item.type), item.nullable) for item in schema]
+        self._exact_numbers = any(_holds_decimal(item.type) for item in schema)
+        self._keys = [orjson.dumps(name) for name in _names(schema.fields)]
+        self._staging = {item.name: _staging_type(item.type) for item in schema}
+
+    def read(self, raw: bytes) -> list[object]:
+        """The row of one message: a staging value for each column. Raises BadValue."""
+        parsed = self._parse(raw)
+        try:
+            return self._convert(parsed)
+        except _NeedsExactNumber:
+            return self._convert(_parse_exactly(raw, parsed))
+
+    def frame(self, rows: Sequence[list[object]]) -> pl.DataFrame:
+        """Rows that `read` gave, as columns of the schema's types."""
+        columns = zip(*rows, strict=True) if rows else [()] * len(self._schema)
+        series = []
+        for (name, dtype), values in zip(self._staging.items(), columns, strict=True):
+            staged = pl.Series(name, values, dtype=dtype)
+            final = polars_type(self._schema.field(name).type)
+            series.append(staged if dtype == final else staged.cast(final))
+        return pl.DataFrame(series)
+
+    def _parse(self, raw: bytes) -> dict[str, object]:
+        try:
+            parsed = orjson.loads(raw)
+        except orjson.JSONDecodeError as cause:
+            raise BadValue(_not_json(raw, cause)) from cause
+        if type(parsed) is not dict:
+            raise BadValue(f"not an object: {_kind(parsed)}")
+        if self._exact_numbers or b"\\" in raw or any(raw.count(key) > 1 for key in self._keys):
+            return _parse_exactly(raw, parsed)
+        return parsed
+
+    def _convert(self, parsed: dict[str, object]) -> list[object]:
+        return _convert_fields(parsed, self._fields)
+
+
+class _NeedsExactNumber(Exception):  # noqa: N818 - a signal inside this module
+    """An integer column met a number with a fraction or exponent, whose exact value only its text tells."""
+
+
+def _convert_fields(parsed: dict[str, object], fields: Sequence[tuple[str, Convert, bool]]) -> list[object]:
+    row = []
+    for name, convert, nullable in fields:
+        value = parsed.get(name)
+        if value is not None:
+            try:
+                value = convert(value)
+            except BadValue as bad:
+                raise bad.inside(name) from None
+        elif not nullable:
+            raise BadValue(f" is not null but {'null' if name in parsed else 'missing'}", name)
+        row.append(value)
+    return row
+
+
+def _parse_exactly(raw: bytes, parsed: dict[str, object]) -> dict[str, object]:
+    """The same message with the first of equal keys, and numbers with a point or exponent as decimals."""
+    try:
+        exact: dict[str, object] = json.loads(
+            raw.decode(), parse_float=_exact_float, object_pairs_hook=lambda pairs: dict(reversed(pairs))
+        )
+    except RecursionError:  # hundreds of levels deep: only there the last of equal keys holds
+        return parsed
+    return exact
+
+
+def _exact_float(literal: str) -> decimal.Decimal | float:
+    try:
+        return decimal.Decimal(literal)
+    except decimal.InvalidOperation:  # an exponent beyond 10^18: zero, as the check before let no infinity through
+        return float(literal)
+
+
+def _converter(dtype: DataType) -> Convert:
+    match dtype:
+        case Primitive():
+            return _PRIMITIVES[dtype]
+        case Decimal():
+            return _decimal_converter(dtype)
+        case Timestamp():
+            return _timestamp_converter(dtype)
+        case ListOf():
+            return _list_converter(dtype)
+        case Struct():
+            return _struct_converter(dtype)
+        case _:
+            assert_never(dtype)
+
+
+def _bool(value: object) -> object:
+    if type(value) is not bool:
+        raise _expected("bool", value)
+    return value
+
+
+def _int_converter(name: str, low: int, high: int) -> Convert:
+    def convert(value: object) -> object:
+        if type(value) is float:
+            raise _NeedsExactNumber
+        if type(value) is decimal.Decimal and _is_integer(value):
+            value = int(value)
+        if type(value) is not int:
+            raise _expected(name, value)
+        if not low <= value <= high:
+            raise _expected(name, value)
+        return value
+
+    return convert
+
+
+def _is_integer(value: decimal.Decimal) -> bool:
+    return value.copy_abs() < 1 << 64 and value == value.to_integral_value()
+
+
+def _float64(value: object) -> object:
+    if type(value) is float:
+        return value
+    if type(value) is int or type(value) is decimal.Decimal:
+        return float(value)
+    raise _expected("float64", value)
+
+
+def _float32(value: object) -> object:
+    if type(value) is not float and type(value) is not int and type(value) is not decimal.Decimal:
+        raise _expected("float32", value)
+    if abs(number := float(value)) >= text.FLOAT32_LIMIT:
+        raise _expected("float32", value)
+    return number
+
+
+def _string(value: object) -> object:
+    if type(value) is not str:
+        raise _expected("string", value)
+    return value
+
+
+def _binary(value: object) -> object:
+    decoded = text.parse_base64(value) if type(value) is str else None
+    if decoded is None:
+        raise _expected("binary (base64)", value)
+    return decoded
+
+
+def _date(value: object) -> object:
+    days = text.parse_date(value) if type(value) is str else None
+    if days is None:
+        raise _expected("date (YYYY-MM-DD)", value)
+    return days
+
+
+_PRIMITIVES: dict[Primitive, Convert] = {
+    Primitive.BOOL: _bool,
+    Primitive.INT32: _int_converter("int32", text.INT32_MIN, text.INT32_MAX),
+    Primitive.INT64: _int_converter("int64", text.INT64_MIN, text.INT64_MAX),
+    Primitive.FLOAT32: _float32,
+    Primitive.FLOAT64: _float64,
+    Primitive.STRING: _string,
+    Primitive.BINARY: _binary,
+    Primitive.DATE: _date,
+}
+
+
+def _decimal_converter(dtype: Decimal) -> Convert:
+    def convert(value: object) -> object:
+        found = None
+        if type(value) is str:
+            found = text.parse_decimal(value, dtype.precision, dtype.scale)
+        elif type(value) is int or type(value) is decimal.Decimal:
+            found = text.fit_decimal(decimal.Decimal(value), dtype.precision, dtype.scale)
+        if found is None:
+            raise _expected(str(dtype), value)
+        return found
+
+    return convert
+
+
+def _timestamp_converter(dtype: Timestamp) -> Convert:
+    def convert(value: object) -> object:
+        found = None
+        if type(value) is str:
+            found = text.parse_timestamp(value)
+        elif type(value) is int:
+            found = text.scale_timestamp(value, dtype.unit)
+        elif type(value) is float:
+            raise _NeedsExactNumber
+        elif type(value) is decimal.Decimal and _is_integer(value):
+            found = text.scale_timestamp(int(value), dtype.unit)
+        if found is None:
+            raise _expected("timestamp", value)
+        return found
+
+    return convert
+
+
+def _list_converter(dtype: ListOf) -> Convert:
+    convert_inner = _converter(dtype.inner)
+
+    def convert(value: object) -> object:
+        if type(value) is not list:
+            raise _expected(str(dtype), value)
+        converted = []
+        for index, item in enumerate(value):
+            if item is None:
+                if not dtype.nullable:
+                    raise BadValue(" is not null but null", f"[{index}]")
+                converted.append(None)
+                continue
+            try:
+                converted.append(convert_inner(item))
+            except BadValue as bad:
+                raise bad.inside(f"[{index}]") from None
+        return converted
+
+    return convert
+
+
+def _struct_converter(dtype: Struct) -> Convert:
+    names = [item.name for item in dtype.fields]
+    fields = [(item.name, _converter(item.type), item.nullable) for item in dtype.fields]
+
+    def convert(value: object) -> object:
+        if type(value) is not dict:
+            raise _expected(str(dtype), value)
+        return dict(zip(names, _convert_fields(value, fields), strict=True))
+
+    return convert
+
+
+def _expected(name: str, value: object) -> BadValue:
+    return BadValue(f": expected {_shorten(name)}, found {_found(value)}")
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float() | decimal.Decimal():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _found(value: object) -> str:
+    match value:
+        case bool():
+            return f"boolean {'true' if value else 'false'}"
+        case int() | float() | decimal.Decimal():
+            return f"number {_shorten(str(value))}"
+        case str():
+            return f'string "{_shorten(value)}"'
+        case _:
+            return _kind(value)
+
+
+def _shorten(value: str) -> str:
+    return value if len(value) <= _SHOWN_MAX else value[:_SHOWN_MAX] + ".."
+
+
+def _not_json(raw: bytes, cause: orjson.JSONDecodeError) -> str:
+    if not raw.strip(b" \t\r\n"):
+        return "empty message"
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return f"not UTF-8: byte 0x{raw[error.start]:02x} at {error.start}"
+    return f"not JSON: {cause.msg} at character {cause.pos}"
+
+
+def _names(fields: Sequence[Field]) -> set[str]:
+    names = set()
+    for item in fields:
+        names.add(item.name)
+        names |= _inner_names(item.type)
+    return names
+
+
+def _inner_names(dtype: DataType) -> set[str]:
+    match dtype:
+        case ListOf(inner):
+            return _inner_names(inner)
+        case Struct(fields):
+            return _names(fields)
+        case _:
+            return set()
+
+
+def _holds_decimal(dtype: DataType) -> bool:
+    match dtype:
+        case Decimal():
+            return True
+        case ListOf(inner):
+            return _holds_decimal(inner)
+        case Struct(fields):
+            return any(_holds_decimal(item.type) for item in fields)
+        case _:
+            return False
+
+
+def _staging_type(dtype: DataType) -> pl.DataType:
+    """What the converters' values fill: times as integers, float32 as the float64 that is rounded once."""
+    match dtype:
+        case Timestamp():
+            return pl.Int64()
+        case Primitive.DATE:
+            return pl.Int32()
+        case Primitive.FLOAT32:
+            return pl.Float64()
+        case ListOf(inner):
+            return pl.List(_staging_type(inner))
+        case Struct(fields):
+            return pl.Struct({item.name: _staging_type(item.type) for item in fields})
+        case _:
+            return polars_type(dtype)

@@ -1,0 +1,67 @@
+"""Messages as an Arrow column: dropping tombstones and joining, without a Python object for each.
+
+Owns the handling of Arrow's binary layouts for all formats; knows nothing of what a message means.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.connect.format import Decoded
+
+Indices = npt.NDArray[np.int64]
+JOIN_BYTES_MAX = (1 << 31) - 1
+"""Most bytes that one Arrow binary array with 32-bit offsets holds."""
+
+
+def live_messages(values: pa.Array) -> tuple[pa.Array, Indices | None]:
+    """The messages that are no tombstones, and their indices; None where all are."""
+    if values.null_count == 0:
+        return values, None
+    index = np.flatnonzero(np.asarray(values.is_valid()))
+    return values.drop_null(), index.astype(np.int64, copy=False)
+
+
+def join_lines(values: pa.Array) -> bytes | None:
+    """All messages with a newline between each two; None where they are more than one Arrow array can hold."""
+    if not pa.types.is_binary(values.type):
+        if values.nbytes > JOIN_BYTES_MAX:
+            return None
+        values = values.cast(pa.binary())
+    size = len(values)
+    if size == 0:
+        return b""
+    lists = pa.ListArray.from_arrays(pa.array([0, size], pa.int32()), values)
+    joined = pc.binary_join(lists, b"\n")
+    return bytes(joined[0].as_buffer())
+
+
+def take(values: pa.Array, index: Indices) -> pa.Array:
+    """The messages at `index`."""
+    return values.take(pa.array(index))
+
+
+def assemble(
+    total: int,
+    live: Indices | None,
+    rows: pl.DataFrame,
+    good: Indices | None,
+    bad: dict[int, str],
+) -> Decoded:
+    """The result for `total` messages of which `live` were decoded.
+
+    `good` and the keys of `bad` count live messages; None: all live ones are good.
+    """
+    live_count = total if live is None else len(live)
+    bad_index = np.fromiter(sorted(bad), dtype=np.int64, count=len(bad))
+    reasons = tuple(bad[int(index)] for index in bad_index)
+    if live is not None:
+        good = live if good is None else live[good]
+        bad_index = live[bad_index]
+    assert rows.height + len(bad) == live_count, "every message is good, bad or a tombstone"
+    assert good is None or len(good) == rows.height, "each good row has its message"
+    return Decoded(rows, good, bad_index, reasons, skipped=total - live_count)
