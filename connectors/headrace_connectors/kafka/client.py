@@ -127,9 +127,11 @@ def bad_settings(cause: KafkaException) -> ExternalError:
     return ExternalError(f"Kafka client settings are not valid: {text}", remedy="correct `properties:`")
 
 
-def topic_partitions(admin: AdminClient, watch: ClientWatch) -> dict[str, tuple[int, ...]]:
+def topic_partitions(
+    admin: AdminClient, watch: ClientWatch, *, timeout_s: float = CONNECT_TIMEOUT_S
+) -> dict[str, tuple[int, ...]]:
     """All topics that can be seen, with their partitions. Raises ExternalError when no broker answers in time."""
-    deadline = time.monotonic() + CONNECT_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while True:
         try:
             listing = admin.list_topics(timeout=1.0)

@@ -196,6 +196,11 @@ class KafkaSinkConfig(SinkConfig):
         return self.mode == "upsert"
 
     @property
+    def uses_event_time(self) -> bool:
+        """Whether records are stamped with the rows' event time."""
+        return self.timestamp == "event"
+
+    @property
     def key_columns(self) -> tuple[str, ...] | None:
         """Columns of the record key, in order."""
         return self.key

@@ -12,10 +12,9 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicParti
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from headrace.connect.source import SourceContext, Split, SplitId
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import UserError
 from headrace_connectors.kafka.client import (
     CONNECT_TIMEOUT_S,
-    LOG,
     ClientWatch,
     base_settings,
     open_admin,
@@ -28,6 +27,9 @@ from headrace_connectors.kafka.topics import missing_topic
 
 DISCOVERY_INTERVAL_MS = 30_000
 """How often an unbounded source looks for new partitions, unless `topic.metadata.refresh.interval.ms` says so."""
+
+LATER_TIMEOUT_S = 1.0
+"""How long a later look may take: it is repeated anyway, and its caller supervises a running job."""
 
 Found = Mapping[SplitId, int]
 
@@ -54,16 +56,13 @@ class KafkaEnumerator:
         return int(self._config.properties.get("topic.metadata.refresh.interval.ms", DISCOVERY_INTERVAL_MS))
 
     def discover(self) -> Sequence[Split]:
-        """All splits, in order of topic and partition. After the first answer a broker that is away changes nothing."""
+        """All splits, in order of topic and partition; later calls add what is new, or raise ExternalError soon."""
         if not self._resolved:
             splits = self._resolve(self._partitions(topic_partitions(self._admin, self._watch)))
             self._known = {split.id: split for split in splits}
             self._resolved = True
         elif not self._config.bounded:
-            try:
-                self._add_new()
-            except ExternalError as error:
-                LOG.warning("looking for new partitions of %s: %s", self._context.node, error)
+            self._add_new()
         return [self._known[split] for split in sorted(self._known)]
 
     def close(self) -> None:
@@ -90,7 +89,9 @@ class KafkaEnumerator:
 
     def _add_new(self) -> None:
         found = [
-            split for split in self._still_there(topic_partitions(self._admin, self._watch)) if split not in self._known
+            split
+            for split in self._still_there(topic_partitions(self._admin, self._watch, timeout_s=LATER_TIMEOUT_S))
+            if split not in self._known
         ]
         if not found:
             return

@@ -1,0 +1,218 @@
+"""The memory source: rows written into the pipeline, or added by a test while the job runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import Field, model_validator
+
+from headrace.connect.source import (
+    Enumerator,
+    Polled,
+    Reader,
+    RowBatch,
+    Run,
+    SourceConfig,
+    SourceContext,
+    Split,
+    SplitId,
+)
+from headrace_connectors.memory.rows import PARTITION_KEY, TIMESTAMP_KEY, epoch_ms, typed_rows
+from headrace_connectors.memory.store import Feed, Rows, feed_named
+
+_STAMP = "__timestamp"
+
+
+class MemorySourceConfig(SourceConfig):
+    """Rows in memory: given here as `rows`, or by a test under `name`. A row may carry `$partition`, `$timestamp`."""
+
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
+
+    rows: tuple[dict[str, Any], ...] | None = None
+    name: str | None = Field(default=None, min_length=1)
+    partitions: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> MemorySourceConfig:
+        if (self.rows is None) == (self.name is None):
+            raise ValueError("give either rows or name")
+        for row in self.rows or ():
+            if not 0 <= int(row.get(PARTITION_KEY) or 0) < self.partitions:
+                raise ValueError(f"{PARTITION_KEY} {row[PARTITION_KEY]} is not below partitions ({self.partitions})")
+        return self
+
+    @property
+    def bounded(self) -> bool:
+        """Whether all rows are known; a feed ends when the test says so."""
+        return self.rows is not None
+
+    def describe_position(self, split: SplitId, position: int) -> str:
+        """`partition 0 row 4`, counted from 0."""
+        return f"partition {split.partition} row {position}"
+
+    def partition_count(self) -> int:
+        """How many partitions there are."""
+        return self.partitions if self.name is None else feed_named(self.name).partitions
+
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        """Lists the partitions."""
+        return MemoryEnumerator(self, context)
+
+    def open_reader(self, context: SourceContext) -> Reader:
+        """Reads rows."""
+        return MemoryReader(self, context)
+
+
+class MemoryEnumerator:
+    """Partitions from row 0 to the last one; without a stop where a test feeds them."""
+
+    discovery_interval_ms: int | None = None
+
+    def __init__(self, config: MemorySourceConfig, context: SourceContext) -> None:
+        self._config, self._node = config, context.node
+
+    def discover(self) -> Sequence[Split]:
+        """The partitions."""
+        counts = None
+        if self._config.rows is not None:
+            placed = [int(row.get(PARTITION_KEY) or 0) for row in self._config.rows]
+            counts = [placed.count(partition) for partition in range(self._config.partitions)]
+        return [
+            Split(SplitId(self._node, partition), 0, None if counts is None else counts[partition])
+            for partition in range(self._config.partition_count())
+        ]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _Partition:
+    """Rows of one partition that are known so far; grows by additions of the feed."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        self.position = split.start
+        self.rows: pl.DataFrame | None = None
+        self.additions = 0
+        self.complete = False
+
+    @property
+    def known(self) -> int:
+        end = 0 if self.rows is None else self.rows.height
+        return end if self.split.stop is None else min(end, self.split.stop)
+
+    @property
+    def finished(self) -> bool:
+        if self.split.stop is not None and self.position >= self.split.stop:
+            return True
+        return self.complete and self.position >= self.known
+
+
+class MemoryReader:
+    """Gives rows of one partition after the other, as many as a poll may hold."""
+
+    def __init__(self, config: MemorySourceConfig, context: SourceContext) -> None:
+        self._context = context
+        self._feed: Feed | None = None if config.name is None else feed_named(config.name)
+        self._inline = config.rows
+        self._parts: dict[SplitId, _Partition] = {}
+        self._paused: set[SplitId] = set()
+        self._reported: set[SplitId] = set()
+
+    def assign(self, splits: Sequence[Split]) -> None:
+        """Adds partitions."""
+        for split in splits:
+            part = _Partition(split)
+            if self._inline is not None:
+                mine = [row for row in self._inline if int(row.get(PARTITION_KEY) or 0) == split.id.partition]
+                part.rows, part.complete = self._frame(mine), True
+            self._parts[split.id] = part
+
+    def poll(self, timeout_ms: int) -> Polled:
+        """Rows of one partition, or none when the time is up."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            seen = 0 if self._feed is None else self._feed.additions()
+            self._take_additions()
+            polled = self._next()
+            left = deadline - time.monotonic()
+            if polled.batch is not None or polled.finished or left <= 0:
+                return polled
+            if self._feed is None:
+                time.sleep(left)
+            else:
+                self._feed.wait_addition(seen, left)
+
+    def _take_additions(self) -> None:
+        if self._feed is None:
+            return
+        for part in self._parts.values():
+            added, part.complete = self._feed.taken_from(part.split.id.partition, part.additions)
+            for rows in added:
+                frame = self._frame(rows)
+                part.rows = frame if part.rows is None else pl.concat([part.rows, frame], how="diagonal")
+            part.additions += len(added)
+
+    def _next(self) -> Polled:
+        batch: RowBatch | None = None
+        positions: Mapping[SplitId, int] = {}
+        for split, part in self._parts.items():
+            if split in self._paused or part.position >= part.known:
+                continue
+            assert part.rows is not None
+            end = min(part.known, part.position + self._context.poll_rows_max)
+            batch = _batch(part.rows[part.position : end], split, part.position)
+            part.position, positions = end, {split: end}
+            # the next poll begins with another partition
+            self._parts[split] = self._parts.pop(split)
+            break
+        finished = frozenset(
+            split for split, part in self._parts.items() if part.finished and split not in self._reported
+        )
+        self._reported |= finished
+        at_end = frozenset(
+            split for split, part in self._parts.items() if part.position >= part.known and not part.finished
+        )
+        return Polled(batch=batch, positions=positions, at_end=at_end, finished=finished)
+
+    def _frame(self, rows: Rows) -> pl.DataFrame:
+        if isinstance(rows, pl.DataFrame):
+            return rows
+        frame = typed_rows(rows, self._context.schema, self._context.node)
+        if any(TIMESTAMP_KEY in row for row in rows):
+            stamps = [epoch_ms(row[TIMESTAMP_KEY]) if TIMESTAMP_KEY in row else None for row in rows]
+            frame = frame.with_columns(pl.Series(_STAMP, stamps, dtype=pl.Int64))
+        return frame
+
+    def pause(self, splits: Sequence[SplitId]) -> None:
+        """Stops giving rows of these partitions."""
+        self._paused.update(splits)
+
+    def resume(self, splits: Sequence[SplitId]) -> None:
+        """Goes on with them."""
+        self._paused.difference_update(splits)
+
+    def commit(self, positions: Mapping[SplitId, int]) -> None:
+        """Positions are published nowhere."""
+
+    def close(self) -> None:
+        """Forgets its rows."""
+        self._parts.clear()
+
+
+def _batch(rows: pl.DataFrame, split: SplitId, start: int) -> RowBatch:
+    stamps = None
+    if _STAMP in rows.columns:
+        column = rows.get_column(_STAMP)
+        rows = rows.drop(_STAMP)
+        stamps = column.to_numpy() if column.null_count() == 0 else None
+    return RowBatch(
+        rows=rows,
+        positions=np.arange(start, start + rows.height, dtype=np.int64),
+        runs=(Run(split, 0, rows.height),),
+        timestamps=stamps,
+    )

@@ -1,0 +1,75 @@
+"""The print sink: one line a row on standard output, for looking at a pipeline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import polars as pl
+import pyarrow as pa
+
+from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
+from headrace.core.batch import OP, visible_columns
+
+
+class PrintSinkConfig(SinkConfig):
+    """Prints each row as a JSON line, or in the `format:` beside it. Deletes begin with `- `, where there are any."""
+
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "optional"
+
+    @property
+    def accepts_updates(self) -> bool:
+        """Updating rows are printed as they come."""
+        return True
+
+    @property
+    def accepts_deletes(self) -> bool:
+        """A delete is printed and marked."""
+        return True
+
+    def open_writer(self, context: SinkContext) -> Writer:
+        """Writes to standard output."""
+        return PrintWriter()
+
+
+class PrintWriter:
+    """Prints rows; with deletes among them, `+ ` or `- ` stands before each row."""
+
+    def write(self, batch: SinkBatch) -> None:
+        """Prints the rows, in one piece."""
+        if not len(batch):
+            return
+        lines = _lines(batch)
+        if OP in batch.rows.columns:
+            deleted = batch.rows.get_column(OP).fill_null(value=False)
+            marks = pl.select(pl.when(deleted).then(pl.lit("- ")).otherwise(pl.lit("+ "))).to_series()
+            lines = marks + lines
+        sys.stdout.write("\n".join(lines.to_list()) + "\n")
+        sys.stdout.flush()
+
+    def flush(self, epoch: int) -> Sequence[Committable]:
+        """What was printed is out already."""
+        sys.stdout.flush()
+        return ()
+
+    def close(self) -> None:
+        """Standard output stays open."""
+
+
+def _lines(batch: SinkBatch) -> pl.Series:
+    if batch.messages is None:
+        from headrace.formats.json import encode_json_object
+
+        rows = batch.rows
+        return _text(encode_json_object(rows, visible_columns(rows)))
+    return _text(batch.messages)
+
+
+def _text(messages: pa.Array | pl.Series) -> pl.Series:
+    series = messages if isinstance(messages, pl.Series) else pl.from_arrow(messages)
+    assert isinstance(series, pl.Series)
+    if series.dtype == pl.Binary:
+        # what is no text is shown with replacement characters rather than stopping a look at it
+        return pl.Series([value.decode("utf-8", "replace") for value in series.to_list()], dtype=pl.String)
+    return series
