@@ -1,0 +1,56 @@
+"""Errors: whose fault, where, and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.errors import (
+    DataError,
+    Domain,
+    ExternalError,
+    HeadraceError,
+    InternalError,
+    InvalidPipeline,
+    Location,
+    Problem,
+    UserError,
+    did_you_mean,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "domain"),
+    [
+        (UserError, Domain.USER),
+        (DataError, Domain.USER),
+        (ExternalError, Domain.EXTERNAL),
+        (InternalError, Domain.INTERNAL),
+    ],
+)
+def test_every_error_knows_whose_fault_it_is(kind: type[HeadraceError], domain: Domain) -> None:
+    error = kind("broken", remedy="mend it")
+    assert error.domain is domain
+    assert str(error) == "broken\n  mend it"
+    assert str(kind("broken")) == "broken"
+    assert not error.retry
+
+
+def test_problems_name_their_place() -> None:
+    at = Location("p.yaml", 3, 7)
+    assert str(Problem("bad", ("steps", "x"), at, "do this")) == "p.yaml:3:7: bad\n  do this"
+    assert str(Problem("bad", ("steps", "x"))) == "steps.x: bad"
+    assert str(Problem("bad")) == "bad"
+
+
+def test_an_invalid_pipeline_lists_every_problem() -> None:
+    problems = [Problem("one"), Problem("two", remedy="fix")]
+    error = InvalidPipeline(problems)
+    assert error.problems == problems
+    assert str(error) == "one\ntwo\n  fix"
+    with pytest.raises(AssertionError):
+        InvalidPipeline([])
+
+
+def test_the_nearest_name_is_offered_if_one_is_near() -> None:
+    assert did_you_mean("orign", ("origin", "carrier")) == "did you mean 'origin'?"
+    assert did_you_mean("zzz", ("origin", "carrier")) is None
