@@ -126,6 +126,11 @@ class SinkConfig(Config):
         return None
 
     @property
+    def uses_event_time(self) -> bool:
+        """Whether the writer looks at the rows' `__ts`."""
+        return False
+
+    @property
     def referenced_columns(self) -> tuple[str, ...]:
         """Columns that the config names (key, headers): checked against the schema before anything runs."""
         return self.key_columns or ()

@@ -19,13 +19,13 @@ from enum import StrEnum
 from headrace.connect.sink import Committable, Committer, Writer
 from headrace.connect.source import Enumerator, Split, SplitId
 from headrace.core.clock import Clock, SystemClock
-from headrace.core.errors import InternalError
+from headrace.core.errors import ExternalError
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
 from headrace.exchange.output import Channel, EdgeOutput
-from headrace.exchange.partition import open_partitioner
 from headrace.local.epochs import EpochTracker
 from headrace.local.relay import relayed_heights
+from headrace.local.wiring import wire
 from headrace.operators.chain import Receiver
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task, TaskEdge
 from headrace.worker.build import ChainBuilder, SubtaskContext, sink_context, source_context
@@ -35,6 +35,7 @@ from headrace.worker.source_time import AppliedFloor
 from headrace.worker.subtask import Subtask
 
 SUPERVISE_MS = 50
+DISCOVERY_RETRY_MS = 5_000
 
 
 class JobState(StrEnum):
@@ -50,7 +51,7 @@ class JobOptions:
     """What a run may be told beside its plan. The defaults serve `headrace run`."""
 
     job: str = "local"
-    bounds: ChannelBounds = ChannelBounds()
+    bounds: ChannelBounds = field(default_factory=ChannelBounds)
     watermark_interval_ms: int = 100
     floors: tuple[AppliedFloor, ...] = ()
 
@@ -107,6 +108,7 @@ class LocalJob:
         self._plan = plan
         self._options = options or JobOptions()
         self._clock = clock or SystemClock()
+        self._wiring = wire(plan)
         self._sources: dict[str, _Source] = {}
         self._mailboxes: dict[str, list[Mailbox]] = {}
         self._writers: list[Writer] = []
@@ -158,22 +160,15 @@ class LocalJob:
                         self._committers[node.node] = committer
 
     def _open(self) -> None:
-        self._mailboxes = {task.name: self._open_mailboxes(task) for task in self._plan.tasks if self._feeding(task)}
+        self._mailboxes = {
+            task: [Mailbox(count, self._options.bounds, merge_rows_max=self._plan.batch_rows_max) for count in counts]
+            for task, counts in self._wiring.channels.items()
+        }
         for task in reversed(self._plan.tasks):
             for subtask in range(task.parallelism):
                 self._open_subtask(task, subtask)
         for source in self._sources.values():
             self._assign(source, source.enumerator.discover())
-
-    def _feeding(self, task: Task) -> list[TaskEdge]:
-        return [edge for edge in self._plan.edges if edge.to_task == task.name]
-
-    def _open_mailboxes(self, task: Task) -> list[Mailbox]:
-        channels = sum(self._plan.task(edge.from_task).parallelism for edge in self._feeding(task))
-        return [
-            Mailbox(channels, self._options.bounds, merge_rows_max=self._plan.batch_rows_max)
-            for _ in range(task.parallelism)
-        ]
 
     def _open_subtask(self, task: Task, subtask: int) -> None:
         counters: dict[str, Counter[str]] = {}
@@ -208,30 +203,14 @@ class LocalJob:
         outgoing: dict[tuple[str, str], list[Receiver]] = {}
         for edge in self._plan.edges:
             if edge.from_task == task.name:
-                outgoing.setdefault((edge.source, edge.output), []).append(self._edge_output(edge, task, subtask))
+                outgoing.setdefault((edge.source, edge.output), []).append(self._edge_output(edge, subtask))
         return outgoing
 
-    def _edge_output(self, edge: TaskEdge, task: Task, subtask: int) -> EdgeOutput:
-        target = self._plan.task(edge.to_task)
-        first = self._first_channel(edge)
-        channels = [Channel(mailbox, first + subtask) for mailbox in self._mailboxes[target.name]]
-        partitioner = open_partitioner(
-            edge.partitioning,
-            subtask=subtask,
-            senders=task.parallelism,
-            receivers=target.parallelism,
-            max_parallelism=self._plan.max_parallelism,
-        )
-        return EdgeOutput(partitioner, channels, columns=edge.columns, order_columns=edge.order_columns)
-
-    def _first_channel(self, edge: TaskEdge) -> int:
-        """Channels of a mailbox are numbered edge by edge, then by sending subtask."""
-        number = 0
-        for other in self._feeding(self._plan.task(edge.to_task)):
-            if other is edge:
-                return number
-            number += self._plan.task(other.from_task).parallelism
-        raise InternalError(f"edge {edge} is not in the plan")
+    def _edge_output(self, edge: TaskEdge, subtask: int) -> EdgeOutput:
+        sender = self._wiring.senders[edge, subtask]
+        boxes = self._mailboxes[edge.to_task]
+        channels = {target: Channel(boxes[target], number) for target, number in sender.channels.items()}
+        return EdgeOutput(sender.partitioner, channels, columns=edge.columns, order_columns=edge.order_columns)
 
     def _add_source(self, spec: SourceSpec, task: SourceTask) -> None:
         if spec.node not in self._sources:
@@ -254,7 +233,7 @@ class LocalJob:
         mine: list[list[Split]] = [[] for _ in range(count)]
         for split in sorted(fresh, key=lambda split: split.id):
             mine[(zlib.crc32(split.id.topic.encode()) + split.id.partition) % count].append(split)
-        for task, own in zip(reversed(source.tasks), mine, strict=True):
+        for task, own in zip(source.tasks, mine, strict=True):
             if own or first:
                 task.tell(Assign(tuple(own), final))
 
@@ -270,7 +249,7 @@ class LocalJob:
             run()
         except Cancelled:
             pass
-        except BaseException as error:  # noqa: BLE001 - the shell of a task: every failure is the job's failure
+        except BaseException as error:  # the shell of a task: every failure is the job's failure
             if self._failure is None:
                 self._failure = error
         self._wake.set()
@@ -316,7 +295,11 @@ class LocalJob:
         now_ms = self._clock.monotonic_ms()
         for source in self._sources.values():
             if now_ms >= source.discover_due_ms:
-                self._assign(source, source.enumerator.discover())
+                try:
+                    self._assign(source, source.enumerator.discover())
+                except ExternalError:
+                    # a broker that is away now is asked again later: what is assigned goes on without the answer
+                    source.discover_due_ms = now_ms + DISCOVERY_RETRY_MS
 
     def _begin_epoch(self) -> None:
         with self._sinks.lock:
@@ -362,8 +345,10 @@ class LocalJob:
             for task in source.tasks:
                 task.close()
             source.enumerator.close()
-        for part in (*self._writers, *self._committers.values()):
-            part.close()
+        for writer in self._writers:
+            writer.close()
+        for committer in self._committers.values():
+            committer.close()
 
     # ---- what others may ask -------------------------------------------------------------------------------------
 

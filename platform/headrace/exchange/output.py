@@ -1,0 +1,56 @@
+"""The sending end of an edge between tasks: rows are put in shape, split, and queued; signals go to every target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from headrace.core.batch import ORDER_COLUMNS, hidden_columns
+from headrace.core.signals import Signal
+from headrace.exchange.channel import Mailbox
+from headrace.exchange.partition import Partitioner
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One channel of a subtask's mailbox."""
+
+    mailbox: Mailbox
+    number: int
+
+
+class EdgeOutput:
+    """One sender of an edge: a Receiver. `channels[i]` leads to subtask i of the reading task, for each target.
+
+    columns        visible columns in the order in which the reader wants them
+    order_columns  whether the order columns travel along
+    """
+
+    def __init__(
+        self, partitioner: Partitioner, channels: Mapping[int, Channel], *, columns: Sequence[str], order_columns: bool
+    ) -> None:
+        self._partitioner = partitioner
+        self._channels = dict(channels)
+        self._columns = list(columns)
+        self._order_columns = order_columns
+
+    def on_batch(self, batch: pl.DataFrame) -> None:
+        """Splits and queues; blocks while a target is full."""
+        for target, part in self._partitioner.split(self._shaped(batch)):
+            channel = self._channels[target]
+            channel.mailbox.put(channel.number, part)
+
+    def _shaped(self, batch: pl.DataFrame) -> pl.DataFrame:
+        hidden = hidden_columns(batch)
+        if not self._order_columns:
+            hidden = [name for name in hidden if name not in ORDER_COLUMNS]
+        wanted = [*self._columns, *hidden]
+        return batch if batch.columns == wanted else batch.select(wanted)
+
+    def on_signal(self, signal: Signal) -> None:
+        """Queues the signal for every target that this sender feeds."""
+        for target in self._partitioner.targets:
+            channel = self._channels[target]
+            channel.mailbox.put(channel.number, signal)

@@ -1,0 +1,52 @@
+"""Which channel of which mailbox each sender of each edge writes to. Pure.
+
+A mailbox has one channel for every sender that feeds its subtask, numbered in the order of edges, then senders; a
+sender that never feeds a subtask (forward, rescale) has none there, so that nobody waits for its signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.exchange.partition import Partitioner, open_partitioner
+from headrace.plan.physical import PhysicalPlan, TaskEdge
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The sending end of an edge in one subtask: target subtask -> channel number of its mailbox."""
+
+    partitioner: Partitioner
+    channels: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """senders: (edge, sending subtask) -> Sender. channels: task -> number of channels of each of its mailboxes."""
+
+    senders: Mapping[tuple[TaskEdge, int], Sender]
+    channels: Mapping[str, tuple[int, ...]]
+
+
+def wire(plan: PhysicalPlan) -> Wiring:
+    """Numbers the channels of a plan."""
+    counts = {edge.to_task: [0] * plan.task(edge.to_task).parallelism for edge in plan.edges}
+    senders: dict[tuple[TaskEdge, int], Sender] = {}
+    for edge in plan.edges:
+        sending = plan.task(edge.from_task).parallelism
+        mailboxes = counts[edge.to_task]
+        for subtask in range(sending):
+            partitioner = open_partitioner(
+                edge.partitioning,
+                subtask=subtask,
+                senders=sending,
+                receivers=len(mailboxes),
+                max_parallelism=plan.max_parallelism,
+            )
+            channels: dict[int, int] = {}
+            for target in partitioner.targets:
+                channels[target] = mailboxes[target]
+                mailboxes[target] += 1
+            senders[edge, subtask] = Sender(partitioner, channels)
+    return Wiring(senders, {task: tuple(count) for task, count in counts.items()})

@@ -1,0 +1,118 @@
+"""From logical nodes to tasks: nodes whose rows stay in the same subtask are fused into one chain. Pure.
+
+A node joins the task of its producer when it reads one input, forward, at equal parallelism. Every other edge (a key
+by, a change of parallelism, a union) leads to a task of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.operators.union import UnionConfig
+from headrace.plan.logical import LogicalPlan
+from headrace.plan.needs import reads_order
+from headrace.plan.nodes import LogicalNode
+from headrace.plan.partitioning import Forward, Global, Hash, Partitioning, Rebalance
+from headrace.plan.physical import ChainEdge, PhysicalPlan, SourceSpec, StepSpec, Task, TaskEdge, TaskNode
+from headrace.spec.pipeline import Pipeline
+
+
+@dataclass(slots=True)
+class _OpenTask:
+    parallelism: int
+    nodes: list[TaskNode] = field(default_factory=list)
+    edges: list[ChainEdge] = field(default_factory=list)
+
+
+def plan_physical(logical: LogicalPlan, pipeline: Pipeline) -> PhysicalPlan:
+    """The tasks and edges of a logical plan."""
+    nodes = {node.name: node for node in logical.nodes}
+    task_of: dict[str, str] = {}
+    tasks: dict[str, _OpenTask] = {}
+    edges: list[TaskEdge] = []
+    ordered = _ordered(logical.nodes)
+    for node in logical.nodes:
+        home = _home(node, nodes, task_of)
+        if home is None:
+            tasks[node.name] = _OpenTask(node.parallelism)
+            task_of[node.name] = node.name
+            edges += [_edge(node, source, output, nodes, task_of, ordered) for source, output in node.inputs]
+        else:
+            task_of[node.name] = home
+            ((source, output),) = node.inputs
+            tasks[home].edges.append(ChainEdge(source, output, node.name))
+        tasks[task_of[node.name]].nodes.append(node.spec)
+    return PhysicalPlan(
+        pipeline=pipeline.name,
+        max_parallelism=pipeline.max_parallelism,
+        batch_rows_max=pipeline.batch.max_rows,
+        batch_delay_ms=pipeline.batch.max_delay_ms,
+        checkpoint_interval_ms=pipeline.checkpoint.interval_ms,
+        tasks=tuple(Task(tuple(task.nodes), tuple(task.edges), task.parallelism) for task in tasks.values()),
+        edges=tuple(edges),
+    )
+
+
+def edge_partitioning(node: LogicalNode, source: str, output: str, nodes: Mapping[str, LogicalNode]) -> Partitioning:
+    """How the rows of one input of `node` are spread over its subtasks."""
+    producer = nodes[source]
+    same = producer.parallelism == node.parallelism
+    asked = node.partitioning
+    if isinstance(asked, Hash | Global) and same and node.parallelism == 1:
+        return Forward()
+    if asked is not None:
+        return asked
+    if same:
+        return Forward()
+    owners = producer.outputs[output].owner_keys
+    if producer.outputs[output].update_key is not None:
+        return Hash(owners) if owners else Global()
+    return Rebalance()
+
+
+def _home(node: LogicalNode, nodes: Mapping[str, LogicalNode], task_of: Mapping[str, str]) -> str | None:
+    """The task that the node joins, or None where it heads a task."""
+    if isinstance(node.spec, SourceSpec) or _is_union(node):
+        return None
+    ((source, output),) = node.inputs
+    if isinstance(edge_partitioning(node, source, output, nodes), Forward) and (
+        nodes[source].parallelism == node.parallelism
+    ):
+        return task_of[source]
+    return None
+
+
+def _is_union(node: LogicalNode) -> bool:
+    return isinstance(node.spec, StepSpec) and isinstance(node.spec.config, UnionConfig)
+
+
+def _edge(
+    node: LogicalNode,
+    source: str,
+    output: str,
+    nodes: Mapping[str, LogicalNode],
+    task_of: Mapping[str, str],
+    ordered: Mapping[str, bool],
+) -> TaskEdge:
+    schema = nodes[source].outputs[output].schema
+    columns = node.spec.output.names if isinstance(node.spec, StepSpec) and _is_union(node) else schema.names
+    return TaskEdge(
+        from_task=task_of[source],
+        source=source,
+        output=output,
+        to_task=node.name,
+        partitioning=edge_partitioning(node, source, output, nodes),
+        columns=columns,
+        order_columns=reads_order(node, ordered),
+    )
+
+
+def _ordered(nodes: Sequence[LogicalNode]) -> dict[str, bool]:
+    """Node -> whether order columns are wanted on its output."""
+    wanted: dict[str, bool] = {}
+    for node in reversed(nodes):
+        wanted[node.name] = any(
+            reads_order(reader, wanted) for reader in nodes if node.name in {source for source, _ in reader.inputs}
+        )
+    return wanted

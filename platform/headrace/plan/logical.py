@@ -1,0 +1,124 @@
+"""The logical plan: nodes in flow order, each with the columns, time and kind of what it gives. Pure.
+
+`plan_logical` walks the pipeline from sources to sinks, lets each node's planner check it and say what flows out of
+it, and collects every problem. Two facts flow the other way, from consumers to producers, and are settled afterwards
+(`plan.needs`): whether rows must carry their place in the total order, and whether anything asks for event time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from headrace.plan.needs import settle_needs
+from headrace.plan.nodes import LogicalNode, reference
+from headrace.plan.partitioning import Forward
+from headrace.plan.problems import Locator, Problems, Unknown
+from headrace.plan.sinks import dead_letter_sinks, plan_sink
+from headrace.plan.sources import plan_source
+from headrace.plan.steps import plan_step
+from headrace.plan.stream import Stream
+from headrace.spec.pipeline import Pipeline
+
+Reference = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalPlan:
+    """Every node of a pipeline that has a meaning, in flow order (inputs before their readers)."""
+
+    pipeline: str
+    nodes: tuple[LogicalNode, ...]
+    max_parallelism: int
+
+    def node(self, name: str) -> LogicalNode:
+        """The node of that name."""
+        return next(node for node in self.nodes if node.name == name)
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the result depends on the log alone."""
+        return not any(node.not_replayable for node in self.nodes)
+
+
+@dataclass(slots=True)
+class _Walk:
+    pipeline: Pipeline
+    problems: Problems
+    nodes: dict[str, LogicalNode] = field(default_factory=dict)
+    streams: dict[Reference, Stream] = field(default_factory=dict)
+
+    def add(self, node: LogicalNode) -> None:
+        self.nodes[node.name] = node
+        self.streams |= {(node.name, output): stream for output, stream in node.outputs.items()}
+
+    def inputs(self, references: tuple[str, ...]) -> list[Stream]:
+        """The streams that a node reads; Unknown where one of them could not be planned."""
+        found = [self.streams.get(reference(text)) for text in references]
+        if any(stream is None for stream in found):
+            raise Unknown
+        return [stream for stream in found if stream is not None]
+
+
+def plan_logical(pipeline: Pipeline, locator: Locator | None = None) -> LogicalPlan:
+    """Plans a pipeline whose structure is valid. Raises InvalidPipeline with every problem, in file order."""
+    problems = Problems(locator)
+    walk = _Walk(pipeline, problems)
+    for name, source in pipeline.sources.items():
+        _attempt(walk, lambda name=name, source=source: plan_source(name, source, pipeline, problems))
+    for name in _flow_order(pipeline):
+        step = pipeline.steps[name]
+        _attempt(walk, lambda name=name, step=step: plan_step(name, step, walk.inputs(step.inputs), pipeline, problems))
+    for name, sink in pipeline.sinks.items():
+        _attempt(
+            walk, lambda name=name, sink=sink: plan_sink(name, sink, walk.inputs((sink.from_,))[0], pipeline, problems)
+        )
+    for node in dead_letter_sinks(pipeline, walk.nodes, problems):
+        walk.add(node)
+    _check_forward(walk)
+    problems.raise_if_any()
+    nodes = settle_needs(_reachable(walk.nodes))
+    return LogicalPlan(pipeline.name, nodes, pipeline.max_parallelism)
+
+
+def _check_forward(walk: _Walk) -> None:
+    for node in walk.nodes.values():
+        if not isinstance(node.partitioning, Forward):
+            continue
+        for source, _ in node.inputs:
+            above = walk.nodes[source].parallelism
+            if above != node.parallelism:
+                group = "sinks" if node.is_sink else "steps"
+                walk.problems.add(
+                    (group, node.name, "partition"),
+                    f"forward needs equal parallelism: {source} has {above}, {node.name} has {node.parallelism}",
+                    "give both the same parallelism, or use rebalance",
+                )
+
+
+def _attempt(walk: _Walk, plan: Callable[[], LogicalNode]) -> None:
+    with suppress(Unknown):
+        walk.add(plan())
+
+
+def _flow_order(pipeline: Pipeline) -> list[str]:
+    """Steps with inputs before their readers; ties in file order. The spec has refused cycles."""
+    done = set(pipeline.sources)
+    order: list[str] = []
+    left = list(pipeline.steps)
+    while left:
+        ready = next(name for name in left if all(reference(text)[0] in done for text in pipeline.steps[name].inputs))
+        left.remove(ready)
+        done.add(ready)
+        order.append(ready)
+    return order
+
+
+def _reachable(nodes: Mapping[str, LogicalNode]) -> tuple[LogicalNode, ...]:
+    """Nodes that feed a sink: what nobody reads is checked, but does not run."""
+    wanted: set[str] = set()
+    for node in reversed(list(nodes.values())):
+        if node.is_sink or node.name in wanted:
+            wanted |= {node.name, *(source for source, _ in node.inputs)}
+    return tuple(replace(node) for node in nodes.values() if node.name in wanted)

@@ -1,0 +1,46 @@
+"""One node of a logical plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.core.ids import split_output
+from headrace.operators.chain import MAIN
+from headrace.plan.partitioning import Partitioning
+from headrace.plan.physical import SinkSpec, TaskNode
+from headrace.plan.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalNode:
+    """A node with what it reads and gives.
+
+    inputs          (node, output) that it reads
+    outputs         output name ("" is the main one) -> what flows there
+    partitioning    how its input is spread; None: by the parallelism on both sides (forward or rebalance)
+    not_replayable  reasons why its result does not depend on the log alone
+    needs_order     it asks for the total order (or the source position) of the rows it reads
+    needs_time      it asks for the event time of the rows it reads
+    """
+
+    name: str
+    spec: TaskNode
+    inputs: tuple[tuple[str, str], ...]
+    outputs: Mapping[str, Stream]
+    parallelism: int
+    partitioning: Partitioning | None = None
+    not_replayable: tuple[str, ...] = ()
+    needs_order: bool = False
+    needs_time: bool = False
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether the node ends a flow."""
+        return isinstance(self.spec, SinkSpec)
+
+
+def reference(text: str) -> tuple[str, str]:
+    """`hourly.late` -> (hourly, late); `hourly` -> (hourly, MAIN)."""
+    node, output = split_output(text)
+    return node, output if output is not None else MAIN

@@ -1,0 +1,58 @@
+"""How the rows of an edge are spread over the subtasks that read it. Shapes only; `exchange.partition` does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Subtask i feeds subtask i: equal parallelism."""
+
+    def __str__(self) -> str:
+        return "forward"
+
+
+@dataclass(frozen=True, slots=True)
+class Hash:
+    """By key group of these columns."""
+
+    keys: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"hash({', '.join(self.keys)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """Batches go round all subtasks."""
+
+    def __str__(self) -> str:
+        return "rebalance"
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """Batches go round a subset of subtasks that is this sender's own, as far as the numbers allow."""
+
+    def __str__(self) -> str:
+        return "rescale"
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Every subtask gets every row."""
+
+    def __str__(self) -> str:
+        return "broadcast"
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """Subtask 0 gets every row."""
+
+    def __str__(self) -> str:
+        return "global"
+
+
+Partitioning = Forward | Hash | Rebalance | Rescale | Broadcast | Global

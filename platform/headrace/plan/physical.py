@@ -1,0 +1,156 @@
+"""The physical plan: tasks (fused chains with a parallelism) and the edges between them. Frozen; has a canonical form.
+
+Owns the shapes only; `plan.chaining` makes a plan, `plan.explain` shows one, engines run one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.connect.format import FormatConfig
+from headrace.connect.sink import SinkConfig
+from headrace.connect.source import SourceConfig
+from headrace.core.types import Schema
+from headrace.operators.operator import OnError, OperatorConfig
+from headrace.plan.partitioning import Partitioning
+
+
+@dataclass(frozen=True, slots=True)
+class FormatSpec:
+    """The format beside a connector: its name and options."""
+
+    name: str
+    config: FormatConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RowTime:
+    """Event time of each row: a timestamp expression over the source's columns."""
+
+    expression: str
+    out_of_orderness_ms: int
+    idle_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTime:
+    """Event time is the record's own timestamp."""
+
+    out_of_orderness_ms: int = 0
+    idle_after_ms: int | None = None
+
+
+TimeSpec = RowTime | RecordTime | None
+"""None: rows have no event time, or nothing in the pipeline asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """A source node, ready to open.
+
+    schema    declared columns: what the format decodes
+    output    declared columns and the metadata columns behind them
+    metadata  (metadata field, column name)
+    order_columns    rows carry their place in the total order
+    """
+
+    node: str
+    connector: str
+    config: SourceConfig
+    format: FormatSpec | None
+    schema: Schema
+    output: Schema
+    metadata: tuple[tuple[str, str], ...]
+    time: TimeSpec
+    on_error: OnError
+    order_columns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpec:
+    """A step node, ready to open."""
+
+    node: str
+    verb: str
+    config: OperatorConfig
+    output: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec:
+    """A sink node, ready to open.
+
+    schema    visible columns of the rows that arrive
+    encoded   the columns that the format encodes: all of them, or the `value` of a dead letter
+    update_key   key of an updating edge, or None
+    implicit  made by the plan (dead letters), not by the user
+    """
+
+    node: str
+    connector: str
+    config: SinkConfig
+    format: FormatSpec | None
+    schema: Schema
+    encoded: Schema
+    update_key: tuple[str, ...] | None
+    implicit: bool = False
+
+
+TaskNode = SourceSpec | StepSpec | SinkSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ChainEdge:
+    """Inside a task: `output` of node `source` ("" is the main one) goes straight to node `target`."""
+
+    source: str
+    output: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A chain with a parallelism. The first node is its head; its name names the task."""
+
+    nodes: tuple[TaskNode, ...]
+    edges: tuple[ChainEdge, ...]
+    parallelism: int
+
+    @property
+    def name(self) -> str:
+        """The head's node name."""
+        return self.nodes[0].node
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEdge:
+    """Between tasks: `output` of node `source` in task `from_task` feeds task `to_task`.
+
+    columns     visible columns in the order in which the consumer wants them
+    order_columns   whether the order columns travel along
+    """
+
+    from_task: str
+    source: str
+    output: str
+    to_task: str
+    partitioning: Partitioning
+    columns: tuple[str, ...]
+    order_columns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalPlan:
+    """All that an engine needs to run a pipeline."""
+
+    pipeline: str
+    max_parallelism: int
+    batch_rows_max: int
+    batch_delay_ms: int
+    checkpoint_interval_ms: int | None
+    tasks: tuple[Task, ...]
+    edges: tuple[TaskEdge, ...]
+
+    def task(self, name: str) -> Task:
+        """The task of that name."""
+        return next(task for task in self.tasks if task.name == name)

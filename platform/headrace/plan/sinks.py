@@ -1,0 +1,133 @@
+"""Plans sink nodes, the user's and those that dead letters imply. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from headrace.connect import registry
+from headrace.connect.sink import SinkConfig, SinkContext
+from headrace.core.batch import O_MAJOR, O_MINOR, O_TEXT
+from headrace.core.types import Schema
+from headrace.operators.operator import BAD, REASON
+from headrace.plan.nodes import LogicalNode, reference
+from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec
+from headrace.plan.problems import Path, Problems
+from headrace.plan.steps import partitioning_of, require_column
+from headrace.plan.stream import Stream
+from headrace.spec.fields import DeadLetter, FormatUse
+from headrace.spec.pipeline import Pipeline, SinkNode
+
+
+def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, problems: Problems) -> LogicalNode:
+    """The logical node of a sink. Raises Unknown once its problems are noted."""
+    path = ("sinks", name)
+    connector_path = (*path, node.connector)
+    for column in node.config.referenced_columns:
+        require_column(stream.schema, column, connector_path, problems)
+    _check_kind(connector_path, node, stream, problems)
+    format_spec = _format(path, node.format, stream.schema, problems)
+    parallelism = node.parallelism or pipeline.parallelism
+    context = SinkContext(
+        job=pipeline.name,
+        node=name,
+        subtask=0,
+        parallelism=parallelism,
+        schema=stream.schema,
+        update_key=stream.update_key,
+        format=None if format_spec is None else format_spec.name,
+    )
+    for message in node.config.check(context):
+        raise problems.refuse(connector_path, message)
+    spec = SinkSpec(name, node.connector, node.config, format_spec, stream.schema, stream.schema, stream.update_key)
+    return LogicalNode(
+        name=name,
+        spec=spec,
+        inputs=(reference(node.from_),),
+        outputs={},
+        parallelism=parallelism,
+        partitioning=partitioning_of(node.partition, stream, path, problems),
+        needs_time=node.config.uses_event_time,
+    )
+
+
+def _check_kind(path: Path, node: SinkNode, stream: Stream, problems: Problems) -> None:
+    if stream.update_key is None:
+        return
+    key = ", ".join(stream.update_key)
+    if not node.config.accepts_updates:
+        raise problems.refuse(
+            path,
+            f"the rows of {node.from_} update each other by ({key}), and this sink appends them",
+            f"set `mode: upsert` with `key: [{key}]`, or `updates: as_rows` to write every version of a row",
+        )
+    if stream.deletes and not node.config.accepts_deletes:
+        raise problems.refuse(
+            path,
+            f"the rows of {node.from_} may be deletes, and this sink cannot write one",
+            f"set `mode: upsert` with `key: [{key}]`",
+        )
+
+
+def _format(path: Path, use: FormatUse | None, schema: Schema, problems: Problems) -> FormatSpec | None:
+    if use is None:
+        return None
+    for message in use.config.check_sink(schema):
+        raise problems.refuse((*path, "format"), message)
+    return FormatSpec(use.name, use.config)
+
+
+def dead_letter_sinks(
+    pipeline: Pipeline, nodes: Mapping[str, LogicalNode], problems: Problems
+) -> Iterator[LogicalNode]:
+    """The implicit sink `<node>.bad` of every node with `on_error: {dead_letter: <topic>}`."""
+    for group, members in (("sources", pipeline.sources), ("steps", pipeline.steps)):
+        for name, member in members.items():
+            if isinstance(member.on_error, DeadLetter) and name in nodes:
+                path = (group, name, "on_error")
+                origin = _first_source(name, nodes)
+                if origin is None:
+                    continue
+                made = origin.config.dead_letter_sink(member.on_error.topic)
+                if made is None:
+                    problems.add(
+                        path,
+                        f"dead letters go to the source's brokers, and a {origin.connector} source has none",
+                        "use `divert`, and a sink that reads from " + f"{name}.bad",
+                    )
+                    continue
+                yield _dead_letter_node(name, nodes[name], *made)
+
+
+def _first_source(name: str, nodes: Mapping[str, LogicalNode]) -> SourceSpec | None:
+    node = nodes.get(name)
+    while node is not None and not isinstance(node.spec, SourceSpec):
+        node = nodes.get(node.inputs[0][0])
+    return node.spec if node is not None and isinstance(node.spec, SourceSpec) else None
+
+
+def _dead_letter_node(name: str, node: LogicalNode, connector: str, fields: dict[str, Any]) -> LogicalNode:
+    schema = node.outputs[BAD].schema
+    if isinstance(node.spec, SourceSpec):
+        headers = {"topic": "topic", "partition": "partition", "offset": "offset", "reason": REASON}
+        extra: dict[str, Any] = {"key": ["key"]}
+        encoded, format_name = Schema((schema.field("value"),)), "raw"
+    else:
+        headers = {"topic": O_TEXT, "partition": O_MAJOR, "offset": O_MINOR, "reason": REASON}
+        extra = {}
+        encoded, format_name = Schema(tuple(field for field in schema if field.name != REASON)), "json"
+    sink = registry.connector(connector).sink
+    assert sink is not None, f"connector {connector} offers dead letters and has no sink"
+    config: SinkConfig = sink.model_validate({**fields, **extra, "headers": headers})
+    form = registry.format_named(format_name).config()
+    spec = SinkSpec(
+        f"{name}.bad", connector, config, FormatSpec(format_name, form), schema, encoded, None, implicit=True
+    )
+    return LogicalNode(
+        name=spec.node,
+        spec=spec,
+        inputs=((name, BAD),),
+        outputs={},
+        parallelism=node.parallelism,
+        needs_order=not isinstance(node.spec, SourceSpec),
+    )

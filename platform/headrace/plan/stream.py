@@ -1,0 +1,29 @@
+"""What flows along an edge: columns, time, and whether rows are appended or update earlier ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.core.types import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Properties of one output of a node.
+
+    timed        rows have an event time
+    update_key   columns by which a row replaces an earlier one; None: every row stands (append)
+    owner_keys   the update key's columns by which the rows are already spread over subtasks
+    deletes      rows may be deletes of their key
+    """
+
+    schema: Schema
+    timed: bool
+    update_key: tuple[str, ...] | None = None
+    owner_keys: tuple[str, ...] = ()
+    deletes: bool = False
+
+    @property
+    def kind(self) -> str:
+        """`append`, or `updating(key)`."""
+        return "append" if self.update_key is None else f"updating({', '.join(self.update_key)})"

@@ -1,0 +1,147 @@
+"""Opens the live parts of one subtask from the plan: its chain, bottom up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.connect.sink import SinkContext, Writer
+from headrace.connect.source import SourceContext
+from headrace.core.clock import Clock
+from headrace.operators.chain import MAIN, Fan, Link, Receiver
+from headrace.operators.operator import BAD, OnError
+from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec, StepSpec, Task
+from headrace.worker.control import SinkAcks
+from headrace.worker.ingest import Ingest
+from headrace.worker.sink_task import SinkTask
+from headrace.worker.source_task import SourceTask, SourceTiming
+from headrace.worker.source_time import AppliedFloor, SourceTime
+
+Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
+"""(node, output) -> the sending ends of the edges that leave the task there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskContext:
+    """What the parts of a subtask are told.
+
+    counters   node name -> that subtask's counters
+    floors     recorded floors of an earlier run
+    """
+
+    pipeline: str
+    job: str
+    subtask: int
+    parallelism: int
+    acks: SinkAcks
+    clock: Clock
+    timing: SourceTiming
+    poll_rows_max: int
+    floors: tuple[AppliedFloor, ...]
+    counters: dict[str, Counter[str]]
+
+
+def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> SourceContext:
+    """What the plan tells a source's enumerator and reader."""
+    wanted = {kind for kind, _ in spec.metadata}
+    diverted = spec.on_error is OnError.DIVERT
+    return SourceContext(
+        pipeline=pipeline,
+        node=spec.node,
+        schema=spec.schema,
+        format=None if spec.format is None else spec.format.name,
+        format_options={} if spec.format is None else spec.format.config.model_dump(),
+        poll_rows_max=poll_rows_max,
+        wants_keys="key" in wanted or diverted,
+        wants_headers="headers" in wanted,
+        wants_timestamps="timestamp" in wanted or diverted or isinstance(spec.time, RecordTime),
+    )
+
+
+def sink_context(spec: SinkSpec, job: str, subtask: int, parallelism: int) -> SinkContext:
+    """What the plan tells a sink's writer and committer."""
+    return SinkContext(
+        job=job,
+        node=spec.node,
+        subtask=subtask,
+        parallelism=parallelism,
+        schema=spec.schema,
+        update_key=spec.update_key,
+        format=None if spec.format is None else spec.format.name,
+        format_options={} if spec.format is None else spec.format.config.model_dump(),
+    )
+
+
+class ChainBuilder:
+    """Opens a task's nodes for one subtask. `writers` collects what must be closed."""
+
+    def __init__(self, task: Task, context: SubtaskContext, outgoing: Outgoing) -> None:
+        self._task = task
+        self._context = context
+        self._outgoing = outgoing
+        self._nodes = {node.node: node for node in task.nodes}
+        self.writers: list[Writer] = []
+
+    def head(self) -> Receiver:
+        """The receiver of a task without a source."""
+        return self._open(self._task.nodes[0].node)
+
+    def source(self) -> SourceTask:
+        """The source task of a task that begins with one."""
+        spec = self._task.nodes[0]
+        assert isinstance(spec, SourceSpec)
+        context = self._context
+        lag_ms = 0 if spec.time is None else spec.time.out_of_orderness_ms
+        decoder = None if spec.format is None else spec.format.config.open_decoder(spec.schema)
+        return SourceTask(
+            spec,
+            reader=spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max)),
+            ingest=Ingest(spec, decoder),
+            time=SourceTime(spec.node, lag_ms, context.floors),
+            rows=self._receiver(spec.node, MAIN),
+            bad=self._receiver(spec.node, BAD),
+            clock=context.clock,
+            timing=context.timing,
+            counters=self._counters(spec.node),
+        )
+
+    def _receiver(self, node: str, output: str) -> Receiver:
+        receivers = self._receivers(node, output)
+        return receivers[0] if len(receivers) == 1 else Fan(receivers)
+
+    def _receivers(self, node: str, output: str) -> list[Receiver]:
+        inside = [self._open(edge.target) for edge in self._task.edges if edge.source == node and edge.output == output]
+        return [*inside, *self._outgoing.get((node, output), ())]
+
+    def _open(self, name: str) -> Receiver:
+        spec = self._nodes[name]
+        match spec:
+            case StepSpec():
+                return Link(spec.config.open(), self._outputs(name), self._counters(name))
+            case SinkSpec():
+                return self._open_sink(spec)
+            case SourceSpec():
+                raise AssertionError("a source heads its task and receives nothing")
+
+    def _open_sink(self, spec: SinkSpec) -> Receiver:
+        context = self._context
+        writer = spec.config.open_writer(sink_context(spec, context.job, context.subtask, context.parallelism))
+        self.writers.append(writer)
+        takes_messages = spec.config.takes == "messages" and spec.format is not None
+        return SinkTask(
+            spec,
+            context.subtask,
+            writer=writer,
+            encoder=spec.format.config.open_encoder(spec.encoded) if takes_messages and spec.format else None,
+            acks=context.acks,
+            counters=self._counters(spec.node),
+        )
+
+    def _outputs(self, node: str) -> dict[str, list[Receiver]]:
+        outputs = {edge.output for edge in self._task.edges if edge.source == node}
+        outputs |= {output for name, output in self._outgoing if name == node}
+        return {output: self._receivers(node, output) for output in sorted(outputs)}
+
+    def _counters(self, node: str) -> Counter[str]:
+        return self._context.counters.setdefault(node, Counter())

@@ -1,0 +1,139 @@
+"""Event time of a source subtask: own watermarks, the minimum, idleness, floors."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.connect.source import Run, SplitId
+from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.worker.source_time import AppliedFloor, SourceTime
+
+P0, P1 = SplitId("t", 0), SplitId("t", 1)
+
+
+def clock(lag_ms: int = 0, *splits: SplitId, recorded: tuple[AppliedFloor, ...] = ()) -> SourceTime:
+    time = SourceTime("s", lag_ms, recorded)
+    for split in splits or (P0, P1):
+        time.add(split, 0)
+    return time
+
+
+def observe(time: SourceTime, split: SplitId, *ts: int, at: int = 0) -> list[int] | None:
+    positions = np.arange(at, at + len(ts), dtype=np.int64)
+    found = time.observe([Run(split, 0, len(ts))], np.array(ts, dtype=np.int64), positions)
+    return None if found is None else found.tolist()
+
+
+def test_a_row_has_the_watermark_of_its_partition_just_after_it() -> None:
+    time = clock(2, P0)
+    assert observe(time, P0, 10, 20, 17, 16) == [7, 17, 17, 17]
+
+
+def test_rows_that_nothing_can_call_late_carry_no_watermark() -> None:
+    time = clock(5, P0)
+    assert observe(time, P0, 10, 12, 9) is None
+    assert time.advance(None) == 6
+
+
+def test_time_is_the_minimum_over_partitions_and_waits_for_a_silent_one() -> None:
+    time = clock(0)
+    observe(time, P0, 100)
+    assert time.advance(None) is None
+    observe(time, P1, 50)
+    assert time.advance(None) == 49
+    assert time.advance(None) is None
+
+
+def test_an_idle_partition_stands_at_the_relayed_height_and_resumes_at_what_was_emitted() -> None:
+    time = clock(0)
+    observe(time, P0, 100)
+    observe(time, P1, 10)
+    assert time.advance(None) == 9
+    time.set_idle([P1])
+    assert time.active_height() == 99
+    assert time.advance(99) == 99
+    assert observe(time, P1, 40, 120, at=1) == [99, 119]
+    assert time.applied == [AppliedFloor("s", "t", 1, 1, 99)]
+
+
+def test_all_idle_and_no_relay_moves_nothing() -> None:
+    time = clock(0)
+    observe(time, P0, 100)
+    observe(time, P1, 10)
+    time.set_idle([P0, P1])
+    assert time.active_height() is None
+    assert time.advance(None) is None
+    assert time.advance(70) == 70
+
+
+def test_a_subtask_without_partitions_stands_at_the_relayed_height() -> None:
+    time = SourceTime("s", 0)
+    assert time.advance(None) is None
+    assert time.advance(5) == 5
+
+
+def test_a_newly_found_partition_starts_at_what_was_emitted() -> None:
+    time = clock(0, P0)
+    observe(time, P0, 100)
+    assert time.advance(None) == 99
+    time.add(P1, 0)
+    assert observe(time, P1, 7) == [99]
+    assert time.applied == [AppliedFloor("s", "t", 1, 0, 99)]
+
+
+def test_a_finished_partition_holds_nobody_back() -> None:
+    time = clock(0)
+    observe(time, P0, 100)
+    time.finish([P1])
+    assert time.advance(None) == 99
+    time.finish([P0])
+    assert time.finished
+    assert time.advance(None) == TIME_MAX
+
+
+def test_recorded_floors_take_effect_at_their_positions() -> None:
+    time = clock(0, P0, recorded=(AppliedFloor("s", "t", 0, 2, 99), AppliedFloor("other", "t", 0, 0, 999)))
+    assert observe(time, P0, 1, 2, 3, 120) == [0, 1, 99, 119]
+
+
+rows_of = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 60), st.sampled_from(["row", "idle", "emit"])), max_size=40
+)
+
+
+@given(rows_of, st.integers(0, 10))
+@settings(deadline=None)
+def test_emitted_time_never_passes_a_later_row_and_recorded_floors_reproduce_the_rows(
+    script: list[tuple[int, int, str]], lag_ms: int
+) -> None:
+    """A live run with idle partitions, then the same rows from the start with the floors it recorded: the same `__wm`
+    for every row that matters, and W <= __wm of all rows after it."""
+    splits = [SplitId("t", number) for number in range(3)]
+    live = SourceTime("s", lag_ms)
+    for split in splits:
+        live.add(split, 0)
+    positions = dict.fromkeys(splits, 0)
+    emitted = TIME_MIN
+    log: list[tuple[SplitId, int, int, int]] = []
+    for number, ts, action in script:
+        split = splits[number]
+        if action == "idle":
+            live.set_idle([split])
+        elif action == "emit":
+            emitted = max(emitted, live.advance(live.active_height()) or TIME_MIN)
+        else:
+            found = observe(live, split, ts, at=positions[split])
+            watermark = TIME_MIN if found is None else found[0]
+            assert found is None or watermark >= emitted
+            assert found is not None or ts > emitted
+            log.append((split, positions[split], ts, watermark))
+            positions[split] += 1
+            live.moved({split: positions[split]})
+    again = SourceTime("s", lag_ms, live.applied)
+    for split in splits:
+        again.add(split, 0)
+    for split, position, ts, watermark in log:
+        found = observe(again, split, ts, at=position)
+        assert (TIME_MIN if found is None else found[0]) == watermark
