@@ -30,6 +30,7 @@ from headrace.spec.wording import file_keys, kind_of, read_model, unknown_key
 
 IGNORED_PREFIX = "x-"
 SECTIONS = ("sources", "steps", "sinks", "connections", "tests")
+TOP_KEYS = (*file_keys(PipelineFields), *SECTIONS)
 _Node = TypeVar("_Node", SourceNode, StepNode, SinkNode)
 
 
@@ -46,9 +47,10 @@ def read_pipeline(data: object) -> tuple[Pipeline | None, list[Finding]]:
     if not isinstance(data, Mapping):
         return None, [Finding(f"a pipeline is a mapping, not {kind_of(data)}", "begin with `name:`")]
     findings: list[Finding] = []
-    known = (*file_keys(PipelineFields), *SECTIONS)
     findings.extend(
-        unknown_key(str(key), known) for key in data if key not in known and not str(key).startswith(IGNORED_PREFIX)
+        unknown_key(str(key), TOP_KEYS)
+        for key in data
+        if key not in TOP_KEYS and not str(key).startswith(IGNORED_PREFIX)
     )
     fields: PipelineFields | None = None
     with collecting(findings):

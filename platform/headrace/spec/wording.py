@@ -111,14 +111,22 @@ def _written_path(details: ErrorDetails, data: object) -> Path:
     here = data
     names = details["loc"]
     for index, name in enumerate(names):
-        if (isinstance(here, Mapping) and name in here) or (
-            isinstance(here, list | tuple) and isinstance(name, int) and name < len(here)
-        ):
-            here = here[name]
+        below = _below(here, name)
+        if below is not None:
+            (here,) = below
             path.append(str(name))
         elif details["type"] == "missing" and index == len(names) - 1:
             path.append(str(name))
     return tuple(path)
+
+
+def _below(data: object, name: int | str) -> tuple[object] | None:
+    """What stands at `name` inside of `data`, in a tuple since it may be None."""
+    if isinstance(data, Mapping) and name in data:
+        return (data[name],)
+    if isinstance(data, list | tuple) and isinstance(name, int) and name < len(data):
+        return (data[name],)
+    return None
 
 
 def _finding(path: Path, details: ErrorDetails, model: type[BaseModel]) -> Finding:
