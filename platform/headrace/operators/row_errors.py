@@ -16,8 +16,7 @@ import numpy as np
 import polars as pl
 
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, OP, hidden_columns, visible_columns
-from headrace.core.errors import DataError, UserError
-from headrace.core.types import Field, Primitive, Schema
+from headrace.core.errors import DataError
 from headrace.expr.compiled import CompiledScalar
 from headrace.operators.operator import BAD, REASON, Collector, OnError
 
@@ -27,16 +26,6 @@ _PLAIN_CAST = re.compile(r'cast\(\s*("[^"]+"|[\w.]+)\s+as\s+\w+\s*(\([\d\s,]+\))
 
 BadRows = Mapping[int, str]
 """Row number within the batch to the reason why the row is bad."""
-
-
-def bad_schema(node: str, schema: Schema) -> Schema:
-    """The columns of a step's side output `bad`: its input's, then `reason`. Raises UserError where it has that."""
-    if REASON in schema:
-        raise UserError(
-            f"{node}.{BAD} adds a column {REASON!r}, but the input of {node!r} has one already",
-            remedy=f"rename {REASON!r} in a step before {node!r}",
-        )
-    return Schema((*schema.fields, Field(REASON, Primitive.STRING, nullable=False)))
 
 
 class RowErrors:
@@ -111,11 +100,13 @@ def _reason(text: str, inputs: Mapping[str, object]) -> str:
 
 
 def _diverted(batch: pl.DataFrame, bad: BadRows) -> pl.DataFrame:
+    """Input columns, `reason` (in the place of an input column of that name), hidden columns."""
     numbers = sorted(bad)
     rows = batch[pl.Series(numbers, dtype=pl.UInt32)]
     hidden = [name for name in hidden_columns(rows) if name != OP]  # bad rows are no deletes: the output appends
     reasons = pl.Series(REASON, [bad[number] for number in numbers], dtype=pl.String)
-    return rows.with_columns(reasons).select(*visible_columns(batch), REASON, *hidden)
+    visible = [name for name in visible_columns(rows) if name != REASON]
+    return rows.with_columns(reasons).select(*visible, REASON, *hidden)
 
 
 def _position(row: Mapping[str, object]) -> str | None:

@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, OP
-from headrace.core.errors import DataError, UserError
-from headrace.core.types import Primitive, schema_of
+from headrace.core.errors import DataError
+from headrace.core.types import Primitive
 from headrace.expr.compiled import CompiledScalar
 from headrace.operators.operator import OnError
-from headrace.operators.row_errors import RowErrors, bad_schema, failed_rows, shown_row
+from headrace.operators.row_errors import RowErrors, failed_rows, shown_row
 from support.collector import Collected
 
 
@@ -111,7 +111,9 @@ def test_long_rows_are_cut() -> None:
     assert len(caught.value.message) < 1_200
 
 
-def test_the_side_output_has_the_reason_behind_the_input() -> None:
-    assert str(bad_schema("n", schema_of({"x": "string"}))) == "x: string, reason: string not null"
-    with pytest.raises(UserError, match="the input of 'n' has one already"):
-        bad_schema("n", schema_of({"reason": "string"}))
+def test_a_column_named_reason_gives_way() -> None:
+    out = Collected()
+    batch = pl.DataFrame({"reason": [1], "x": [2], "__ts": [3]})
+    RowErrors("n", OnError.DIVERT).reject(batch, {0: "why"}, out)
+    assert out.sides["bad"][0].rows(named=True) == [{"x": 2, "reason": "why", "__ts": 3}]
+    assert out.sides["bad"][0].columns == ["x", "reason", "__ts"]
