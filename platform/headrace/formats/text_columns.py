@@ -1,12 +1,15 @@
 """Reads and writes columns of text: RFC 3339 timestamps and dates, by arithmetic on bytes.
 
-Reading is exact where it says ok; what it does not say ok about (rare spellings as well as nonsense) is for `text_values`, value
-by value. The library's parsers are not used: they accept one-digit months, signs, blanks and second 60.
+Reading is exact where it says ok; what it does not say ok about (rare spellings as well as nonsense) is for
+`text_values`, value by value. The library's parser alone would not do: it accepts one-digit months, signs, blanks and
+second 60, so it only reads what was seen to have a digit wherever one belongs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +18,17 @@ import pyarrow as pa
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
+Whole = TypeVar("Whole", Ints, Numbers)
 _Parse = Callable[[Bytes], tuple[Ints, Mask]]
 
-_DAYS_IN = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int64)
-_DAYS_BEFORE = np.concatenate([[0], np.cumsum(_DAYS_IN)[:12]]).astype(np.int64)
+_DAYS_IN = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int32)
+_DAYS_BEFORE = np.cumsum(_DAYS_IN)[:12].astype(np.int32)
 _EPOCH_ORDINAL = 719_163
 """Day number of 1970-01-01, where 0001-01-01 is 1."""
 _SECOND_US = 1_000_000
+_TILE_ROWS = 8192
 _MATRIX_ROWS_MIN = 256
 """Fewer rows are formatted faster by the library."""
 _YEAR_1_US = (1 - _EPOCH_ORDINAL) * 86_400 * _SECOND_US
@@ -31,12 +37,49 @@ _YEAR_10000_US = (3_652_060 - _EPOCH_ORDINAL) * 86_400 * _SECOND_US
 
 def parse_timestamps(texts: pl.Series) -> tuple[Ints, Mask]:
     """String column to epoch microseconds and whether each was understood; NULLs are not."""
-    return _by_length(texts, range(19, 36), _timestamps)
+    uniform = _uniform_timestamps(texts)
+    return uniform if uniform is not None else _by_length(texts, range(19, 36), _timestamps)
 
 
 def parse_dates(texts: pl.Series) -> tuple[Ints, Mask]:
     """String column to days since the epoch and whether each was understood; NULLs are not."""
     return _by_length(texts, range(10, 11), _days)
+
+
+def _uniform_timestamps(texts: pl.Series) -> tuple[Ints, Mask] | None:
+    """The common case: texts of one length in UTC, all of them good. None where it is not that."""
+    size = len(texts)
+    lengths = texts.str.len_bytes()
+    length = lengths.min()
+    if not size or texts.null_count() or not isinstance(length, int) or lengths.max() != length:
+        return None
+    first = texts[0]
+    zone = "Z" if first.endswith("Z") else ""
+    digits = length - 20 - len(zone)
+    if not (digits == -1 or 1 <= digits <= 9):
+        return None
+    fraction = b"" if digits < 0 else b"." + b"0" * digits
+    low = b"0000-00-00T00:00:00" + fraction + zone.encode()
+    high = b"9999-19-39T29:59:59" + fraction.replace(b"0", b"9") + zone.encode()
+    text = _bytes(texts)
+    for begin in range(0, size, _TILE_ROWS):
+        part = text[begin * length : (begin + _TILE_ROWS) * length]
+        lowest, span = _tiles(low, high)
+        if not ((part - lowest[: len(part)]) <= span[: len(part)]).all():
+            return None
+    pattern = "%Y-%m-%dT%H:%M:%S" + ("%.f" if fraction else "") + zone
+    micros = texts.str.to_datetime(pattern, time_unit="us", strict=False).cast(pl.Int64)
+    least = micros.min()
+    if micros.null_count() or not isinstance(least, int) or least < _YEAR_1_US:
+        return None
+    return micros.to_numpy(), np.ones(size, dtype=np.bool_)
+
+
+@lru_cache(maxsize=8)
+def _tiles(low: bytes, high: bytes) -> tuple[Bytes, Bytes]:
+    """`low` and the distance to `high`, `_TILE_ROWS` times over: comparing long rows of bytes is what is fast."""
+    lowest = np.frombuffer(low, dtype=np.uint8)
+    return np.tile(lowest, _TILE_ROWS), np.tile(np.frombuffer(high, dtype=np.uint8) - lowest, _TILE_ROWS)
 
 
 def _by_length(texts: pl.Series, lengths: range, parse: _Parse) -> tuple[Ints, Mask]:
@@ -55,50 +98,68 @@ def _by_length(texts: pl.Series, lengths: range, parse: _Parse) -> tuple[Ints, M
 
 def _matrix(texts: pl.Series, length: int) -> Bytes:
     """Texts that are all `length` bytes long, one a row."""
-    return np.frombuffer(texts.str.join("").item().encode(), dtype=np.uint8).reshape(len(texts), length)
+    return _bytes(texts).reshape(len(texts), length)
 
 
-def _number(digits: Bytes, begin: int, end: int) -> Ints:
-    value = digits[:, begin].astype(np.int64)
+def _bytes(texts: pl.Series) -> Bytes:
+    """All the bytes of texts without NULLs, end to end."""
+    array = texts.to_arrow(compat_level=pl.CompatLevel.oldest())
+    _, offsets, data = array.buffers()
+    begin, end = np.frombuffer(offsets, dtype=np.int64)[[array.offset, array.offset + len(array)]]
+    return np.frombuffer(data, dtype=np.uint8)[begin:end]
+
+
+def _fits(rows: Bytes, low: bytes, high: bytes) -> Mask:
+    """Whether every byte of a row lies between those of `low` and `high` at its place."""
+    lowest = np.frombuffer(low, dtype=np.uint8)
+    fits = (rows - lowest) <= np.frombuffer(high, dtype=np.uint8) - lowest  # wraps around for what is below
+    return np.asarray(fits.all(axis=1))
+
+
+def _number(rows: Bytes, begin: int, end: int) -> Numbers:
+    """The decimal number that the digits at [begin, end) spell, of at most nine digits."""
+    value = rows[:, begin].astype(np.int32)
     for place in range(begin + 1, end):
         value *= 10
-        value += digits[:, place]
+        value += rows[:, place]
+    value -= int("1" * (end - begin)) * ord("0")
     return value
 
 
 def _days(rows: Bytes) -> tuple[Ints, Mask]:
     """Days since the epoch from the first ten bytes of each row."""
-    digits = rows[:, :10] - np.uint8(ord("0"))  # wraps around for what is below "0": also above 9
-    year, month, day = _number(digits, 0, 4), _number(digits, 5, 7), _number(digits, 8, 10)
-    understood = (digits[:, [0, 1, 2, 3, 5, 6, 8, 9]] <= 9).all(axis=1)
-    understood &= (rows[:, 4] == ord("-")) & (rows[:, 7] == ord("-"))
+    understood = _fits(rows[:, :10], b"0000-00-00", b"9999-19-39")
+    year, month, day = _number(rows, 0, 4), _number(rows, 5, 7), _number(rows, 8, 10)
     understood &= (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
-    month = np.where(understood, month, 1)
+    if not understood.all():
+        year, month = np.where(understood, year, 1), np.where(understood, month, 1)
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     understood &= day <= _DAYS_IN[month] + (leap & (month == 2))
     before = year - 1
     ordinal = before * 365 + before // 4 - before // 100 + before // 400 + _DAYS_BEFORE[month - 1] + day
     ordinal += leap & (month > 2)
-    return ordinal - _EPOCH_ORDINAL, understood
+    return ordinal.astype(np.int64) - _EPOCH_ORDINAL, understood
 
 
 def _timestamps(rows: Bytes) -> tuple[Ints, Mask]:
     """Epoch microseconds of rows of one length: seconds, then a fraction or none, then `Z`, an offset or nothing."""
     days, understood = _days(rows)
-    digits = rows - np.uint8(ord("0"))
-    hour, minute, second = _number(digits, 11, 13), _number(digits, 14, 16), _number(digits, 17, 19)
-    understood &= (digits[:, [11, 12, 14, 15, 17, 18]] <= 9).all(axis=1)
-    understood &= ((rows[:, 10] == ord("T")) | (rows[:, 10] == ord(" "))) & (rows[:, 13] == ord(":"))
-    understood &= (rows[:, 16] == ord(":")) & (hour <= 23) & (minute <= 59) & (second <= 59)
-    micros = ((days * 24 + hour) * 60 + minute) * 60 * _SECOND_US + second * _SECOND_US
+    clock = rows[:, 10:19]
+    fits = _fits(clock, b"T00:00:00", b"T29:59:59")
+    understood &= fits if fits.all() else fits | _fits(clock, b" 00:00:00", b" 29:59:59")
+    hour, minute, second = _number(clock, 1, 3), _number(clock, 4, 6), _number(clock, 7, 9)
+    understood &= hour <= 23
+    micros = (days * 86_400 + (hour * 3_600 + minute * 60 + second)) * _SECOND_US
     rest = rows[:, 19:]
+    if rest.shape[1] == 1:
+        return micros, understood & (rest[:, 0] == ord("Z"))
     added, rest_understood = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
     for width, zone in ((0, _no_zone), (1, _zulu), (6, _offset)):
-        fraction, zone_text = rest[:, : rest.shape[1] - width], rest[:, rest.shape[1] - width :]
         if rest.shape[1] < width:
             continue
-        fraction_us, fraction_understood = _fraction(fraction)
-        zone_us, zone_understood = zone(zone_text)
+        split = rest.shape[1] - width
+        fraction_us, fraction_understood = _fraction(rest[:, :split])
+        zone_us, zone_understood = zone(rest[:, split:])
         matches = fraction_understood & zone_understood
         added = np.where(matches, fraction_us + zone_us, added)
         rest_understood |= matches
@@ -112,9 +173,8 @@ def _fraction(rows: Bytes) -> tuple[Ints, Mask]:
         return np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.bool_)
     if width == 1 or width > 10:
         return np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.bool_)
-    digits = rows[:, 1:] - np.uint8(ord("0"))
-    value = _number(digits, 0, min(width - 1, 6)) * 10 ** max(0, 7 - width)
-    return value, (rows[:, 0] == ord(".")) & (digits <= 9).all(axis=1)
+    value = _number(rows, 1, min(width, 7)).astype(np.int64) * 10 ** max(0, 7 - width)
+    return value, _fits(rows, b"." + b"0" * (width - 1), b"." + b"9" * (width - 1))
 
 
 def _no_zone(rows: Bytes) -> tuple[Ints, Mask]:
@@ -127,12 +187,10 @@ def _zulu(rows: Bytes) -> tuple[Ints, Mask]:
 
 def _offset(rows: Bytes) -> tuple[Ints, Mask]:
     """`+hh:mm` or `-hh:mm` as what must be added to reach UTC."""
-    digits = rows - np.uint8(ord("0"))
-    hour, minute = _number(digits, 1, 3), _number(digits, 4, 6)
-    understood = (digits[:, [1, 2, 4, 5]] <= 9).all(axis=1) & (rows[:, 3] == ord(":")) & (hour <= 23) & (minute <= 59)
+    hour, minute = _number(rows, 1, 3), _number(rows, 4, 6)
     negative = rows[:, 0] == ord("-")
-    understood &= negative | (rows[:, 0] == ord("+"))
-    micros = (hour * 60 + minute) * 60 * _SECOND_US
+    understood = _fits(rows[:, 1:], b"00:00", b"29:59") & (hour <= 23) & (negative | (rows[:, 0] == ord("+")))
+    micros = (hour * 60 + minute).astype(np.int64) * (60 * _SECOND_US)
     return np.where(negative, micros, -micros), understood
 
 
@@ -162,36 +220,47 @@ def _format_by_library(column: pl.Series, micros: pl.Series) -> pl.Series:
 
 
 def _write_timestamps(values: Ints, fraction_digits: int) -> pl.Series:
-    """Texts of one length, written as a matrix of bytes."""
+    """Texts of one length, written as one row of bytes for each place in them."""
     template = f"0000-00-00T00:00:00.{'0' * fraction_digits}Z".encode()
-    rows = np.tile(np.frombuffer(template, dtype=np.uint8), (len(values), 1))
-    seconds, fraction = np.divmod(values, _SECOND_US)
-    days, seconds = np.divmod(seconds, 86_400)
-    year, month, day = _civil(days)
-    minutes, second = np.divmod(seconds, 60)
-    hour, minute = np.divmod(minutes, 60)
+    places = np.empty((len(template), len(values)), dtype=np.uint8)
+    for place, byte in enumerate(template):
+        if byte != ord("0"):
+            places[place] = byte
+    seconds, micros = _divided(values, _SECOND_US)
+    days, second_of_day = _divided(seconds, 86_400)
+    minutes, second = _divided(second_of_day.astype(np.int32), 60)
+    hour, minute = _divided(minutes, 60)
+    year, month, day = _civil(days.astype(np.int32))
     parts = ((year, 0, 4), (month, 5, 7), (day, 8, 10), (hour, 11, 13), (minute, 14, 16), (second, 17, 19))
-    for number, begin, end in (*parts, (fraction // 10 ** (6 - fraction_digits), 20, 20 + fraction_digits)):
-        _write_number(rows, number, begin, end)
-    offsets = np.arange(0, rows.size + 1, len(template), dtype=np.int64)
-    texts = pa.LargeStringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(rows))
+    fraction = micros.astype(np.int32) // np.int32(10 ** (6 - fraction_digits))
+    for number, begin, end in (*parts, (fraction, 20, 20 + fraction_digits)):
+        _write_number(places, number, begin, end)
+    offsets = np.arange(0, places.size + 1, len(template), dtype=np.int64)
+    written = np.ascontiguousarray(places.T)
+    texts = pa.LargeStringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(written))
     return pl.Series(pl.from_arrow(texts))
 
 
-def _write_number(rows: Bytes, number: Ints, begin: int, end: int) -> None:
-    rest = number.astype(np.int32)
+def _divided(values: Whole, divisor: int) -> tuple[Whole, Whole]:
+    """Quotient (floored) and rest; far faster than divmod."""
+    quotient = values // values.dtype.type(divisor)
+    return quotient, values - quotient * values.dtype.type(divisor)
+
+
+def _write_number(places: Bytes, number: Numbers, begin: int, end: int) -> None:
+    rest = number
     for place in range(end - 1, begin, -1):
-        rest, digit = np.divmod(rest, np.int32(10))
-        rows[:, place] += digit.astype(np.uint8)
-    rows[:, begin] += rest.astype(np.uint8)
+        rest, digit = _divided(rest, 10)
+        places[place] = digit + ord("0")
+    places[begin] = rest + ord("0")
 
 
-def _civil(days: Ints) -> tuple[Ints, Ints, Ints]:
+def _civil(days: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Year, month and day of days since the epoch, in the proleptic Gregorian calendar.
 
     Counts from 0000-03-01, so that the leap day is the last of a year.
     """
-    era, day_of_era = np.divmod(days + 719_468, 146_097)
+    era, day_of_era = _divided(days + np.int32(719_468), 146_097)
     year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
     shifted = (5 * day_of_year + 2) // 153

@@ -251,7 +251,7 @@ def _list_converter(dtype: ListOf) -> Convert:
     def convert(value: object) -> object:
         if type(value) is not list:
             raise _expected(str(dtype), value)
-        converted = []
+        converted: list[object] = []
         for index, item in enumerate(value):
             if item is None:
                 if not dtype.nullable:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set as AbstractSet
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 import orjson
 
@@ -56,7 +57,7 @@ def _allowed(item: Field) -> frozenset[type]:
     """Python types that settle the test of a field; empty where the value matters too."""
     dtype = item.type
     if isinstance(dtype, Timestamp):
-        allowed = frozenset({str})
+        allowed: frozenset[type] = frozenset({str})
     elif isinstance(dtype, Decimal):
         allowed = frozenset({int, float, str})
     else:
