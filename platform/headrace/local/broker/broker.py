@@ -9,14 +9,16 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
+import fcntl
 import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.local.broker.ivy import FetchProgress
@@ -29,6 +31,7 @@ from headrace.local.broker.topics import cluster_id_of
 
 _STARTS_MAX = 5
 _FORMAT_SECONDS = 60.0
+_LINGER_SECONDS = 2.0
 _TAIL_LINES = 15
 
 
@@ -109,9 +112,9 @@ class EmbeddedBroker:
         """
         if self.is_running:
             return
-        if self._config.port and not is_free(self._config.port):
+        if self._port and not _comes_true(lambda: is_free(self._port)):
             raise UserError(
-                f"port {self._config.port} on {HOST} is taken by another program",
+                f"port {self._port} on {HOST} is taken by another program",
                 remedy="choose another port, or stop what listens there",
             )
         found = find_java()
@@ -119,15 +122,16 @@ class EmbeddedBroker:
         classpath = os.pathsep.join(map(str, ensure_jars(found, on_progress=self._on_progress)))
         self._data.mkdir(parents=True, exist_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1, _STARTS_MAX + 1):
-            port = self._port or free_port()
-            failure = self._start_once(java, classpath, port)
-            if failure is None:
-                self._port = port
-                atexit.register(self._at_exit)
-                return
-            if "already in use" not in failure or attempt == _STARTS_MAX or (self._port and not is_free(port)):
-                raise self._explained(failure, port)
+        with _claimed(self._data) as claim:
+            for attempt in range(1, _STARTS_MAX + 1):
+                port = self._port or free_port()
+                failure = self._start_once(java, classpath, port, claim)
+                if failure is None:
+                    self._port = port
+                    atexit.register(self._at_exit)
+                    return
+                if "already in use" not in failure or attempt == _STARTS_MAX or (self._port and not is_free(port)):
+                    raise self._explained(failure, port)
 
     def stop(self) -> None:
         """Ask it to end and wait; kill it when it takes too long. Harmless when it does not run."""
@@ -156,7 +160,7 @@ class EmbeddedBroker:
         if not self._config.detached:
             self.kill()
 
-    def _start_once(self, java: str, classpath: str, port: int) -> str | None:
+    def _start_once(self, java: str, classpath: str, port: int, claim: int) -> str | None:
         """One attempt on one pair of ports: None when the broker answers, else the end of its log."""
         settings = self._data / "server.properties"
         logging = self._data / "log4j2.properties"
@@ -178,7 +182,7 @@ class EmbeddedBroker:
         ]
         log_start = self._log.stat().st_size if self._log.exists() else 0
         launch = start_detached if self._config.detached else start_leashed
-        process = launch(command, data=self._data, log=self._log, environment=_environment())
+        process = launch(command, data=self._data, log=self._log, environment=_environment(), inherit=(claim,))
         self._process = process
         try:
             if self._wait_answering(process, port, cluster):
@@ -225,11 +229,39 @@ class EmbeddedBroker:
         return _cluster_id(identity) or cluster
 
     def _explained(self, failure: str, port: int) -> ExternalError | UserError:
-        if "Failed to acquire lock on file" in failure:
-            return UserError(f"another broker uses the data folder {self._data}", remedy="stop it, or choose another")
         if "already in use" in failure:
             return UserError(f"port {port} on {HOST} is taken", remedy="choose another port")
         return ExternalError(f"the Kafka broker did not start:\n{failure}", remedy=f"its whole log: {self._log}")
+
+
+@contextlib.contextmanager
+def _claimed(data: Path) -> Iterator[int]:
+    """A lock on a data folder, to be handed to the broker, which so holds it until it ends, however it ends.
+
+    Kafka has a lock of its own, but it takes it only after the second broker has disturbed the first.
+    """
+    with (data / "lock").open("w") as handle:
+        if not _comes_true(lambda: _locked(handle)):
+            raise UserError(f"another broker uses the data folder {data}", remedy="stop it, or choose another folder")
+        yield handle.fileno()
+
+
+def _locked(handle: IO[str]) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _comes_true(condition: Callable[[], bool]) -> bool:
+    """Wait a moment for what a broker that was just killed still holds: its port and its lock."""
+    deadline = time.monotonic() + _LINGER_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def _environment() -> dict[str, str]:
@@ -246,10 +278,11 @@ def _cluster_id(identity: Path) -> str | None:
 
 
 def _tail(log: Path, start: int, bytes_max: int = 64 * 1024) -> str:
-    """What tells most of the log since `start`: its errors and its last lines."""
+    """What tells most of the log since `start`: its errors and its last lines, without stack frames."""
     with contextlib.suppress(OSError), log.open("rb") as source:
         source.seek(max(start, log.stat().st_size - bytes_max))
-        lines = source.read().decode(errors="replace").splitlines()
+        text = source.read().decode(errors="replace")
+        lines = [line for line in text.splitlines() if not line.startswith("\tat ")]
         causes = [line for line in lines[:-_TAIL_LINES] if " ERROR " in line or line.startswith("Caused by")]
         return "\n".join(f"  {line}" for line in [*causes[:5], *lines[-_TAIL_LINES:]])
     return "  (it wrote no log)"

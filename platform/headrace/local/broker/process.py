@@ -96,8 +96,10 @@ class BrokerProcess:
                 leash.stdin.close()
 
 
-def start_leashed(command: Sequence[str], *, data: Path, log: Path, environment: Mapping[str, str]) -> BrokerProcess:
-    """Start a broker that ends with this process. Its output is appended to `log`."""
+def start_leashed(
+    command: Sequence[str], *, data: Path, log: Path, environment: Mapping[str, str], inherit: tuple[int, ...] = ()
+) -> BrokerProcess:
+    """Start a broker that ends with this process. Its output is appended to `log`; it keeps `inherit` open."""
     with log.open("ab") as sink:
         child = subprocess.Popen(
             command,
@@ -106,6 +108,7 @@ def start_leashed(command: Sequence[str], *, data: Path, log: Path, environment:
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,
+            pass_fds=inherit,
         )
     leash = subprocess.Popen(
         ["/bin/sh", "-c", _LEASH, f"{ROLE}-leash", str(child.pid)],
@@ -117,14 +120,17 @@ def start_leashed(command: Sequence[str], *, data: Path, log: Path, environment:
     return BrokerProcess(child.pid, data, child, leash)
 
 
-def start_detached(command: Sequence[str], *, data: Path, log: Path, environment: Mapping[str, str]) -> BrokerProcess:
-    """Start a broker that outlives this process. Its output is appended to `log`."""
+def start_detached(
+    command: Sequence[str], *, data: Path, log: Path, environment: Mapping[str, str], inherit: tuple[int, ...] = ()
+) -> BrokerProcess:
+    """Start a broker that outlives this process. Its output is appended to `log`; it keeps `inherit` open."""
     answer = subprocess.run(
         ["/bin/sh", "-c", _DETACH, f"{ROLE}-start", str(log), *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         env=environment,
         start_new_session=True,
+        pass_fds=inherit,
         check=True,
     )
     process = BrokerProcess(int(answer.stdout), data)
