@@ -91,7 +91,6 @@ class CompiledAggregate:
 
 
 def all_calls(aggregates: Sequence[CompiledAggregate]) -> tuple[AggregateCall, ...]:
-    """All calls of several aggregates; the compiler gives each call of one step a slot of its own."""
-    calls = tuple(call for aggregate in aggregates for call in aggregate.calls)
-    assert len({call.slot for call in calls}) == len(calls), "slots are unique within a step"
-    return calls
+    """All calls of several aggregates of one step, each once: equal calls share a slot."""
+    calls = {call.slot: call for aggregate in aggregates for call in aggregate.calls}
+    return tuple(calls.values())

@@ -1,0 +1,131 @@
+"""Aggregate expressions: split into calls, which operators accumulate, and a scalar over their results and the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+from sqlglot import exp
+
+from headrace.core.errors import ExpressionError
+from headrace.core.types import FLOAT_TYPES, INT_TYPES, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct
+from headrace.expr.check import checked
+from headrace.expr.coercion import is_number
+from headrace.expr.compiled import AggregateCall, AggregateFunction, CompiledAggregate, CompiledScalar
+from headrace.expr.parse import offset_of, parse, source_text
+from headrace.expr.scope import Scope
+from headrace.expr.term import Term
+from headrace.expr.translate import AGGREGATES, Translator
+
+
+class AggregateCompiler:
+    """The aggregates of one step. Equal calls share a slot, whichever expressions they stand in."""
+
+    def __init__(self, schema: Schema, keys: Sequence[str], *, has_time: bool) -> None:
+        self._scope = Scope(schema, has_time)
+        self._outer = Scope(schema, has_time=False, excluded=frozenset(schema.names) - frozenset(keys))
+        self._calls: dict[str, tuple[AggregateCall, bool]] = {}
+
+    def compile(self, name: str, text: str) -> CompiledAggregate:
+        """One `name: expression`."""
+        used: dict[str, AggregateCall] = {}
+
+        def aggregate(node: exp.Expr) -> Term:
+            call, nullable = self._call(node)
+            used[call.slot] = call
+            return Term(call.type, pl.col(call.slot), nullable=nullable, columns=frozenset((call.slot,)))
+
+        term = Translator(self._outer, aggregate).term(parse(text))
+        term.known_type()
+        slots = [Field(call.slot, call.type) for call in used.values()]
+        finish = checked(text, term, Schema((*self._outer.schema, *slots)))
+        calls = tuple(used.values())
+        return CompiledAggregate(name, text, finish.type, finish.nullable, calls, finish.value, finish.fails)
+
+    def _call(self, node: exp.Expr) -> tuple[AggregateCall, bool]:
+        key = source_text(node)
+        if key not in self._calls:
+            self._calls[key] = self._compiled_call(node, f"__a{len(self._calls)}")
+        return self._calls[key]
+
+    def _compiled_call(self, node: exp.Expr, slot: str) -> tuple[AggregateCall, bool]:
+        condition = None
+        if isinstance(node, exp.Filter):
+            condition = self._scalar(node.expression.this)
+            if condition.type != Primitive.BOOL:
+                raise _at(node.expression, f"filter (where ..) needs a bool, not {condition.type}")
+            node = node.this
+        function = AGGREGATES[str(node.this).lower()]
+        arguments = list(node.expressions)
+        distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
+        if distinct:
+            arguments = list(arguments[0].expressions)
+        if len(arguments) != 1:
+            raise _at(node, f"{function} takes one argument")
+        if isinstance(arguments[0], exp.Star):
+            if function is not AggregateFunction.COUNT or distinct:
+                raise _at(node, "`*` stands only in count(*)")
+            return AggregateCall(
+                function, None, distinct=False, where=condition, slot=slot, type=Primitive.INT64
+            ), False
+        argument = self._scalar(arguments[0])
+        dtype = _result_type(function, argument.type, node)
+        call = AggregateCall(function, argument, distinct=distinct, where=condition, slot=slot, type=dtype)
+        return call, _nullable(call)
+
+    def _scalar(self, node: exp.Expr) -> CompiledScalar:
+        """An argument: a scalar over the input columns."""
+        for inner in node.walk():
+            if isinstance(inner, exp.Anonymous) and str(inner.this).lower() in AGGREGATES:
+                raise _at(inner, "an aggregate cannot stand inside another one")
+        term = Translator(self._scope).term(node)
+        term.known_type()
+        return checked(source_text(node), term, self._scope.schema)
+
+
+def compile_step(
+    aggregates: Mapping[str, str], schema: Schema, keys: Sequence[str], *, has_time: bool
+) -> tuple[CompiledAggregate, ...]:
+    """All aggregates of a step, in order."""
+    compiler = AggregateCompiler(schema, keys, has_time=has_time)
+    return tuple(compiler.compile(name, text) for name, text in aggregates.items())
+
+
+def _result_type(function: AggregateFunction, dtype: DataType, node: exp.Expr) -> DataType:
+    match function:
+        case AggregateFunction.COUNT:
+            return Primitive.INT64
+        case AggregateFunction.FIRST | AggregateFunction.LAST:
+            return dtype
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            if isinstance(dtype, ListOf | Struct):
+                raise _at(node, f"{function}: values of type {dtype} have no order")
+            return dtype
+        case _:
+            return _number_type(function, dtype, node)
+
+
+def _number_type(function: AggregateFunction, dtype: DataType, node: exp.Expr) -> DataType:
+    if not is_number(dtype):
+        remedy = "count them: count(*) filter (where x)" if dtype == Primitive.BOOL else None
+        raise _at(node, f"{function} needs numbers, not {dtype}", remedy)
+    if function is not AggregateFunction.SUM or dtype in FLOAT_TYPES:
+        return Primitive.FLOAT64
+    if dtype in INT_TYPES:
+        return Primitive.INT64
+    assert isinstance(dtype, Decimal), "the numbers are integers, floats and decimals"
+    return Decimal(38, dtype.scale)
+
+
+def _nullable(call: AggregateCall) -> bool:
+    """A group has at least one row, so only NULLs, a filter, or a sample of one make a result NULL."""
+    if call.function is AggregateFunction.COUNT:
+        return False
+    if call.function in (AggregateFunction.VAR, AggregateFunction.STDDEV):
+        return True
+    assert call.argument is not None, "only count(*) has no argument"
+    return call.argument.nullable or call.where is not None
+
+
+def _at(node: exp.Expr, message: str, remedy: str | None = None) -> ExpressionError:
+    return ExpressionError(message, offset=offset_of(node), remedy=remedy)

@@ -1,0 +1,213 @@
+"""`+ - * / // %` and unary minus: result types, and the rows in which the result does not fit.
+
+Polars wraps integers silently and raises for a whole frame when a decimal overflows; here both become a mask. An
+operand that is a literal makes the mask a plain range test.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from headrace.core.errors import ExpressionError
+from headrace.core.types import FLOAT_TYPES, INT_TYPES, DataType, Decimal, Primitive, polars_type
+from headrace.expr.coercion import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    PRECISION_MAX,
+    as_decimal,
+    common_type,
+    is_number,
+    mismatch,
+)
+from headrace.expr.term import Term, combine, literal, with_type
+
+_NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division", "//": "division", "%": "modulo"}
+
+
+def arithmetic(symbol: str, left: Term, right: Term) -> Term:
+    """`left symbol right` over numbers."""
+    left, right = _numbers(symbol, left, right)
+    one, two = left.known_type(), right.known_type()
+    if symbol == "/":
+        return _divide(left, right)
+    if symbol == "//" and not (one in INT_TYPES and two in INT_TYPES):
+        raise ExpressionError(f"// divides integers, not {one} by {two}", remedy="write floor(a / b)")
+    common = common_type(one, two)
+    assert common is not None, "numbers have a common type"
+    if common in INT_TYPES:
+        return _integers(symbol, with_type(left, common), with_type(right, common), common)
+    if common in FLOAT_TYPES or (isinstance(common, Decimal) and symbol == "%"):
+        return _floats(symbol, left, right, common)
+    if one in FLOAT_TYPES or two in FLOAT_TYPES:
+        return _floats(symbol, left, right, Primitive.FLOAT64)
+    return _decimals(symbol, left, right)
+
+
+def negate(term: Term) -> Term:
+    """Unary minus."""
+    if term.type is None and term.interval is None:
+        return with_type(term, Primitive.INT64)
+    dtype = term.known_type()
+    if not is_number(dtype):
+        raise ExpressionError(f"minus needs a number, not {dtype}")
+    if isinstance(term.literal, int | float):
+        return literal(-term.literal, dtype)
+    lowest = {Primitive.INT32: INT32_MIN, Primitive.INT64: INT64_MIN}.get(dtype) if dtype in INT_TYPES else None
+    fails = None if lowest is None else term.value == pl.lit(lowest, dtype=polars_type(dtype))
+    return combine([term], dtype, -term.value, fails=fails)
+
+
+def _numbers(symbol: str, left: Term, right: Term) -> tuple[Term, Term]:
+    for term in (left, right):
+        if term.type is not None and not is_number(term.type):
+            other = right if term is left else left
+            if is_number(other.type):
+                raise mismatch(_NAMES[symbol], left.known_type(), right.known_type())
+            remedy = "join strings with ||" if symbol == "+" and term.type == Primitive.STRING else None
+            raise ExpressionError(f"{_NAMES[symbol]} needs numbers, not {term.type_name}", remedy=remedy)
+    if left.type is None:
+        left = with_type(left, right.type or Primitive.INT64)
+    if right.type is None:
+        right = with_type(right, left.known_type())
+    return left, right
+
+
+def _divide(left: Term, right: Term) -> Term:
+    both32 = left.type == right.type == Primitive.FLOAT32
+    dtype = Primitive.FLOAT32 if both32 else Primitive.FLOAT64
+    left, right = with_type(left, dtype), with_type(right, dtype)
+    return combine([left, right], dtype, left.value / right.value)
+
+
+def _floats(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:
+    if isinstance(dtype, Decimal):
+        return _decimal_modulo(left, right, dtype)
+    left, right = with_type(left, dtype), with_type(right, dtype)
+    match symbol:
+        case "+":
+            value = left.value + right.value
+        case "-":
+            value = left.value - right.value
+        case "*":
+            value = left.value * right.value
+        case _:
+            value = pl.map_batches([left.value, right.value], _remainders, return_dtype=polars_type(dtype))
+    return combine([left, right], dtype, value)
+
+
+def _remainders(pair: list[pl.Series]) -> pl.Series:
+    """Exact remainders with the sign of the dividend; polars' own `%` floors and rounds."""
+    height = 0 if 0 in (len(pair[0]), len(pair[1])) else max(len(pair[0]), len(pair[1]))
+    left, right = (item if len(item) == height else item.new_from_index(0, height) for item in pair)
+    missing = left.is_null() | right.is_null()
+    with np.errstate(all="ignore"):
+        result = np.fmod(left.fill_null(0).to_numpy(), right.fill_null(1).to_numpy())
+    found = pl.Series(left.name, result, dtype=left.dtype)
+    return found.to_frame().select(pl.when(~pl.lit(missing)).then(pl.first()))[left.name] if missing.any() else found
+
+
+def _integers(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:
+    parts = [left, right]
+    match symbol:
+        case "+":
+            value = left.value + right.value
+        case "-":
+            value = left.value - right.value
+        case "*":
+            value = left.value * right.value
+        case _:
+            return _divide_integers(symbol, left, right, dtype)
+    return combine(parts, dtype, value, fails=_overflow(symbol, left, right, value, dtype))
+
+
+def _overflow(symbol: str, left: Term, right: Term, value: pl.Expr, dtype: DataType) -> pl.Expr | None:
+    if dtype == Primitive.INT32:
+        wide_left, wide_right = left.value.cast(pl.Int64), right.value.cast(pl.Int64)
+        wide = {"+": wide_left + wide_right, "-": wide_left - wide_right, "*": wide_left * wide_right}[symbol]
+        return ~wide.is_between(pl.lit(INT32_MIN, dtype=pl.Int64), pl.lit(INT32_MAX, dtype=pl.Int64))
+    if isinstance(right.literal, int):
+        return _outside(symbol, left.value, right.literal)
+    if isinstance(left.literal, int) and symbol != "-":
+        return _outside(symbol, right.value, left.literal)
+    if symbol == "+":
+        return ((left.value ^ value) & (right.value ^ value)) < 0
+    if symbol == "-":
+        return ((left.value ^ right.value) & (left.value ^ value)) < 0
+    return left.value.cast(pl.Int128) * right.value.cast(pl.Int128) != value.cast(pl.Int128)
+
+
+def _outside(symbol: str, value: pl.Expr, constant: int) -> pl.Expr | None:
+    """Where `value symbol constant` leaves int64."""
+    if constant == 0 or (symbol == "*" and constant == 1):
+        return None
+    if symbol == "-":
+        constant = -constant
+    if symbol == "*":
+        ends = (INT64_MIN, INT64_MAX) if constant > 0 else (INT64_MAX, INT64_MIN)
+        low, high = -(-ends[0] // constant), ends[1] // constant
+    else:
+        low, high = max(INT64_MIN, INT64_MIN - constant), min(INT64_MAX, INT64_MAX - constant)
+    if low == INT64_MIN:
+        return value > pl.lit(high, dtype=pl.Int64)
+    if high == INT64_MAX:
+        return value < pl.lit(low, dtype=pl.Int64)
+    return ~value.is_between(pl.lit(low, dtype=pl.Int64), pl.lit(high, dtype=pl.Int64))
+
+
+def _divide_integers(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:
+    """Division that rounds toward zero, and the remainder that belongs to it; polars' own ones floor."""
+    one, two = left.value, right.value
+    remainder = one % two
+    signs_differ = (remainder != 0) & ((one ^ two) < 0)
+    if symbol == "//":
+        value = pl.when(signs_differ).then(one // two + 1).otherwise(one // two)
+    else:
+        value = pl.when(signs_differ).then(remainder - two).otherwise(remainder)
+    lowest = INT32_MIN if dtype == Primitive.INT32 else INT64_MIN
+    if isinstance(right.literal, int) and right.literal not in (0, -1):
+        fails = None
+    elif symbol == "//":
+        fails = (two == 0) | ((two == -1) & (one == pl.lit(lowest, dtype=polars_type(dtype))))
+    else:
+        fails = two == 0
+    return combine([left, right], dtype, value, fails=fails)
+
+
+def _decimals(symbol: str, left: Term, right: Term) -> Term:
+    """Exact `+ - *`. The result has as many digits as it can need, at most 38; only then it can overflow."""
+    one, two = as_decimal(left.known_type()), as_decimal(right.known_type())
+    if symbol == "*":
+        scale, precision = one.scale + two.scale, one.precision + two.precision
+    else:
+        scale = max(one.scale, two.scale)
+        precision = max(one.precision - one.scale, two.precision - two.scale) + scale + 1
+    if scale > PRECISION_MAX:
+        raise ExpressionError(f"{one} times {two} has {scale} decimal places; 38 is the most", remedy="cast one side")
+    dtype = Decimal(min(precision, PRECISION_MAX), scale)
+    held = pl.Decimal(PRECISION_MAX, scale)
+    a, b = left.value.cast(held, strict=False), right.value.cast(held, strict=False)
+    lost = None
+    if precision > PRECISION_MAX:
+        lost = _too_large(symbol, left.value, right.value, 10.0 ** (PRECISION_MAX - scale))
+        lost = lost | (a.is_null() & left.value.is_not_null()) | (b.is_null() & right.value.is_not_null())
+        a, b = pl.when(~lost).then(a), pl.when(~lost).then(b)
+    value = a + b if symbol == "+" else a - b if symbol == "-" else a * b
+    return combine([left, right], dtype, value.cast(polars_type(dtype), strict=False), fails=lost)
+
+
+def _too_large(symbol: str, left: pl.Expr, right: pl.Expr, limit: float) -> pl.Expr:
+    """Where the result, in floats, comes within rounding of 38 digits: a hair early rather than a frame lost."""
+    a, b = left.cast(pl.Float64), right.cast(pl.Float64)
+    size = a * b if symbol == "*" else a + b if symbol == "+" else a - b
+    return size.abs() >= limit * (1 - 1e-12)
+
+
+def _decimal_modulo(left: Term, right: Term, dtype: Decimal) -> Term:
+    """Remainder with the sign of the dividend, in the common type."""
+    a, b = with_type(left, dtype), with_type(right, dtype)
+    zero = b.value == 0
+    value = (a.value % pl.when(~zero).then(b.value)).cast(polars_type(dtype), strict=False)
+    return combine([a, b], dtype, value, fails=zero)

@@ -1,0 +1,45 @@
+"""The entry points: SQL text and a schema in, compiled polars expressions out.
+
+All of them raise ExpressionError with the 0-based offset of the token to blame, where it is known, and a remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headrace.core.errors import ExpressionError
+from headrace.core.types import Primitive, Schema
+from headrace.expr.aggregates import compile_step
+from headrace.expr.check import checked
+from headrace.expr.compiled import CompiledAggregate, CompiledScalar
+from headrace.expr.parse import parse
+from headrace.expr.scope import Scope
+from headrace.expr.translate import Translator
+
+
+def compile_scalar(text: str, schema: Schema, *, has_time: bool = True) -> CompiledScalar:
+    """A scalar expression over the visible columns of `schema`. `has_time`: the rows have an event time (`__ts`)."""
+    term = Translator(Scope(schema, has_time)).term(parse(text))
+    return checked(text, term, schema)
+
+
+def compile_predicate(text: str, schema: Schema, *, has_time: bool = True) -> CompiledScalar:
+    """A scalar expression of type bool. NULL means no, as in SQL's `where`."""
+    compiled = compile_scalar(text, schema, has_time=has_time)
+    if compiled.type != Primitive.BOOL:
+        raise ExpressionError(
+            f"a condition is needed, and this is {compiled.type}",
+            offset=0,
+            remedy="compare it with something: x > 0, x is not null",
+        )
+    return compiled
+
+
+def compile_aggregates(
+    aggregates: Mapping[str, str], schema: Schema, keys: Sequence[str], *, has_time: bool = True
+) -> tuple[CompiledAggregate, ...]:
+    """The aggregates of a step: name to expression over aggregate calls and the columns in `keys`.
+
+    Calls have slots `__a0`, `__a1`, .. that are unique in the step; equal calls share one.
+    """
+    return compile_step(aggregates, schema, keys, has_time=has_time)

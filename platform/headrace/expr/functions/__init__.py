@@ -1,0 +1,1 @@
+"""The closed table of functions: what a name means for which types."""

@@ -1,0 +1,144 @@
+"""What an entry of the function table is, and how a call finds its overload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import polars as pl
+
+from headrace.core.errors import ExpressionError
+from headrace.core.types import INT_TYPES, TIMESTAMP, DataType, Decimal, ListOf, Primitive, Timestamp
+from headrace.expr.coercion import is_number, is_time
+from headrace.expr.term import Term, combine, with_type
+
+
+class Kind(StrEnum):
+    """What a parameter takes. A NULL without a type is taken by all but `list` and `decimal`."""
+
+    INT32 = "int32"
+    INT = "int"  # int32 or int64, as int64
+    FLOAT32 = "float32"
+    FLOAT = "float"  # any number, as float64
+    DECIMAL = "decimal"
+    STRING = "string"
+    BINARY = "binary"
+    BOOL = "bool"
+    DATE = "date"
+    TIMESTAMP = "timestamp"  # or date
+    LIST = "list"
+    TEXT = "'text'"  # a string literal
+    COUNT = "n"  # an integer literal
+
+
+_HELD: Final[dict[Kind, DataType]] = {
+    Kind.INT32: Primitive.INT32,
+    Kind.INT: Primitive.INT64,
+    Kind.FLOAT32: Primitive.FLOAT32,
+    Kind.FLOAT: Primitive.FLOAT64,
+    Kind.STRING: Primitive.STRING,
+    Kind.BINARY: Primitive.BINARY,
+    Kind.BOOL: Primitive.BOOL,
+    Kind.DATE: Primitive.DATE,
+    Kind.TIMESTAMP: TIMESTAMP,
+    Kind.TEXT: Primitive.STRING,
+    Kind.COUNT: Primitive.INT64,
+}
+
+Result = DataType | Callable[[Sequence[Term]], DataType]
+Build = Callable[..., pl.Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One form of a function.
+
+    build       terms (in the parameters' types) to the value
+    fails       terms to a mask of rows without an answer; None: it has one for all
+    nullable    NULL may come from values that are not; otherwise the result is NULL where an argument is
+    """
+
+    parameters: tuple[Kind, ...]
+    result: Result
+    build: Build
+    fails: Build | None = None
+    nullable: bool = False
+
+    def accepts(self, terms: Sequence[Term]) -> bool:
+        """Whether a call with these arguments is this form."""
+        return len(terms) == len(self.parameters) and all(
+            _takes(kind, term) for kind, term in zip(self.parameters, terms, strict=True)
+        )
+
+    def call(self, terms: Sequence[Term]) -> Term:
+        """The call. Raises ExpressionError where an argument's value is wrong."""
+        held = [_held(kind, term) for kind, term in zip(self.parameters, terms, strict=True)]
+        dtype = self.result(held) if callable(self.result) else self.result
+        fails = self.fails(*held) if self.fails else None
+        return combine(held, dtype, self.build(*held), nullable=True if self.nullable else None, fails=fails)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """An entry of the table: a name, what it does, and its forms; the first that accepts a call is taken."""
+
+    name: str
+    describes: str
+    overloads: tuple[Overload, ...]
+
+    def call(self, terms: Sequence[Term]) -> Term:
+        """The call of the form that takes these arguments. ExpressionError names the forms where none does."""
+        for overload in self.overloads:
+            if overload.accepts(terms):
+                return overload.call(terms)
+        given = ", ".join(term.type_name for term in terms)
+        forms = " or ".join(f"{self.name}({', '.join(item.parameters)})" for item in self.overloads)
+        remedy = f"it takes {forms}"
+        if any(term.type == Primitive.STRING for term in terms):
+            remedy += "; cast a string first"
+        raise ExpressionError(f"{self.name}({given}) does not exist", remedy=remedy)
+
+
+def plain(build: Callable[..., pl.Expr]) -> Build:
+    """A builder over the arguments' values."""
+    return lambda *terms: build(*(term.value for term in terms))
+
+
+def same(terms: Sequence[Term]) -> DataType:
+    """The result has the first argument's type."""
+    return terms[0].known_type()
+
+
+def _takes(kind: Kind, term: Term) -> bool:
+    if term.interval is not None:
+        return False
+    if term.type is None:
+        return kind not in (Kind.LIST, Kind.DECIMAL, Kind.TEXT, Kind.COUNT)
+    match kind:
+        case Kind.INT:
+            return term.type in INT_TYPES
+        case Kind.FLOAT:
+            return is_number(term.type)
+        case Kind.DECIMAL:
+            return isinstance(term.type, Decimal)
+        case Kind.TIMESTAMP:
+            return is_time(term.type)
+        case Kind.LIST:
+            return isinstance(term.type, ListOf)
+        case Kind.TEXT:
+            return isinstance(term.literal, str)
+        case Kind.COUNT:
+            return isinstance(term.literal, int) and term.type in INT_TYPES
+        case _:
+            return term.type == _HELD[kind]
+
+
+def _held(kind: Kind, term: Term) -> Term:
+    return with_type(term, _HELD[kind]) if kind in _HELD else term
+
+
+def is_timestamp(term: Term) -> bool:
+    """Whether the argument was a timestamp before it was held as one."""
+    return isinstance(term.type, Timestamp)

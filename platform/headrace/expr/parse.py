@@ -1,0 +1,94 @@
+"""SQL text to sqlglot's tree: one expression, parsed with the duckdb dialect, and positions for error messages.
+
+Function calls stay calls by name (no rewriting into sqlglot's own node classes), so that the function table is the
+only thing that gives a name a meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ParseError, SqlglotError
+
+from headrace.core.errors import ExpressionError
+
+_KEPT_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
+LENGTH_MAX = 20_000
+DEPTH_MAX = 200
+
+
+class ExpressionDialect(DuckDB):
+    """The duckdb dialect without its function rewrites and without its shift of list indexes."""
+
+    INDEX_OFFSET = 0
+
+    class Parser(DuckDB.Parser):
+        """Leaves `f(x)` as it is written."""
+
+        FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr | None]]] = {
+            name: parser for name, parser in DuckDB.Parser.FUNCTION_PARSERS.items() if name in _KEPT_PARSERS
+        }
+        NO_PAREN_FUNCTIONS: ClassVar[dict[object, type[exp.Expr]]] = {}
+
+
+def parse(text: str) -> exp.Expr:
+    """The tree of one expression. Raises ExpressionError with the offset of the token at which parsing stopped."""
+    if len(text) > LENGTH_MAX:
+        raise ExpressionError(f"the expression is longer than {LENGTH_MAX} characters")
+    try:
+        statements = sqlglot.parse(text, read=ExpressionDialect)
+    except ParseError as error:
+        raise _readable(text, error) from error
+    except SqlglotError as error:
+        message = str(error).splitlines()[0]
+        raise ExpressionError(f"this does not parse: {message}", remedy="is a quote or bracket left open?") from error
+    except RecursionError as error:
+        raise ExpressionError("the expression is nested too deeply") from error
+    found = [statement for statement in statements if statement is not None]
+    if not found:
+        raise ExpressionError("the expression is empty", offset=0)
+    if len(statements) > 1:
+        raise ExpressionError("there is more than one statement", offset=text.find(";"), remedy="remove the `;`")
+    if _depth(found[0]) > DEPTH_MAX:
+        raise ExpressionError(f"the expression is nested deeper than {DEPTH_MAX} levels")
+    return found[0]
+
+
+def offset_of(node: exp.Expr) -> int | None:
+    """0-based place in the text of the leftmost token of `node` whose place is known."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts, default=None)
+
+
+def source_text(node: exp.Expr) -> str:
+    """`node` as SQL, in one form for equal trees."""
+    return node.sql(dialect=ExpressionDialect, normalize_functions="lower", comments=False)
+
+
+def _depth(node: exp.Expr) -> int:
+    deepest, level = 0, [node]
+    while level:
+        deepest += 1
+        level = [child for parent in level for child in parent.iter_expressions()]
+    return deepest
+
+
+def _readable(text: str, error: ParseError) -> ExpressionError:
+    facts = error.errors[0] if error.errors else {}
+    highlight = facts.get("highlight") or ""
+    offset = None
+    if facts.get("line") and facts.get("col"):
+        lines = text.splitlines(keepends=True)
+        before = sum(len(line) for line in lines[: facts["line"] - 1])
+        offset = max(0, min(before + facts["col"] - len(highlight), len(text)))
+    description = str(facts.get("description") or str(error).splitlines()[0])
+    if description.startswith("Required keyword"):
+        return ExpressionError(f"something is missing after {highlight!r}", offset=offset)
+    if description == "Invalid expression / Unexpected token":
+        return ExpressionError(f"{highlight!r} is not expected here", offset=offset)
+    return ExpressionError(f"this does not parse near {highlight!r}: {description.lower()}", offset=offset)

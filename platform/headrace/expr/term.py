@@ -1,0 +1,118 @@
+"""The typed intermediate form of an expression: what is known of every subexpression while it is compiled.
+
+Knows types and polars expressions, nothing of SQL text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+
+import polars as pl
+
+from headrace.core.errors import ExpressionError
+from headrace.core.types import DataType, polars_type
+
+LiteralValue = int | float | str | bool | date | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The value of an interval literal: calendar months and a fixed length; the two are added in this order."""
+
+    months: int
+    length: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A compiled subexpression.
+
+    type        None: a NULL that has no type yet
+    value       polars expression; where `fails` is true it may be anything
+    fails       boolean polars expression, true in rows without an answer (NULL counts as false); None: cannot fail
+    literal     the value of a literal, where this is one
+    interval    set only for an interval literal, which can be nothing but added to a time
+    """
+
+    type: DataType | None
+    value: pl.Expr
+    nullable: bool = True
+    fails: pl.Expr | None = None
+    columns: frozenset[str] = frozenset()
+    uses_time: bool = False
+    not_replayable: str | None = None
+    literal: LiteralValue | None = None
+    interval: Interval | None = None
+
+    @property
+    def type_name(self) -> str:
+        """The type as messages show it."""
+        if self.interval is not None:
+            return "interval"
+        return "NULL" if self.type is None else str(self.type)
+
+    def known_type(self) -> DataType:
+        """The type; ExpressionError where it is a NULL without one or an interval."""
+        if self.interval is not None:
+            raise ExpressionError("an interval can only be added to or taken from a timestamp or date")
+        if self.type is None:
+            raise ExpressionError("this NULL has no type", remedy="give it one: cast(null as string)")
+        return self.type
+
+
+NULL = Term(None, pl.lit(None))
+
+
+def literal(value: LiteralValue, dtype: DataType) -> Term:
+    """A constant that is not NULL."""
+    return Term(dtype, pl.lit(value, dtype=polars_type(dtype)), nullable=False, literal=value)
+
+
+def either(*masks: pl.Expr | None) -> pl.Expr | None:
+    """True where any of the masks is; None where there is none."""
+    found = None
+    for mask in masks:
+        if mask is not None:
+            found = mask if found is None else found | mask
+    return found
+
+
+def only_where(condition: pl.Expr, mask: pl.Expr | None) -> pl.Expr | None:
+    """The mask of a branch that is taken only where `condition` is true (NULL counts as not taken)."""
+    return None if mask is None else condition.fill_null(value=False) & mask
+
+
+def combine(
+    parts: Sequence[Term],
+    dtype: DataType,
+    value: pl.Expr,
+    *,
+    nullable: bool | None = None,
+    fails: pl.Expr | None = None,
+    inherit_fails: bool = True,
+) -> Term:
+    """A term made of others. By default it is NULL where one of them may be, and fails where one of them does."""
+    inherited = either(*(part.fails for part in parts)) if inherit_fails else None
+    return Term(
+        dtype,
+        value,
+        nullable=any(part.nullable for part in parts) if nullable is None else nullable,
+        fails=either(inherited, fails),
+        columns=frozenset[str]().union(*(part.columns for part in parts)),
+        uses_time=any(part.uses_time for part in parts),
+        not_replayable=next((part.not_replayable for part in parts if part.not_replayable), None),
+    )
+
+
+def with_type(term: Term, dtype: DataType) -> Term:
+    """The same term held as another type that can hold each of its values."""
+    if term.type == dtype:
+        return term
+    target = polars_type(dtype)
+    if term.type is None:
+        return replace(term, type=dtype, value=pl.lit(None, dtype=target))
+    if isinstance(term.literal, int) and not isinstance(term.literal, bool) and not target.is_decimal():
+        return replace(term, type=dtype, value=pl.lit(term.literal, dtype=target))
+    return replace(term, type=dtype, value=term.value.cast(target, strict=False), literal=None)
