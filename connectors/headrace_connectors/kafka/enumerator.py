@@ -88,16 +88,11 @@ class KafkaEnumerator:
         return sorted(SplitId(topic, partition) for topic in set(topics) for partition in existing[topic])
 
     def _add_new(self) -> None:
-        found = [
-            split
-            for split in self._still_there(topic_partitions(self._admin, self._watch, timeout_s=LATER_TIMEOUT_S))
-            if split not in self._known
-        ]
-        if not found:
-            return
-        low = self._offsets(found, _EARLIEST)
-        for split in found:
-            self._known[split] = Split(split, low[split])
+        existing = topic_partitions(self._admin, self._watch, timeout_s=LATER_TIMEOUT_S)
+        found = [split for split in self._still_there(existing) if split not in self._known]
+        if found:
+            low = self._offsets(found, _EARLIEST)
+            self._known |= {split: Split(split, low[split]) for split in found}
 
     def _still_there(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
         # a topic that vanished is the reader's to report: it knows how long it has been gone

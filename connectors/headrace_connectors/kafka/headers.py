@@ -20,7 +20,8 @@ def _bytes(column: pl.Series) -> list[bytes | None]:
         return column.cast(pl.Binary).to_list()
     from headrace.formats.json import encode_json_object
 
-    texts = pl.Series(encode_json_object(column.to_frame("value"), ["value"])).cast(pl.String)
+    texts = pl.from_arrow(encode_json_object(column.to_frame("value"), ["value"]))
+    assert isinstance(texts, pl.Series)
     prefix = len('{"value":')
     bare = texts.str.slice(prefix).str.strip_suffix("}").str.strip_chars('"')
     return pl.select(pl.when(column.is_not_null()).then(bare)).to_series().cast(pl.Binary).to_list()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import polars as pl
+import pyarrow as pa
 
 from headrace.core.errors import DataError
 from headrace.core.types import Primitive, Schema
@@ -22,13 +23,19 @@ def key_encoder(columns: tuple[str, ...], schema: Schema) -> KeyEncoder:
     from headrace.formats.json import encode_json_object
 
     def as_object(rows: pl.DataFrame) -> pl.Series:
-        keys = pl.Series("key", encode_json_object(rows, list(columns))).cast(pl.Binary)
+        keys = _series(encode_json_object(rows, columns)).cast(pl.Binary)
         if len(columns) > 1:
             return keys
         # a single NULL is no key at all, so that such records spread; among several it is a value like any other
         return pl.select(pl.when(rows.get_column(columns[0]).is_not_null()).then(keys).alias("key")).to_series()
 
     return as_object
+
+
+def _series(column: pa.Array) -> pl.Series:
+    series = pl.from_arrow(column)
+    assert isinstance(series, pl.Series)
+    return series
 
 
 def refuse_null_keys(keys: pl.Series, rows: pl.DataFrame, sink: str) -> None:

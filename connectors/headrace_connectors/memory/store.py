@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from headrace.core.batch import visible_columns
 from headrace.core.errors import UserError
 
 Rows = pl.DataFrame | Sequence[Mapping[str, Any]]
@@ -92,10 +93,7 @@ class Collected:
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows with their visible columns."""
-        frames = [
-            batch.select([name for name in batch.columns if not name.startswith("__")]) for batch in self.batches()
-        ]
-        return [row for frame in frames for row in frame.to_dicts()]
+        return [row for batch in self.batches() for row in batch.select(visible_columns(batch)).to_dicts()]
 
     def wait_rows(self, count: int, timeout_s: float) -> bool:
         """Blocks until at least `count` rows have come; False when the time is up first."""
