@@ -1,0 +1,74 @@
+"""The aggregate step: `key_by`, an optional window, and named aggregate expressions.
+
+Owns the step's configuration and the shape of its output; the live half is windowed or running.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.core.types import TIMESTAMP, Field, Schema
+from headrace.expr.compiled import CompiledAggregate
+from headrace.expr.compiler import compile_aggregates
+from headrace.operators.operator import OnError, Operator
+from headrace.operators.row_errors import RowErrors
+from headrace.operators.running import RunningAggregate
+from headrace.operators.window.assigner import Window
+from headrace.operators.window.operator import WindowAggregate, WindowRule
+from headrace.operators.window.results import StepShape
+
+WINDOW_COLUMNS = (Field("window_start", TIMESTAMP, nullable=False), Field("window_end", TIMESTAMP, nullable=False))
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateConfig:
+    """An aggregate step; what is in it has been checked (columns exist, the window's `check` is empty).
+
+    keys         visible key columns; none: one group
+    window       None: running, an updating edge
+    aggregates   (name, SQL text), in output order
+    lateness     `operator`: judged by the operator's watermark, as Flink does; not replayable
+    order        what first and last go by; `arrival` is not replayable
+    order_output made rows get order columns, because a step below needs them
+    """
+
+    node: str
+    keys: tuple[str, ...]
+    window: Window | None
+    aggregates: tuple[tuple[str, str], ...]
+    input: Schema
+    allowed_lateness_ms: int = 0
+    lateness: Literal["row", "operator"] = "row"
+    order: Literal["event", "arrival"] = "event"
+    order_output: bool = False
+    on_error: OnError = OnError.FAIL
+
+    def compiled(self) -> tuple[CompiledAggregate, ...]:
+        """The aggregate expressions. Raises ExpressionError."""
+        return tuple(compile_aggregates(dict(self.aggregates), self.input, self.keys))
+
+    def output(self) -> Schema:
+        """Keys, window_start and window_end (where there is a window), aggregates."""
+        made = tuple(Field(item.name, item.type, item.nullable) for item in self.compiled())
+        return Schema((*self._key_fields(), *(WINDOW_COLUMNS if self.window else ()), *made))
+
+    def open(self) -> Operator:
+        """A fresh live half."""
+        return open_aggregate(self, self.compiled())
+
+    def shape(self, compiled: tuple[CompiledAggregate, ...]) -> StepShape:
+        """What the live half needs to know of its rows."""
+        return StepShape(self.node, self.input, self._key_fields(), compiled, self.order_output)
+
+    def _key_fields(self) -> tuple[Field, ...]:
+        return tuple(self.input.field(name) for name in self.keys)
+
+
+def open_aggregate(config: AggregateConfig, compiled: tuple[CompiledAggregate, ...]) -> Operator:
+    """The live half for expressions that are compiled already."""
+    errors = RowErrors(config.node, config.on_error)
+    if config.window is None:
+        return RunningAggregate(config.shape(compiled), errors, config.order)
+    rule = WindowRule(config.allowed_lateness_ms, config.lateness, config.order)
+    return WindowAggregate(config.shape(compiled), config.window.assigner(), rule, errors)

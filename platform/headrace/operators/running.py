@@ -1,0 +1,72 @@
+"""The running aggregate: no window, one row per touched key and batch with the values so far.
+
+Its edge is updating: the last row per key counts. A row's `__ts` is the greatest event time counted for its key (NULL
+where the source has no time). No row is ever late. State grows with the number of keys, not with rows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import polars as pl
+
+from headrace.core.batch import ORDER_COLUMNS, TS
+from headrace.operators.operator import Collector
+from headrace.operators.row_errors import RowErrors
+from headrace.operators.window.accumulator.columns import MAX
+from headrace.operators.window.accumulator.layout import Layout, Order
+from headrace.operators.window.accumulator.limbs import ROWS_MAX
+from headrace.operators.window.failures import RowFailures
+from headrace.operators.window.results import Results, StepShape
+from headrace.operators.window.store import PartialStore
+
+_LATEST = f"{MAX}ts"
+
+
+class RunningAggregate:
+    """Live half of an aggregate without a window."""
+
+    def __init__(self, shape: StepShape, errors: RowErrors, order: Order = "event") -> None:
+        self._keys = [item.name for item in shape.keys]
+        self._layout = Layout(shape.aggregates, shape.keys, order, latest=_LATEST)
+        self._failures = RowFailures(errors, shape.aggregates, timed=False)
+        self._results = Results(shape, self._layout, errors, [], pl.lit(0))
+        self._stores = [PartialStore(partial(part.merge, by=self._keys)) for part in self._layout.parts]
+
+    def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
+        """Emits the new values of every key in the batch, in order of the keys."""
+        self._results.input_ordered = ORDER_COLUMNS[0] in batch.columns
+        passing = self._failures.passing(batch, out)
+        if not passing.height:
+            return
+        touched: pl.DataFrame | None = None
+        for rows in passing.iter_slices(ROWS_MAX):
+            working = self._layout.rows(rows)
+            for store, part in zip(self._stores, self._layout.parts, strict=True):
+                store.append(part.partial(working, self._keys))
+            keys = working.select(self._keys).unique() if self._keys else None
+            touched = keys if touched is None or keys is None else pl.concat([touched, keys]).unique()
+        merged = self._merged(touched)
+        ordered = merged.sort(self._keys) if self._keys else merged
+        self._results.emit(ordered.rename({_LATEST: TS}), out)
+
+    def on_watermark(self, watermark: int, out: Collector) -> int:
+        """Passes time on: rows are made by batches."""
+        return watermark
+
+    def close(self) -> None:
+        """Holds nothing outside of memory."""
+
+    def _merged(self, touched: pl.DataFrame | None) -> pl.DataFrame:
+        """The touched groups (None: the one group there is), whole."""
+        frames = self._just(self._stores[0], touched)
+        for store, values in zip(self._stores[1:], self._layout.distinct.values(), strict=True):
+            found = self._just(store, touched)
+            if found:
+                frames.append(values.fold(values.merge(found, self._keys), self._keys))
+        return self._layout.merge(frames, self._keys)
+
+    def _just(self, store: PartialStore, touched: pl.DataFrame | None) -> list[pl.DataFrame]:
+        if touched is None:
+            return list(store.frames)
+        return [frame.join(touched, on=self._keys, how="semi", nulls_equal=True) for frame in store.frames]

@@ -1,0 +1,1 @@
+"""Windowed aggregation: which windows a row belongs to, partial aggregates, lateness, and firing."""

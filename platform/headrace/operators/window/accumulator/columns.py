@@ -1,0 +1,63 @@
+"""State columns: their names say how two partial values of a group become one, so frames merge without knowing calls.
+
+    __sum.<id>.e<k>   whole numbers that count units of 2^k; a sum's value is the total over its columns
+    __sum.<id>.<n>    counts (`rows`, and `nan`, `pinf`, `ninf`: values that no whole number holds)
+    __min.<id>  __max.<id>  __nanmax.<id>
+    __first.<id>.<i>  __last.<id>.<i>   a value (i = `v`) and its place in the order of rows (i = 0, 1, ..)
+
+Frames of one state may have different columns: a column that is absent stands for no contribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from headrace.operators.window.accumulator import position
+
+SUM, MIN, MAX, NANMAX = "__sum.", "__min.", "__max.", "__nanmax."
+ROWS = "rows"
+
+
+def merge_expression(name: str) -> pl.Expr | None:
+    """How values of the state column `name` become one; None for columns that are not merged one by one."""
+    column = pl.col(name)
+    if name.startswith(SUM):
+        return column.sum()
+    if name.startswith(MIN):
+        return column.min()
+    if name.startswith(MAX):
+        return column.max()
+    if name.startswith(NANMAX):
+        return column.nan_max()
+    return None
+
+
+def group(frame: pl.DataFrame, by: Sequence[str], expressions: Iterable[pl.Expr]) -> pl.DataFrame:
+    """Groups by columns, or into one row where there are none."""
+    if by:
+        return frame.group_by(by).agg(*expressions)
+    return frame.select(*expressions)
+
+
+def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """All rows of frames whose columns may differ."""
+    if len(frames) == 1:
+        return frames[0]
+    first = frames[0].columns
+    alike = all(frame.columns == first for frame in frames)
+    return pl.concat(frames, how="vertical" if alike else "diagonal", rechunk=False)
+
+
+def merge(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+    """One row per group out of partial frames, in any order; at least one frame."""
+    frame = concat(frames)
+    places = position.places_in(frame.columns)
+    if places:
+        frame, orders = position.rank(frame, places)
+    plain = [made for name in frame.columns if (made := merge_expression(name)) is not None]
+    merged = group(frame, by, [*plain, *(place.pick() for place in places)])
+    if places:
+        merged = position.gather(merged, frame, places, orders)
+    return merged

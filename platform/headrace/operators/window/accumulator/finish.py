@@ -1,0 +1,225 @@
+"""Results of aggregate calls out of merged state columns: one value per group, exact and rounded once.
+
+Owns the meaning of each function over its lanes. Overflow of whole results is reported, never wrapped.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import polars as pl
+
+from headrace.core.types import FLOAT_TYPES, DataType, Decimal, polars_type
+from headrace.expr.compiled import AggregateFunction
+from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, ROWS, SUM
+from headrace.operators.window.accumulator.layout import CallState
+from headrace.operators.window.accumulator.rational import scaled_quotient, variance
+
+_F = AggregateFunction
+_EXACT_MAX = 1 << 53
+_DECIMAL = decimal.Context(prec=80)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A call's results; `overflow` is True for groups whose result its type cannot hold (the value is NULL there)."""
+
+    value: pl.Series
+    overflow: pl.Series | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """Sums per group as whole numbers times 2^exponent."""
+
+    numbers: list[int]
+    exponent: int
+
+
+def finish_call(state: CallState, merged: pl.DataFrame) -> Finished:
+    """The results of one call for every row (group) of `merged`, named by the call's slot."""
+    call = state.call
+    kind = polars_type(call.type)
+    match call.function:
+        case _F.COUNT:
+            return Finished(
+                _column(merged, f"{SUM}{state.rows}.{ROWS}", pl.Int64()).fill_null(0).cast(kind).alias(call.slot)
+            )
+        case _F.MIN | _F.MAX:
+            names = [f"{prefix}{state.extreme}" for prefix in (MIN, MAX, NANMAX)]
+            found = next((name for name in names if name in merged.columns), names[0])
+            return Finished(_column(merged, found, kind).cast(kind).alias(call.slot))
+        case _F.FIRST | _F.LAST:
+            return Finished(_column(merged, f"{state.place}.v", kind).cast(kind).alias(call.slot))
+        case _F.SUM:
+            return _sum(state, merged)
+        case _F.AVG:
+            return _quotients(state, merged)
+        case _F.VAR | _F.VAR_POP | _F.STDDEV | _F.STDDEV_POP:
+            return Finished(_variances(state, merged))
+        case _:
+            assert_never(call.function)
+
+
+def _column(frame: pl.DataFrame, name: str, kind: pl.DataType) -> pl.Series:
+    if name in frame.columns:
+        return frame.get_column(name)
+    return pl.Series(name, [None], dtype=kind).new_from_index(0, frame.height)
+
+
+def _counts(state: CallState, merged: pl.DataFrame) -> pl.Series:
+    return _column(merged, f"{SUM}{state.rows}.{ROWS}", pl.Int64()).fill_null(0)
+
+
+def _totals(merged: pl.DataFrame, lane: str | None) -> _Totals:
+    """The lanes' columns of units as one whole number per group."""
+    prefix = f"{SUM}{lane}."
+    units = {}
+    for name in merged.columns:
+        part = name.rpartition(".")[2]
+        if name.startswith(prefix) and part.startswith("e"):
+            units[name] = int(part[1:])
+    if not units:
+        return _Totals([0] * merged.height, 0)
+    lowest = min(units.values())
+    numbers: list[int] | None = None
+    for name, exponent in units.items():
+        shift = exponent - lowest
+        lane_numbers = merged.get_column(name).fill_null(0).to_list()
+        if numbers is None:
+            numbers = [number << shift for number in lane_numbers]
+        else:
+            numbers = [total + (number << shift) for total, number in zip(numbers, lane_numbers, strict=True)]
+    assert numbers is not None, "there is at least one column"
+    return _Totals(numbers, lowest)
+
+
+def _scale(dtype: DataType | None) -> int:
+    return dtype.scale if isinstance(dtype, Decimal) else 0
+
+
+def _argument_type(state: CallState) -> DataType:
+    assert state.call.argument is not None, "only count(*) has no argument"
+    return state.call.argument.type
+
+
+def _sum(state: CallState, merged: pl.DataFrame) -> Finished:
+    call, counts = state.call, _counts(state, merged)
+    if _argument_type(state) in FLOAT_TYPES or call.type in FLOAT_TYPES:
+        return _quotients(state, merged, divide=False)
+    name = f"{SUM}{state.total}.e0"
+    if isinstance(call.type, Decimal):
+        return _decimal_sums(state, merged, call.type)
+    total = _column(merged, name, pl.Int128())
+    value = total.cast(polars_type(call.type), strict=False)
+    overflow = (value.is_null() & total.is_not_null()) & (counts > 0)
+    value = value.zip_with(counts > 0, pl.Series([None], dtype=value.dtype).new_from_index(0, merged.height))
+    return Finished(value.alias(call.slot), overflow if overflow.any() else None)
+
+
+def _decimal_sums(state: CallState, merged: pl.DataFrame, dtype: Decimal) -> Finished:
+    """Sums as decimals; a difference of scale between argument and result widens, it never rounds."""
+    totals = _totals(merged, state.total)
+    widen = 10 ** (dtype.scale - _scale(_argument_type(state)))
+    limit = 10**dtype.precision
+    values: list[decimal.Decimal | None] = []
+    overflow = []
+    for total, count in zip(totals.numbers, _counts(state, merged).to_list(), strict=True):
+        scaled = (total << totals.exponent) * widen
+        fits = abs(scaled) < limit
+        overflow.append(count > 0 and not fits)
+        values.append(decimal.Decimal(scaled).scaleb(-dtype.scale, _DECIMAL) if count > 0 and fits else None)
+    made = pl.Series(state.call.slot, values, dtype=polars_type(dtype))
+    return Finished(made, pl.Series(overflow, dtype=pl.Boolean) if any(overflow) else None)
+
+
+def _specials(state: CallState, merged: pl.DataFrame) -> list[float | None] | None:
+    """Per group the NaN or infinity that its values add up to, None where all are finite; None: all of all are."""
+    prefix = f"{SUM}{state.total}."
+    if f"{prefix}nan" not in merged.columns:
+        return None
+    nan, pinf, ninf = (merged.get_column(prefix + name).fill_null(0).to_list() for name in ("nan", "pinf", "ninf"))
+    return [_special(*counts) for counts in zip(nan, pinf, ninf, strict=True)]
+
+
+def _special(nan: int, pinf: int, ninf: int) -> float | None:
+    if nan or (pinf and ninf):
+        return math.nan
+    return math.inf if pinf else -math.inf if ninf else None
+
+
+def _quotients(state: CallState, merged: pl.DataFrame, *, divide: bool = True) -> Finished:
+    """Sums as floats, or divided by their counts; NULL where nothing counts."""
+    totals, counts = _totals(merged, state.total), _counts(state, merged).to_list()
+    scale = _scale(_argument_type(state))
+    unit = 10**scale
+    if isinstance(state.call.type, Decimal):
+        return Finished(_decimal_averages(state, totals, counts, state.call.type))
+    values: list[float | None] = [
+        scaled_quotient(total, (count if divide else 1) * unit, totals.exponent) if count else None
+        for total, count in zip(totals.numbers, counts, strict=True)
+    ]
+    return Finished(_floats(state, _with_specials(values, _specials(state, merged))))
+
+
+def _decimal_averages(state: CallState, totals: _Totals, counts: Sequence[int], dtype: Decimal) -> pl.Series:
+    """Averages rounded once to the result's scale, halves to even."""
+    widen = 10 ** (dtype.scale - _scale(_argument_type(state)))
+    values = [
+        decimal.Decimal(_rounded((total << totals.exponent) * widen, count)).scaleb(-dtype.scale, _DECIMAL)
+        if count
+        else None
+        for total, count in zip(totals.numbers, counts, strict=True)
+    ]
+    return pl.Series(state.call.slot, values, dtype=polars_type(dtype))
+
+
+def _rounded(numerator: int, denominator: int) -> int:
+    whole, rest = divmod(numerator, denominator)
+    twice = 2 * rest
+    return whole + (twice > denominator or (twice == denominator and whole % 2 == 1))
+
+
+def _with_specials(values: list[float | None], specials: Sequence[float | None] | None) -> list[float | None]:
+    if specials is None:
+        return values
+    pairs = zip(values, specials, strict=True)
+    return [value if value is None or special is None else special for value, special in pairs]
+
+
+def _floats(state: CallState, values: list[float | None]) -> pl.Series:
+    return pl.Series(state.call.slot, values, dtype=pl.Float64).cast(polars_type(state.call.type))
+
+
+def _variances(state: CallState, merged: pl.DataFrame) -> pl.Series:
+    """Variances and deviations; NULL where too little counts, NaN where a value is not finite."""
+    function = state.call.function
+    sample = function in (_F.VAR, _F.STDDEV)
+    root = function in (_F.STDDEV, _F.STDDEV_POP)
+    totals, squares = _totals(merged, state.total), _totals(merged, state.squares)
+    exponent = min(totals.exponent, squares.exponent // 2)
+    unit = 10 ** _scale(_argument_type(state))
+    needed = 2 if sample else 1
+    values: list[float | None] = []
+    for count, total, square in zip(_counts(state, merged).to_list(), totals.numbers, squares.numbers, strict=True):
+        if count < needed:
+            values.append(None)
+            continue
+        values.append(
+            variance(
+                count,
+                total << (totals.exponent - exponent),
+                square << (squares.exponent - 2 * exponent),
+                exponent,
+                unit=unit,
+                sample=sample,
+                root=root,
+            )
+        )
+    specials = _specials(state, merged)
+    spread = None if specials is None else [None if special is None else math.nan for special in specials]
+    return _floats(state, _with_specials(values, spread))

@@ -1,0 +1,165 @@
+"""Lanes: the state columns that one kind of aggregate needs over one argument column, and how a batch fills them.
+
+A lane reads an argument column of the working rows (NULL: the row does not count) and makes state columns named as
+`columns` says. `prepare` computes columns that expressions cannot (limbs); `partial` are the group expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from headrace.operators.window.accumulator import limbs
+from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, ROWS, SUM
+
+_HALF = 1 << 63
+_HALF_BITS = 63
+
+
+class Lane(Protocol):
+    """One aggregate's state over one argument."""
+
+    def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """State columns with one value per row, which add up; for what polars expressions do not do."""
+        ...
+
+    def partial(self) -> list[pl.Expr]:
+        """Expressions that make state columns of a group of rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many rows have a value; `column` None: how many rows there are."""
+
+    id: str
+    column: str | None
+
+    def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """Nothing."""
+        return []
+
+    def partial(self) -> list[pl.Expr]:
+        """The count."""
+        counted = pl.len() if self.column is None else pl.col(self.column).count()
+        return [counted.cast(pl.Int64).alias(f"{SUM}{self.id}.{ROWS}")]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSum:
+    """Sum of whole numbers (ints, or the scaled integers of decimals), exact in 128 bits for any number of rows.
+
+    `wide` numbers may need more than 96 bits themselves, so they are summed in two columns.
+    """
+
+    id: str
+    column: str
+    wide: bool
+
+    def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """Nothing."""
+        return []
+
+    def partial(self) -> list[pl.Expr]:
+        """One column of units, or two."""
+        number = pl.col(self.column).to_physical().cast(pl.Int128)
+        return _lanes(number, self.id, 0) if self.wide else [number.sum().alias(f"{SUM}{self.id}.e0")]
+
+
+def _lanes(number: pl.Expr, lane: str, exponent: int) -> list[pl.Expr]:
+    high, low = number // _HALF, number % _HALF
+    return [
+        low.sum().alias(f"{SUM}{lane}.e{exponent}"),
+        high.sum().alias(f"{SUM}{lane}.e{exponent + _HALF_BITS}"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSquares:
+    """Sum of the squares of whole numbers of at most `bits` bits, exact."""
+
+    id: str
+    column: str
+    bits: int
+
+    def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """Nothing."""
+        return []
+
+    def partial(self) -> list[pl.Expr]:
+        """Columns by size: a square of up to 64 bits has head room in 128, one of 128 needs two, others three."""
+        number = pl.col(self.column).to_physical().cast(pl.Int128)
+        if self.bits <= 32:
+            return [(number * number).sum().alias(f"{SUM}{self.id}.e0")]
+        if self.bits <= 64:
+            return _lanes(number * number, self.id, 0)
+        high, low = number // _HALF, number % _HALF
+        # each product has up to 127 bits, so each goes to two columns of its own (`a`, `b`, `c` keep names apart)
+        return [
+            *_lanes(low * low, f"{self.id}.a", 0),
+            *_lanes(high * low, f"{self.id}.b", _HALF_BITS + 1),
+            *_lanes(high * high, f"{self.id}.c", 2 * _HALF_BITS),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatSum:
+    """Sum of float64 values, or of their squares, as limbs; infinities and NaN are counted beside them."""
+
+    id: str
+    column: str
+    squares: bool
+
+    def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """One column per limb that the rows need."""
+        values = rows.get_column(self.column).fill_null(0.0).to_numpy()
+        made = []
+        finite = np.isfinite(values)
+        if not finite.all():
+            made = [
+                pl.Series(f"{SUM}{self.id}.{name}", test(values)).cast(pl.Int64) for name, test in _UNCOUNTABLE.items()
+            ]
+            values = np.where(finite, values, 0.0)
+        cut = limbs.split_squares(values) if self.squares else limbs.split(values)
+        return [
+            *made,
+            *(pl.Series(f"{SUM}{self.id}.e{limb * limbs.LIMB_BITS}", whole) for limb, whole in cut.items()),
+        ]
+
+    def partial(self) -> list[pl.Expr]:
+        """Nothing: the prepared columns add up."""
+        return []
+
+
+_UNCOUNTABLE: dict[str, Callable[[limbs.Floats], np.ndarray[tuple[int], np.dtype[np.bool]]]] = {
+    "nan": np.isnan,
+    "pinf": np.isposinf,
+    "ninf": np.isneginf,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The least or greatest value; of floats, NaN is the greatest."""
+
+    id: str
+    column: str
+    greatest: bool
+    floating: bool
+
+    def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """Nothing."""
+        return []
+
+    def partial(self) -> list[pl.Expr]:
+        """polars `min` passes over NaN unless there is nothing else; `nan_max` prefers it."""
+        column = pl.col(self.column)
+        if not self.greatest:
+            return [column.min().alias(f"{MIN}{self.id}")]
+        if self.floating:
+            return [column.nan_max().alias(f"{NANMAX}{self.id}")]
+        return [column.max().alias(f"{MAX}{self.id}")]

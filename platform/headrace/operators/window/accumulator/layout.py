@@ -1,0 +1,247 @@
+"""The layout of a step's state: which columns its aggregate calls need, and how batches become partial frames.
+
+Owns the way from aggregate calls to argument columns, lanes and distinct values; calls share what they can. Knows
+nothing of windows: grouping columns are given by the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import polars as pl
+
+from headrace.core.batch import ORDER_COLUMNS, TS
+from headrace.core.types import FLOAT_TYPES, DataType, Decimal, Field, Primitive
+from headrace.expr.compiled import AggregateCall, AggregateFunction, CompiledAggregate, all_calls
+from headrace.operators.window.accumulator import columns, position
+from headrace.operators.window.accumulator.columns import SUM
+from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
+
+ARRIVAL = "__arrival"
+"""Working column: how many rows came before."""
+
+Order = Literal["event", "arrival"]
+_F = AggregateFunction
+_AVERAGES = (_F.AVG, _F.VAR, _F.VAR_POP, _F.STDDEV, _F.STDDEV_POP)
+_SPREADS = (_F.VAR, _F.VAR_POP, _F.STDDEV, _F.STDDEV_POP)
+
+
+class StatePart(Protocol):
+    """One piece of a step's state: how rows become partial rows of it, and how those merge."""
+
+    def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Partial rows per group of working rows."""
+        ...
+
+    def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+        """Fewer partial rows of the same meaning; at least one frame."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallState:
+    """Where a call's state lies: ids of its lanes, or the prefix of its place."""
+
+    call: AggregateCall
+    rows: str | None = None
+    total: str | None = None
+    squares: str | None = None
+    extreme: str | None = None
+    place: str | None = None
+
+
+@dataclass(slots=True)
+class LaneSet:
+    """Lanes over one set of rows, shared by equal needs."""
+
+    lanes: dict[tuple[str, str | None], Lane] = field(default_factory=dict)
+    ids: dict[tuple[str, str | None], str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class DistinctValues:
+    """An argument of which each distinct value of a group counts once: a state of its own, of (group, value)."""
+
+    column: str
+    lanes: LaneSet = field(default_factory=LaneSet)
+
+    def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The distinct values of each group of rows."""
+        return rows.select(*by, self.column).drop_nulls(self.column).unique()
+
+    def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+        """The distinct values of each group, out of several such frames."""
+        return columns.concat(frames).select(*by, self.column).unique()
+
+    def fold(self, values: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Distinct values as partial aggregates."""
+        return _partial(list(self.lanes.lanes.values()), values, by)
+
+
+class Layout:
+    """The state columns of a step's aggregates."""
+
+    def __init__(
+        self,
+        aggregates: Sequence[CompiledAggregate],
+        keys: Sequence[Field],
+        order: Order = "event",
+        *,
+        latest: str | None = None,
+    ) -> None:
+        """`latest`: name of a state column for the greatest event time of a group."""
+        self.keys = [item.name for item in keys]
+        self.places: list[position.Place] = []
+        self.distinct: dict[str, DistinctValues] = {}
+        self._order_columns = (ARRIVAL,) if order == "arrival" else (TS, *ORDER_COLUMNS)
+        self._key_columns = [_normal(pl.col(item.name), item.type).alias(item.name) for item in keys]
+        self._arguments: dict[tuple[str, ...], tuple[str, pl.Expr]] = {}
+        self._direct = LaneSet()
+        self.calls = [self._state_of(call) for call in all_calls(aggregates)]
+        if not (self._direct.lanes or self.places):
+            self._lane(self._direct, "count", None, None)  # groups exist by their rows, whatever is asked of them
+        self._lanes = list(self._direct.lanes.values())
+        if latest is not None:
+            assert latest.startswith(columns.MAX), "the name says how the column merges"
+            self._lanes.append(Extreme(latest.removeprefix(columns.MAX), TS, greatest=True, floating=False))
+        ordered = [*self._order_columns] if self.places else []
+        self._working = [*self._key_columns, *(made.alias(name) for name, made in self._arguments.values())]
+        self._extra = [name for name in ordered if name not in (TS, ARRIVAL)]
+        self._arrival = ARRIVAL in ordered
+        self._arrived = 0
+
+    @property
+    def parts(self) -> tuple[StatePart, ...]:
+        """The aggregates themselves, then one part per argument of which distinct values count."""
+        return (self, *self.distinct.values())
+
+    def rows(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """The working rows of a batch: event time, normal keys, arguments, prepared columns, order columns."""
+        rows = batch.select(TS, *self._working, *self._extra)
+        if self._arrival:
+            start, self._arrived = self._arrived, self._arrived + batch.height
+            rows = rows.with_columns(pl.int_range(start, self._arrived, dtype=pl.Int64).alias(ARRIVAL))
+        prepared = [made for lane in self._lanes for made in lane.prepare(rows)]
+        return rows.with_columns(prepared) if prepared else rows
+
+    def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Working rows as partial aggregates per group."""
+        return _partial(self._lanes, rows, by, self.places, prepared=True)
+
+    def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+        """Partial aggregates of equal groups become one."""
+        return columns.merge(frames, by)
+
+    def _state_of(self, call: AggregateCall) -> CallState:
+        if call.argument is None:
+            column = None if call.where is None else self._argument(call, "raw")
+            return CallState(call, rows=self._lane(self._direct, "count", column, None))
+        match call.function:
+            case _F.FIRST | _F.LAST:
+                prefix = f"{position.FIRST if call.function is _F.FIRST else position.LAST}{len(self.places)}"
+                self.places.append(position.Place(prefix, self._argument(call, "raw"), self._order_columns))
+                return CallState(call, place=prefix)
+            case _F.MIN | _F.MAX:
+                column = self._argument(call, "normal")
+                return CallState(
+                    call, extreme=self._lane(self._direct, call.function.value, column, call.argument.type)
+                )
+            case _:
+                return self._number_state(call, call.argument.type)
+
+    def _number_state(self, call: AggregateCall, dtype: DataType) -> CallState:
+        lanes, column = self._direct, self._argument(call, self._form(call, dtype))
+        if call.distinct:
+            lanes = self.distinct.setdefault(column, DistinctValues(column)).lanes
+        rows = self._lane(lanes, "count", column, None)
+        if call.function is _F.COUNT:
+            return CallState(call, rows=rows)
+        total = self._lane(lanes, "sum", column, dtype)
+        squares = self._lane(lanes, "squares", column, dtype) if call.function in _SPREADS else None
+        return CallState(call, rows=rows, total=total, squares=squares)
+
+    @staticmethod
+    def _form(call: AggregateCall, dtype: DataType) -> str:
+        if call.distinct:
+            return "normal"
+        if dtype in FLOAT_TYPES and call.function is not _F.COUNT:
+            return "double"
+        return "raw"
+
+    def _argument(self, call: AggregateCall, form: str) -> str:
+        """The working column of a call's argument where its filter holds, else NULL."""
+        argument, where = call.argument, call.where
+        key = (argument.text if argument else "*", where.text if where else "", form)
+        if key not in self._arguments:
+            value = argument.value if argument else pl.lit(value=True)
+            if argument and form == "normal":
+                value = _normal(value, argument.type)
+            if form == "double":
+                value = value.cast(pl.Float64)
+            if where:
+                value = pl.when(where.value).then(value)
+            self._arguments[key] = (f"__v{len(self._arguments)}", value)
+        return self._arguments[key][0]
+
+    def _lane(self, lanes: LaneSet, kind: str, column: str | None, dtype: DataType | None) -> str:
+        key = (kind, column)
+        if key not in lanes.lanes:
+            name = f"{'d' if lanes is not self._direct else ''}{column or 'all'}{kind}"
+            lanes.ids[key], lanes.lanes[key] = name, _new_lane(name, kind, column, dtype)
+        return lanes.ids[key]
+
+
+def _new_lane(name: str, kind: str, column: str | None, dtype: DataType | None) -> Lane:
+    if kind == "count":
+        return Count(name, column)
+    assert column is not None, "only rows are counted without a column"
+    assert dtype is not None, "arguments have types"
+    if kind in ("min", "max"):
+        return Extreme(name, column, greatest=kind == "max", floating=dtype in FLOAT_TYPES)
+    if dtype in FLOAT_TYPES:
+        return FloatSum(name, column, squares=kind == "squares")
+    if kind == "squares":
+        return WholeSquares(name, column, _bits(dtype))
+    return WholeSum(name, column, wide=_bits(dtype) > 64)
+
+
+def _bits(dtype: DataType) -> int:
+    """An upper bound of the bits that the whole numbers behind a type have."""
+    match dtype:
+        case Decimal(precision, _):
+            return 32 if precision <= 9 else 64 if precision <= 18 else 128
+        case Primitive.INT64:
+            return 64
+        case _:
+            return 32
+
+
+def _normal(value: pl.Expr, dtype: DataType) -> pl.Expr:
+    """One form for equal values: no negative zero, one NaN."""
+    if dtype not in FLOAT_TYPES:
+        return value
+    kind = pl.Float32 if dtype is Primitive.FLOAT32 else pl.Float64
+    nan, zero = pl.lit(math.nan, dtype=kind), pl.lit(0.0, dtype=kind)
+    return pl.when(value.is_nan()).then(nan).when(value == zero).then(zero).otherwise(value)
+
+
+def _partial(
+    lanes: Sequence[Lane],
+    rows: pl.DataFrame,
+    by: Sequence[str],
+    places: Sequence[position.Place] = (),
+    *,
+    prepared: bool = False,
+) -> pl.DataFrame:
+    if not prepared and (made := [column for lane in lanes for column in lane.prepare(rows)]):
+        rows = rows.with_columns(made)
+    orders: list[pl.Series] = []
+    if places:
+        rows, orders = position.rank(rows, places)
+    expressions = [made for lane in lanes for made in lane.partial()]
+    expressions += [pl.col(name).sum().cast(pl.Int64) for name in rows.columns if name.startswith(SUM)]
+    grouped = columns.group(rows, by, [*expressions, *(place.pick() for place in places)])
+    return position.gather(grouped, rows, places, orders) if places else grouped

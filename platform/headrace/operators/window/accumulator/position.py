@@ -1,0 +1,78 @@
+"""first and last as mergeable state: a value beside its place in the total order of rows.
+
+Owns how the earliest or latest place of a group is found: rows get their rank in the order, groups keep the least or
+greatest rank that has a value, and the columns of that row are gathered. Equal places are told apart by the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+FIRST, LAST = "__first.", "__last."
+_RANK = "__rank."
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One call's state: the column of its value and those of its place, most significant first."""
+
+    prefix: str
+    value: str
+    order: tuple[str, ...]
+
+    def pick(self) -> pl.Expr:
+        """The rank of the group's row: least for first, greatest for last, among rows with a value."""
+        ranks = pl.when(pl.col(self.value).is_not_null()).then(pl.col(_RANK + self.prefix))
+        return (ranks.min() if self.prefix.startswith(FIRST) else ranks.max()).alias(_RANK + self.prefix)
+
+    def state_columns(self) -> list[tuple[str, str]]:
+        """(column of this frame, column of the state it becomes)."""
+        return [
+            (self.value, f"{self.prefix}.v"),
+            *((name, f"{self.prefix}.{index}") for index, name in enumerate(self.order)),
+        ]
+
+
+def places_in(columns: Sequence[str]) -> list[Place]:
+    """The places whose state the columns hold."""
+    places = []
+    for name in columns:
+        if name.endswith(".v") and name.startswith((FIRST, LAST)):
+            prefix = name[:-2]
+            order = sorted(
+                (other for other in columns if other.startswith(f"{prefix}.") and other != name), key=_number
+            )
+            places.append(Place(prefix, name, tuple(order)))
+    return places
+
+
+def _number(column: str) -> int:
+    return int(column.rpartition(".")[2])
+
+
+def rank(frame: pl.DataFrame, places: Sequence[Place]) -> tuple[pl.DataFrame, list[pl.Series]]:
+    """Adds a rank column per place; also gives, per place, the row that has each rank."""
+    orders = []
+    ranks = []
+    for place in places:
+        keys = list(place.order)
+        if not frame.schema[place.value].is_nested():
+            keys.append(place.value)
+        rows = frame.select(pl.arg_sort_by(keys).alias("rows")).to_series()
+        orders.append(rows)
+        ranks.append(rows.arg_sort().alias(_RANK + place.prefix))
+    return frame.with_columns(ranks), orders
+
+
+def gather(
+    grouped: pl.DataFrame, frame: pl.DataFrame, places: Sequence[Place], orders: Sequence[pl.Series]
+) -> pl.DataFrame:
+    """Replaces the picked ranks of `grouped` by the state columns of the rows of `frame` that they stand for."""
+    made: list[pl.Series] = []
+    for place, rows in zip(places, orders, strict=True):
+        picked = rows.gather(grouped.get_column(_RANK + place.prefix))
+        made += [frame.get_column(source).gather(picked).alias(target) for source, target in place.state_columns()]
+    return grouped.drop([_RANK + place.prefix for place in places]).with_columns(made)

@@ -1,0 +1,68 @@
+"""Rows that fail in an aggregating step, found before anything else is made of them.
+
+A row fails when an argument or filter has no answer for it, or when its event time is beyond what window bounds hold.
+That is judged before lateness, by the row alone, so it never depends on timing. An argument counts only where its
+filter holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from headrace.core.batch import TS
+from headrace.expr.compiled import AggregateCall, CompiledAggregate, CompiledScalar, all_calls
+from headrace.operators.operator import Collector
+from headrace.operators.row_errors import RowErrors, failed_rows
+
+TIME_LIMIT_MS = 8_000_000_000_000_000
+"""Event times beyond this (about the year 255000) cannot become window bounds."""
+
+
+class RowFailures:
+    """Takes failing rows out of batches, as the step's `on_error` says."""
+
+    def __init__(self, errors: RowErrors, aggregates: Sequence[CompiledAggregate], *, timed: bool) -> None:
+        """`timed`: rows have an event time, which windows need."""
+        self._errors = errors
+        self._timed = timed
+        self._tests = [pair for call in all_calls(aggregates) for pair in _fails(call)]
+
+    def passing(self, batch: pl.DataFrame, out: Collector) -> pl.DataFrame:
+        """The rows that do not fail, maybe none."""
+        times_fit = not self._timed or _times_fit(batch)
+        if times_fit and not self._tests:
+            return batch
+        bad: dict[int, str] = {}
+        if not times_fit:
+            beyond = ~batch.get_column(TS).is_between(-TIME_LIMIT_MS, TIME_LIMIT_MS)
+            bad |= dict.fromkeys(beyond.arg_true().to_list(), "its event time is out of range")
+        if self._tests:
+            # with_columns, not select: an expression without columns must answer for every row
+            masks = [test.fill_null(value=False).alias(f"__fails{i}") for i, (_, test) in enumerate(self._tests)]
+            answers = batch.with_columns(masks)
+            failed = [(scalar, answers.get_column(f"__fails{i}")) for i, (scalar, _) in enumerate(self._tests)]
+            if any(mask.any() for _, mask in failed):
+                bad = failed_rows(batch, failed) | bad
+        return batch.filter(self._errors.reject(batch, bad, out)) if bad else batch
+
+
+def _times_fit(batch: pl.DataFrame) -> bool:
+    times = batch.get_column(TS)
+    least, greatest = times.min(), times.max()
+    assert isinstance(least, int), "rows of windows have event times"
+    assert isinstance(greatest, int), "rows of windows have event times"
+    return least >= -TIME_LIMIT_MS and greatest <= TIME_LIMIT_MS
+
+
+def _fails(call: AggregateCall) -> list[tuple[CompiledScalar, pl.Expr]]:
+    pairs = []
+    if call.where is not None and call.where.fails is not None:
+        pairs.append((call.where, call.where.fails))
+    if call.argument is not None and call.argument.fails is not None:
+        counts = call.argument.fails
+        if call.where is not None:
+            counts &= call.where.value.fill_null(value=False)
+        pairs.append((call.argument, counts))
+    return pairs

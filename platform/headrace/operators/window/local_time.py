@@ -1,0 +1,188 @@
+"""Windows of the local calendar: days of 23, 24 and 25 hours, and parts of them.
+
+A local day begins when the clocks of the zone show midnight plus the offset: the first time where they show it twice,
+the first moment after where they skip it. A day that the zone skipped is empty. Slots of whole days are counted from
+1970-01-01 local; slots that divide a day run in elapsed time from the day's begin and are cut off where it ends.
+
+The zone's rules are those of polars, so that they are equal wherever polars is (not those of the host).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from polars.exceptions import PolarsError
+
+from headrace.operators.window.assigner import DAY_MS, Span, Times
+
+_DAYS_KEPT = 4096
+"""Day begins that are remembered."""
+
+
+def zone_problem(timezone: str) -> str | None:
+    """Why polars cannot use a time zone, or None."""
+    try:
+        pl.Series([0], dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")).dt.convert_time_zone(timezone)
+    except (PolarsError, ValueError):
+        return f"{timezone!r} is not a time zone: write an IANA name such as Europe/Berlin"
+    return None
+
+
+@dataclass(slots=True)
+class LocalDays:
+    """The days of a time zone, numbered from 1970-01-01; each begins `offset` ms after local midnight."""
+
+    timezone: str
+    offset: int
+    _begins: dict[int, int] = field(default_factory=dict)
+
+    def begin(self, day: int) -> int:
+        """The moment at which a day begins."""
+        found = self._begins.get(day)
+        if found is None:
+            if len(self._begins) >= _DAYS_KEPT:
+                self._begins.clear()
+            found = self._begins[day] = self._find_begin(day * DAY_MS + self.offset)
+        return found
+
+    def days(self, times: Times) -> Times:
+        """The day of each moment."""
+        if not times.size:
+            return times
+        near = np.unique((self._wall(times) - self.offset) // DAY_MS)
+        days = np.unique(np.concatenate([near + shift for shift in (-1, 0, 1, 2)]))
+        begins = np.array([self.begin(day) for day in days.tolist()], dtype=np.int64)
+        # begins of the days nearby are in order; where a day is empty, the last of equal begins is the day that is not
+        return days[np.searchsorted(begins, times, side="right") - 1]
+
+    def day(self, moment: int) -> int:
+        """The day of a moment."""
+        return int(self.days(np.array([moment], dtype=np.int64))[0])
+
+    def _wall(self, times: Times) -> Times:
+        """What clocks of the zone show, as ms since 1970 by those clocks."""
+        local = pl.Series(times).cast(pl.Datetime("ms", "UTC")).dt.convert_time_zone(self.timezone)
+        return local.dt.replace_time_zone(None).cast(pl.Int64).to_numpy()
+
+    def _find_begin(self, wall: int) -> int:
+        shown = pl.Series([wall], dtype=pl.Int64).cast(pl.Datetime("ms"))
+        exact = shown.dt.replace_time_zone(self.timezone, ambiguous="earliest", non_existent="null")
+        found = exact.dt.convert_time_zone("UTC").cast(pl.Int64)[0]
+        if found is not None:
+            return int(found)
+        # clocks skip it: the moment of the skip is the first at which they show more
+        before, after = wall - 2 * DAY_MS, wall + 2 * DAY_MS
+        while after - before > 1:
+            middle = (before + after) // 2
+            if int(self._wall(np.array([middle], dtype=np.int64))[0]) >= wall:
+                after = middle
+            else:
+                before = middle
+        return after
+
+
+@dataclass(slots=True)
+class Slots:
+    """Time as consecutive slots: groups of whole local days, or parts of a local day."""
+
+    local: LocalDays
+    span: int
+
+    def starts(self, times: Times) -> Times:
+        """The start of each moment's slot."""
+        days = self.local.days(times)
+        if self.span >= DAY_MS:
+            days = days // self._group * self._group
+        numbers, inverse = np.unique(days, return_inverse=True)
+        begins = np.array([self.local.begin(day) for day in numbers.tolist()], dtype=np.int64)[inverse]
+        return begins if self.span >= DAY_MS else begins + (times - begins) // self.span * self.span
+
+    def start(self, moment: int) -> int:
+        """The start of a moment's slot."""
+        return int(self.starts(np.array([moment], dtype=np.int64))[0])
+
+    def end(self, start: int) -> int:
+        """The end of the slot that starts at `start`."""
+        day = self.local.day(start)
+        if self.span >= DAY_MS:
+            return self.local.begin(day // self._group * self._group + self._group)
+        return min(start + self.span, self._next_begin(day))
+
+    def _next_begin(self, day: int) -> int:
+        return self.local.begin(day + 1)
+
+    @property
+    def _group(self) -> int:
+        return self.span // DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTumbling:
+    """A slot is a window is a pane."""
+
+    slots: Slots
+
+    def panes(self, times: Times) -> Times:
+        """The slot of each moment."""
+        return self.slots.starts(times)
+
+    def pane_end(self, pane: int) -> int:
+        """The slot's end."""
+        return self.slots.end(pane)
+
+    def windows(self, pane: int) -> tuple[Span, ...]:
+        """The one window."""
+        return ((pane, self.slots.end(pane)),)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSliding:
+    """A window is `count` consecutive slots; a pane is a slot."""
+
+    slots: Slots
+    count: int
+
+    def panes(self, times: Times) -> Times:
+        """The slot of each moment."""
+        return self.slots.starts(times)
+
+    def pane_end(self, pane: int) -> int:
+        """The slot's end."""
+        return self.slots.end(pane)
+
+    def windows(self, pane: int) -> tuple[Span, ...]:
+        """Those that end with this slot or with one of the next count - 1."""
+        starts = [pane]
+        for _ in range(self.count - 1):
+            starts.append(self.slots.start(starts[-1] - 1))
+        starts.reverse()
+        ends = [self.slots.end(pane)]
+        for _ in range(self.count - 1):
+            ends.append(self.slots.end(ends[-1]))
+        return tuple(zip(starts, ends, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCumulate:
+    """A slot is the full window; steps run in elapsed time from its start, the last one to its end."""
+
+    slots: Slots
+    every: int
+
+    def panes(self, times: Times) -> Times:
+        """The step of each moment."""
+        starts = self.slots.starts(times)
+        return starts + (times - starts) // self.every * self.every
+
+    def pane_end(self, pane: int) -> int:
+        """The step's end, or the slot's where that is sooner."""
+        return min(pane + self.every, self.slots.end(self.slots.start(pane)))
+
+    def windows(self, pane: int) -> tuple[Span, ...]:
+        """From the window that ends with this step to the full one."""
+        start = self.slots.start(pane)
+        full = self.slots.end(start)
+        ends = [*range(pane + self.every, full, self.every), full]
+        return tuple((start, end) for end in ends)

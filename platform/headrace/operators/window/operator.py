@@ -1,0 +1,191 @@
+"""The windowed aggregate: rows into panes, watermarks into results.
+
+    on_batch:      failing rows out -> late rows out -> partial aggregates per pane into the state
+    on_watermark:  windows that end at W + 1 or before fire, by end; their panes go when allowed lateness is over too
+
+Within a window rows come in order of the keys, so the same rows in any batches give the same output. With allowed
+lateness, fired windows stay until end - 1 + L <= W, and a late row that is still taken makes its groups fire again at
+the end of its batch, with all their values; what is passed on as time is W - L, for such rows may lie that far behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from headrace.core.batch import ORDER_COLUMNS, TS, WM
+from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.operators.operator import LATE, Collector
+from headrace.operators.row_errors import RowErrors
+from headrace.operators.window.accumulator.layout import Layout, Order
+from headrace.operators.window.accumulator.limbs import ROWS_MAX
+from headrace.operators.window.assigner import Assigner, Span, Times
+from headrace.operators.window.failures import RowFailures
+from headrace.operators.window.lateness import Judge
+from headrace.operators.window.results import Results, StepShape
+from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
+
+_NARROW_MAX = 4
+"""Panes of a batch that are filtered out one by one; more are grouped together."""
+_FIRED_TOGETHER = 256
+"""Windows merged and emitted at a time, which bounds the rows of one emission."""
+
+Lateness = Literal["row", "operator"]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRule:
+    """How rows and windows meet."""
+
+    allowed_lateness_ms: int = 0
+    lateness: Lateness = "row"
+    order: Order = "event"
+
+
+class WindowAggregate:
+    """Live half of a windowed aggregate."""
+
+    def __init__(self, shape: StepShape, assigner: Assigner, rule: WindowRule, errors: RowErrors) -> None:
+        self._rule = rule
+        self._keys = [item.name for item in shape.keys]
+        self._layout = Layout(shape.aggregates, shape.keys, rule.order)
+        self._assigner = assigner
+        self._state = WindowState(self._layout, assigner)
+        self._judge = Judge(assigner, rule.allowed_lateness_ms)
+        self._failures = RowFailures(errors, shape.aggregates, timed=True)
+        self._watermark = TIME_MIN
+        stamp = pl.Datetime("us", "UTC")
+        around = [
+            (pl.col(column) * 1000).cast(stamp).alias(name)
+            for column, name in ((WINDOW_START, "window_start"), (WINDOW_END, "window_end"))
+        ]
+        self._results = Results(shape, self._layout, errors, around, pl.col(WINDOW_START))
+
+    def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
+        """Counts rows in their windows; late rows go to the side output."""
+        self._results.input_ordered = ORDER_COLUMNS[0] in batch.columns
+        for part in batch.iter_slices(ROWS_MAX) if batch.height > ROWS_MAX else (batch,):
+            passing = self._failures.passing(part, out)
+            if passing.height:
+                self._take(passing, out)
+
+    def on_watermark(self, watermark: int, out: Collector) -> int:
+        """Fires what ends by `watermark`; passes on `watermark` less the allowed lateness."""
+        self._watermark = max(self._watermark, watermark)
+        due = self._state.take_due(watermark)
+        for start in range(0, len(due), _FIRED_TOGETHER):
+            self._fire(due[start : start + _FIRED_TOGETHER], out)
+        held = self._held(watermark)
+        self._state.drop_before(held)
+        return held
+
+    def close(self) -> None:
+        """Holds nothing outside of memory."""
+
+    def _held(self, watermark: int) -> int:
+        if watermark == TIME_MAX:
+            return TIME_MAX
+        return max(TIME_MIN, watermark - self._rule.allowed_lateness_ms)
+
+    def _take(self, batch: pl.DataFrame, out: Collector) -> None:
+        times = batch.get_column(TS)
+        bounds = np.array([times.min(), times.max()], dtype=np.int64)
+        first, last = self._assigner.panes(bounds).tolist()
+        if self._judge.on_time(first, self._greatest_watermark(batch)):
+            panes = self._few_panes(first, last)
+            if panes is not None:
+                self._take_few(batch, panes, out)
+                return
+        self._take_any(batch, out)
+
+    def _greatest_watermark(self, batch: pl.DataFrame) -> int:
+        """The greatest watermark that a row of the batch is judged by."""
+        if self._rule.lateness == "operator":
+            return self._watermark
+        if WM not in batch.columns:
+            return TIME_MIN
+        greatest = batch.get_column(WM).max()
+        return greatest if isinstance(greatest, int) else TIME_MIN
+
+    def _few_panes(self, first: int, last: int) -> list[int] | None:
+        """All panes from first to last, or None if they are many."""
+        panes = [first]
+        while panes[-1] < last:
+            if len(panes) == _NARROW_MAX:
+                return None
+            panes.append(self._judge.pane(panes[-1]).end)
+        return panes
+
+    def _take_few(self, batch: pl.DataFrame, panes: Sequence[int], out: Collector) -> None:
+        """Rows that are all on time, of few panes: no pane per row is computed."""
+        rows = self._layout.rows(batch)
+        added: list[tuple[PaneKey, pl.DataFrame]] = []
+        for pane in panes:
+            known = self._judge.pane(pane)
+            inside = rows
+            if len(panes) > 1:
+                inside = rows.filter((pl.col(TS) >= pane) & (pl.col(TS) < known.end))
+            if inside.height:
+                key = (pane, known.first_end)
+                added.append((key, self._state.add(key, inside)[0]))
+        self._refire(added, out)
+
+    def _take_any(self, batch: pl.DataFrame, out: Collector) -> None:
+        """Rows of any panes, each judged by its own watermark."""
+        judged = self._judge.judge(batch.get_column(TS).to_numpy(), self._watermarks(batch))
+        panes, since = judged.panes, judged.since
+        if judged.partly:
+            out.count("partly_late", judged.partly)
+        if judged.late.any():
+            late = pl.Series(judged.late)
+            out.count("late", int(judged.late.sum()))
+            out.emit_side(LATE, batch.filter(late))
+            batch = batch.filter(~late)
+            panes, since = panes[~judged.late], since[~judged.late]
+        if not batch.height:
+            return
+        rows = self._layout.rows(batch).with_columns(pl.Series(PANE, panes), pl.Series(SINCE, since))
+        keys = rows.select(PANE, SINCE).unique().sort(PANE, SINCE).rows()
+        if len(keys) > _NARROW_MAX:
+            partial = self._state.add_mixed(rows)
+            parts = partial.partition_by(PANE, SINCE, include_key=False, as_dict=True) if self._refires() else {}
+            self._refire([((int(pane), int(end)), frame) for (pane, end), frame in parts.items()], out)
+            return
+        added: list[tuple[PaneKey, pl.DataFrame]] = []
+        for pane, end in keys:
+            inside = rows if len(keys) == 1 else rows.filter((pl.col(PANE) == pane) & (pl.col(SINCE) == end))
+            added.append(((pane, end), self._state.add((pane, end), inside)[0]))
+        self._refire(added, out)
+
+    def _watermarks(self, batch: pl.DataFrame) -> Times | int | None:
+        if self._rule.lateness == "operator":
+            return self._watermark
+        return batch.get_column(WM).to_numpy() if WM in batch.columns else None
+
+    def _fire(self, windows: Sequence[Span], out: Collector) -> None:
+        self._emit(self._state.merged(windows), out)
+
+    def _emit(self, merged: pl.DataFrame, out: Collector) -> None:
+        ordered = merged.sort([WINDOW_END, WINDOW_START, *self._keys])
+        self._results.emit(ordered.with_columns((pl.col(WINDOW_END) - 1).alias(TS)), out)
+
+    def _refires(self) -> bool:
+        return self._rule.allowed_lateness_ms > 0
+
+    def _refire(self, added: Iterable[tuple[PaneKey, pl.DataFrame]], out: Collector) -> None:
+        """Emits again the groups of fired windows that got rows."""
+        if not self._refires():
+            return
+        self._state.take_due(self._watermark)  # windows that get their first row after their time fire here, not later
+        touched: dict[Span, list[pl.DataFrame]] = {}
+        for pane, partial in added:
+            for window in self._state.windows_of([pane]):
+                if window[1] - 1 <= self._watermark:
+                    touched.setdefault(window, []).append(partial)
+        for window in sorted(touched, key=lambda span: (span[1], span[0])):
+            only = pl.concat([frame.select(self._keys) for frame in touched[window]]).unique() if self._keys else None
+            self._emit(self._state.merged([window], only), out)

@@ -1,0 +1,179 @@
+"""The rows that windows still need: partial aggregates by pane, and which windows need which pane.
+
+A pane of state is (pane, since): rows of that pane of time that are on time for the windows that end at `since` or
+later, so that a row that came too late for a window is never counted in it although both share the pane's work.
+
+Batches that touch few panes go to a store per pane, whose frames need no pane columns and group by keys alone. Beyond
+`PANES_NARROW_MAX` such panes, and from batches that touch many, rows go to one mixed store with pane columns.
+Every store has one part for the aggregates and one per argument that is counted distinct.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import polars as pl
+
+from headrace.core.signals import TIME_MAX
+from headrace.operators.window.accumulator.layout import Layout
+from headrace.operators.window.assigner import Assigner, Span
+from headrace.operators.window.store import PartialStore
+
+PANE, SINCE = "__pane", "__since"
+WINDOW_START, WINDOW_END = "__start", "__end"
+PANES_NARROW_MAX = 64
+
+PaneKey = tuple[int, int]
+"""Start of the pane; end of the first window that its rows are on time for."""
+
+
+class WindowState:
+    """Partial aggregates per pane, and the windows that have rows."""
+
+    def __init__(self, layout: Layout, assigner: Assigner) -> None:
+        self._layout = layout
+        self._assigner = assigner
+        self._keys = layout.keys
+        self._narrow: dict[PaneKey, list[PartialStore]] = {}
+        self._mixed = self._stores([PANE, SINCE, *self._keys])
+        self._windows: dict[PaneKey, tuple[Span, ...]] = {}
+        self._panes_of: dict[Span, list[PaneKey]] = {}
+        self._due: list[Span] = []  # heap of (end, start)
+        self._first_gone = TIME_MAX  # no pane's last window ends before this
+
+    def _stores(self, by: list[str]) -> list[PartialStore]:
+        return [PartialStore(partial(part.merge, by=by)) for part in self._layout.parts]
+
+    # ------------------------------------------------------------------ rows in
+
+    def add(self, pane: PaneKey, rows: pl.DataFrame) -> list[pl.DataFrame]:
+        """Adds working rows of one pane; gives the partial frames, by keys."""
+        made = [part.partial(rows, self._keys) for part in self._layout.parts]
+        self._register([pane])
+        stores = self._narrow.get(pane)
+        if stores is None and len(self._narrow) < PANES_NARROW_MAX:
+            stores = self._narrow[pane] = self._stores(self._keys)
+        if stores is None:
+            stores = self._mixed
+            placed = [pl.lit(pane[0], dtype=pl.Int64).alias(PANE), pl.lit(pane[1], dtype=pl.Int64).alias(SINCE)]
+            made = [frame.with_columns(placed) for frame in made]
+        for store, frame in zip(stores, made, strict=True):
+            store.append(frame)
+        return made
+
+    def add_mixed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Adds working rows with PANE and SINCE columns; gives their partial aggregates."""
+        by = [PANE, SINCE, *self._keys]
+        made = [part.partial(rows, by) for part in self._layout.parts]
+        self._register(made[0].select(PANE, SINCE).unique().rows())
+        for store, frame in zip(self._mixed, made, strict=True):
+            store.append(frame)
+        return made[0]
+
+    def _register(self, panes: Iterable[PaneKey]) -> None:
+        for key in panes:
+            if key in self._windows:
+                continue
+            pane, since = key
+            windows = tuple(span for span in self._assigner.windows(pane) if span[1] >= since)
+            self._windows[key] = windows
+            self._first_gone = min(self._first_gone, windows[-1][1])
+            for span in windows:
+                if span not in self._panes_of:
+                    self._panes_of[span] = []
+                    heapq.heappush(self._due, (span[1], span[0]))
+                self._panes_of[span].append(key)
+
+    # ------------------------------------------------------------------ windows out
+
+    def take_due(self, watermark: int) -> list[Span]:
+        """Windows with rows that end at `watermark` + 1 or before and were not taken yet, by end, then start."""
+        due = []
+        while self._due and self._due[0][0] - 1 <= watermark:
+            end, start = heapq.heappop(self._due)
+            due.append((start, end))
+        return due
+
+    def windows_of(self, panes: Iterable[PaneKey]) -> dict[Span, list[PaneKey]]:
+        """The windows of panes, each with those of the panes that it contains."""
+        found: dict[Span, list[PaneKey]] = {}
+        for key in panes:
+            for span in self._windows[key]:
+                found.setdefault(span, []).append(key)
+        return found
+
+    def merged(self, windows: Sequence[Span], only: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Aggregates per window and group: WINDOW_START, WINDOW_END, keys, state columns; windows must have rows.
+
+        With `only`, a frame of keys, just those groups.
+        """
+        if len(windows) == 1 and all(pane in self._narrow for pane in self._panes_of[windows[0]]):
+            return self._merged_one(windows[0], only)
+        return self._merged_many(windows, only)
+
+    def _merged_one(self, window: Span, only: pl.DataFrame | None) -> pl.DataFrame:
+        panes = self._panes_of[window]
+        parts: list[list[pl.DataFrame]] = []
+        for index in range(1 + len(self._layout.distinct)):
+            frames = [frame for pane in panes for frame in self._read(pane, index)]
+            parts.append([self._just(frame, only) for frame in frames])
+        start, end = window
+        return self._fold(parts, self._keys).with_columns(
+            pl.lit(start, dtype=pl.Int64).alias(WINDOW_START), pl.lit(end, dtype=pl.Int64).alias(WINDOW_END)
+        )
+
+    def _read(self, pane: PaneKey, index: int) -> list[pl.DataFrame]:
+        """A narrow pane's frames; merged first where more than one window reads them."""
+        store = self._narrow[pane][index]
+        if len(self._windows[pane]) > 1 and store.frames:
+            store.compact()
+        return store.frames
+
+    def _merged_many(self, windows: Sequence[Span], only: pl.DataFrame | None) -> pl.DataFrame:
+        pairs = [(*pane, *window) for window in windows for pane in self._panes_of[window]]
+        named = dict.fromkeys((PANE, SINCE, WINDOW_START, WINDOW_END), pl.Int64)
+        places = pl.DataFrame(pairs, schema=named, orient="row")
+        panes = list(dict.fromkeys((pane, since) for pane, since, _, _ in pairs))
+        parts: list[list[pl.DataFrame]] = []
+        for index, mixed in enumerate(self._mixed):
+            frames = [*mixed.frames]
+            for pane in panes:
+                placed = [pl.lit(pane[0], dtype=pl.Int64).alias(PANE), pl.lit(pane[1], dtype=pl.Int64).alias(SINCE)]
+                if pane in self._narrow:
+                    frames += [frame.with_columns(placed) for frame in self._read(pane, index)]
+            chosen = [self._just(frame, only).join(places, on=[PANE, SINCE], how="inner") for frame in frames]
+            parts.append([frame for frame in chosen if frame.height])
+        return self._fold(parts, [WINDOW_START, WINDOW_END, *self._keys])
+
+    def _just(self, frame: pl.DataFrame, only: pl.DataFrame | None) -> pl.DataFrame:
+        if only is None or not self._keys:
+            return frame
+        return frame.join(only, on=self._keys, how="semi", nulls_equal=True)
+
+    def _fold(self, parts: Sequence[Sequence[pl.DataFrame]], by: list[str]) -> pl.DataFrame:
+        """One row per group of all parts: distinct values become aggregates like any other."""
+        frames = [*parts[0]]
+        for values, frames_of in zip(self._layout.distinct.values(), parts[1:], strict=True):
+            if frames_of:
+                frames.append(values.fold(values.merge(frames_of, by), by))
+        return self._layout.merge(frames, by)
+
+    # ------------------------------------------------------------------ rows that nobody needs
+
+    def drop_before(self, watermark: int) -> None:
+        """Forgets panes whose last window ends at `watermark` + 1 or before; their windows have been taken."""
+        if self._first_gone - 1 > watermark:
+            return
+        gone = [key for key, windows in self._windows.items() if windows[-1][1] - 1 <= watermark]
+        for key in gone:
+            for span in self._windows.pop(key):
+                self._panes_of.pop(span, None)
+            self._narrow.pop(key, None)
+        self._first_gone = min((windows[-1][1] for windows in self._windows.values()), default=TIME_MAX)
+        if any(store.frames for store in self._mixed):
+            left = pl.DataFrame(list(self._windows), schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
+            for store in self._mixed:
+                kept = [frame.join(left, on=[PANE, SINCE], how="semi") for frame in store.frames]
+                store.replace([frame for frame in kept if frame.height])
