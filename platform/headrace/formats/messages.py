@@ -19,7 +19,9 @@ JOIN_BYTES_MAX = (1 << 31) - 1
 
 
 def live_messages(values: pa.Array) -> tuple[pa.Array, Indices | None]:
-    """The messages that are no tombstones, and their indices; None where all are."""
+    """The messages that are no tombstones, and their indices; None where all are. Views become plain arrays."""
+    if pa.types.is_binary_view(values.type):
+        values = values.cast(pa.binary() if values.nbytes <= JOIN_BYTES_MAX else pa.large_binary())
     if values.null_count == 0:
         return values, None
     index = np.flatnonzero(np.asarray(values.is_valid()))

@@ -14,16 +14,21 @@ from headrace.formats.json.screen import Screen
 from headrace.formats.messages import Indices, assemble, join_lines, live_messages, take
 
 SMALL_ROWS_MAX = 96
-"""Up to so many messages are read one by one: the columnar reader has a fixed cost of that size."""
+"""The default: at about so many messages the fixed cost of the columnar reader is earned back."""
 _SLICES = 8
+_SLICE_ROWS_MIN = 256
 _DIRTY_SHARE = 1 / 1000
 """From this share of bad messages on, the next batch is screened before the columnar reader tries it whole."""
 
 
 class JsonDecoder:
-    """Reads messages of one schema. The result is the same however messages are cut into batches."""
+    """Reads messages of one schema. The result is the same however messages are cut into batches.
 
-    def __init__(self, schema: Schema) -> None:
+    Batches of up to `small_rows_max` messages are read one by one.
+    """
+
+    def __init__(self, schema: Schema, *, small_rows_max: int = SMALL_ROWS_MAX) -> None:
+        self._small_rows_max = small_rows_max
         self._schema = schema
         self._rows = RowReader(schema)
         self._columns = ColumnReader(schema)
@@ -34,7 +39,7 @@ class JsonDecoder:
         """See `Decoder`."""
         live, index = live_messages(values)
         result = _Result(self._schema)
-        if len(live) <= SMALL_ROWS_MAX or not self._columnar:
+        if len(live) <= self._small_rows_max or not self._columnar:
             self._read_rows(live, np.arange(len(live)), result)
         else:
             self._columns.look(live)
@@ -79,7 +84,7 @@ class JsonDecoder:
         if self._dirty:
             self._read_screened(live, 0, result)
             return
-        step = max(SMALL_ROWS_MAX, -(-len(live) // _SLICES))
+        step = max(_SLICE_ROWS_MIN, -(-len(live) // _SLICES))
         for begin in range(0, len(live), step):
             part = live.slice(begin, step)
             if not self._read_columns(part, begin, result):

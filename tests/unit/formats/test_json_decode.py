@@ -1,0 +1,416 @@
+"""JSON decoding against a plain oracle: same verdict and same row for every message, however batches are cut."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import decimal
+import json
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from headrace.connect.format import Decoded
+from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, schema_of
+from headrace.formats.json.decode import JsonDecoder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+FLAT = schema_of(
+    {
+        "a": "int64",
+        "i": "int32 not null",
+        "f": "float64",
+        "g": "float32",
+        "s": "string",
+        "b": "bool",
+        "t": "timestamp",
+        "u": "timestamp(s)",
+        "d": "date",
+        "x": "binary",
+        "p": "decimal(6,2)",
+    }
+)
+SIMPLE = schema_of({"s": "string not null", "a": "int64", "f": "float64", "t": "timestamp"})
+_INNER = Struct(
+    (
+        Field("a", Primitive.INT64, nullable=False),
+        Field("s", Primitive.STRING),
+        Field("l", ListOf(Primitive.FLOAT64, nullable=False)),
+    )
+)
+NESTED = Schema(
+    (
+        Field("s", ListOf(Primitive.STRING)),
+        Field("o", _INNER),
+        Field("l", ListOf(_INNER)),
+        Field("m", ListOf(ListOf(Primitive.BOOL), nullable=False), nullable=False),
+    )
+)
+NESTED_TIMES = Schema(
+    (
+        Field("t", ListOf(Timestamp("us"))),
+        Field("o", Struct((Field("d", Primitive.DATE), Field("p", Decimal(4, 1)), Field("x", Primitive.BINARY)))),
+    )
+)
+SCHEMAS = {"flat": FLAT, "simple": SIMPLE, "nested": NESTED, "nested times": NESTED_TIMES}
+
+
+class _Bad(Exception):  # noqa: N818
+    pass
+
+
+class _Pairs(list[tuple[str, object]]):
+    pass
+
+
+def oracle(raw: bytes, schema: Schema) -> dict[str, object]:
+    """The row of a message in physical values; raises _Bad. Written from the rules, one value at a time."""
+    try:
+        parsed = json.loads(
+            raw.decode("utf-8"),
+            parse_float=decimal.Decimal,
+            parse_constant=_refuse,
+            object_pairs_hook=_Pairs,
+        )
+        _check(parsed)
+    except (UnicodeError, ValueError) as cause:
+        raise _Bad from cause
+    if not isinstance(parsed, _Pairs):
+        raise _Bad
+    return _fields(parsed, schema.fields)
+
+
+def _refuse(_: str) -> object:
+    raise _Bad
+
+
+def _check(value: object) -> None:
+    if isinstance(value, str):
+        value.encode()
+    elif isinstance(value, _Pairs):
+        for key, inner in value:
+            _check(key)
+            _check(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check(inner)
+    elif isinstance(value, decimal.Decimal | int) and math.isinf(_float(value)):
+        raise _Bad
+
+
+def _float(value: decimal.Decimal | int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _fields(pairs: _Pairs, fields: Sequence[Field]) -> dict[str, object]:
+    first: dict[str, object] = {}
+    for key, value in pairs:
+        first.setdefault(key, value)
+    return {item.name: _nullable(first.get(item.name), item.type, item.nullable) for item in fields}
+
+
+def _nullable(value: object, dtype: DataType, nullable: bool) -> object:
+    if value is None:
+        if not nullable:
+            raise _Bad
+        return None
+    converted = _value(value, dtype)
+    if converted is None:
+        raise _Bad
+    return converted
+
+
+def _value(value: object, dtype: DataType) -> object:  # noqa: PLR0911, PLR0912
+    number = isinstance(value, int | decimal.Decimal) and not isinstance(value, bool)
+    match dtype:
+        case Primitive.BOOL:
+            return value if isinstance(value, bool) else None
+        case Primitive.INT32 | Primitive.INT64:
+            return _integer(value, 32 if dtype is Primitive.INT32 else 64) if number else None
+        case Primitive.FLOAT64:
+            return float(value) if number else None  # type: ignore[arg-type]
+        case Primitive.FLOAT32:
+            with np.errstate(over="ignore"):
+                single = float(np.float32(float(value))) if number else math.inf  # type: ignore[arg-type]
+            return None if math.isinf(single) else single
+        case Primitive.STRING:
+            return value if isinstance(value, str) else None
+        case Primitive.BINARY:
+            try:
+                return base64.b64decode(value, validate=True) if isinstance(value, str) else None
+            except (binascii.Error, ValueError):
+                return None
+        case Primitive.DATE:
+            days = _days(value) if isinstance(value, str) else None
+            return days
+        case Timestamp(unit):
+            if isinstance(value, str):
+                return _instant(value)
+            whole = _integer(value, 128) if number else None
+            factor = {"s": 1_000_000, "ms": 1_000, "us": 1}[unit]
+            return None if whole is None or not -(2**63) <= whole * factor < 2**63 else whole * factor
+        case Decimal(precision, scale):
+            return _decimal(value, precision, scale)
+        case ListOf(inner, nullable):
+            if not isinstance(value, list) or isinstance(value, _Pairs):
+                return None
+            return [_nullable(item, inner, nullable) for item in value]
+        case Struct(fields):
+            return _fields(value, fields) if isinstance(value, _Pairs) else None
+
+
+def _integer(value: object, bits: int) -> int | None:
+    assert isinstance(value, int | decimal.Decimal)
+    if isinstance(value, decimal.Decimal) and abs(value) < 2**200 and value != int(value):
+        return None
+    whole = int(value) if abs(value) < 2**200 else 2**200
+    return whole if -(2 ** (bits - 1)) <= whole < 2 ** (bits - 1) else None
+
+
+def _decimal(value: object, precision: int, scale: int) -> int | None:
+    if isinstance(value, str):
+        if not re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d{1,4})?", value, re.ASCII):
+            return None
+        value = decimal.Decimal(value)
+    if isinstance(value, bool) or not isinstance(value, int | decimal.Decimal):
+        return None
+    with decimal.localcontext(decimal.Context(prec=2000)):
+        unscaled = decimal.Decimal(value).scaleb(scale)
+        if unscaled != unscaled.to_integral_value() or abs(unscaled) >= 10**precision:
+            return None
+        return int(unscaled)
+
+
+def _days(value: str) -> int | None:
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII):
+        return None
+    try:
+        return (dt.date.fromisoformat(value) - dt.date(1970, 1, 1)).days
+    except ValueError:
+        return None
+
+
+def _instant(value: str) -> int | None:
+    match = re.fullmatch(
+        r"(\d{4}-\d\d-\d\d)[Tt ](\d\d):([0-5]\d):([0-5]\d)(\.\d{1,9})?([Zz]|[+-]\d\d:[0-5]\d)?", value, re.ASCII
+    )
+    days = _days(match[1]) if match else None
+    if match is None or days is None or int(match[2]) > 23:
+        return None
+    seconds = (days * 24 + int(match[2])) * 3600 + int(match[3]) * 60 + int(match[4])
+    if match[6] and match[6] not in "Zz":
+        if int(match[6][1:3]) > 23:
+            return None
+        offset = int(match[6][1:3]) * 3600 + int(match[6][4:6]) * 60
+        seconds -= offset if match[6][0] == "+" else -offset
+    return seconds * 1_000_000 + int(decimal.Decimal(match[5] or 0) * 1_000_000)
+
+
+def expected(messages: Sequence[bytes | None], schema: Schema) -> list[dict[str, object] | str]:
+    verdicts: list[dict[str, object] | str] = []
+    for raw in messages:
+        try:
+            verdicts.append("skipped" if raw is None else oracle(raw, schema))
+        except _Bad:
+            verdicts.append("bad")
+    return verdicts
+
+
+def verdicts(messages: Sequence[bytes | None], decoded: Decoded) -> list[dict[str, object] | str]:
+    found: list[dict[str, object] | str] = ["skipped"] * len(messages)
+    good = range(len(messages)) if decoded.good is None else decoded.good.tolist()
+    for index, row in zip(good, decoded.rows.select(pl.all().to_physical()).to_dicts(), strict=True):
+        found[index] = row
+    for index, reason in zip(decoded.bad.tolist(), decoded.reasons, strict=True):
+        assert reason
+        assert len(reason) < 200
+        assert found[index] == "skipped"
+        found[index] = "bad"
+    assert decoded.skipped == sum(item == "skipped" for item in found)
+    return found
+
+
+def decode_in(
+    messages: Sequence[bytes | None], schema: Schema, size: int, small_rows_max: int, binary: pa.DataType
+) -> list[dict[str, object] | str]:
+    decoder = JsonDecoder(schema, small_rows_max=small_rows_max)
+    found = []
+    for begin in range(0, len(messages), size):
+        part = messages[begin : begin + size]
+        decoded = decoder.decode(pa.array(part, type=binary))
+        assert dict(decoded.rows.schema) == schema.polars()
+        found += verdicts(part, decoded)
+    return found
+
+
+def same(left: object, right: object) -> bool:
+    return repr(left) == repr(right) or left == right
+
+
+_TEXTS = [
+    *("", "x", "NA", "5", "-1", "1.5", "true", "null", "[1]", '{"a": 1}', "a:b,c", "é😀", "2013-01-01", "YWI=", "YWI"),
+    *("2013-01-01T05:00:00Z", "2013-01-01 05:00:00.123456789+02:00", "1969-12-31T23:59:59.9999999z", "1e3", "12.30"),
+    *("2013-02-29", "2012-02-29", "0000-01-01", "9999-12-31T23:59:59-23:59", "2013-01-01T24:00:00Z", "+2013-1-01"),
+    *(
+        "2013-01-01T05:00:60Z",
+        "2013-01-01T05:00:00",
+        "1357016400000",
+        "123.456",
+        "99999.99",
+        "name",
+        "a",
+        "s",
+        "\\",
+        '"',
+    ),
+]
+_NUMBERS = [
+    *(
+        "0",
+        "-0",
+        "1",
+        "-7",
+        "1.0",
+        "1.5",
+        "1e3",
+        "1E+2",
+        "-0.0",
+        "12.30",
+        "1234.567",
+        "2147483647",
+        "2147483648",
+        "0.1",
+    ),
+    *("9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "1357016400000"),
+    *(
+        "9007199254740993.0",
+        "123456789012345678901234567890",
+        "1e39",
+        "3.4028235677973366e38",
+        "1e308",
+        "1e400",
+        "1e-400",
+    ),
+    *(
+        "3.4028235e38",
+        "16777217",
+        "0.30000000000000004",
+        "5e-324",
+        "1.00000000000000000001",
+        "9999.990",
+        "1e-3",
+        "12345",
+    ),
+]
+_LITERALS = [
+    *("null", "true", "false", "[]", "{}", "[1]", '["x"]', "[null]", "[1.5,null]", '{"a":1}', '{"a":null}', "[[true]]"),
+    *("[[null],[]]", "[[],null]", '{"a":1,"s":"5","l":[1,2.5]}', '{"a":1,"s":5}', '{"a":1,"a":"x"}', '{"a":"x","a":1}'),
+    *(
+        '[{"a":1}]',
+        '[{"a":1,"l":[null]}]',
+        '{"d":"2013-01-01","p":1.5,"x":"YQ=="}',
+        '["2013-01-01T05:00:00Z",5]',
+        "NaN",
+    ),
+    *(
+        '"\\ud83d\\ude00"',
+        '"\\ud800"',
+        '"\\u0041"',
+        '"\\n"',
+        '"\n"',
+        '"\t"',
+        '"\\x"',
+        "01",
+        "tru",
+        "",
+        "+1",
+        ".5",
+        "1.",
+    ),
+    *("Infinity", '"\u2028"', '"\x7f"', '"\\u0000"', '["1","true",null]', "[true,5]", '{"p":"1.5"}', "'x'", '"\\\\"'),
+]
+
+
+def _literals() -> st.SearchStrategy[str]:
+    texts = st.sampled_from(_TEXTS).map(json.dumps)
+    return st.one_of(
+        texts,
+        st.sampled_from(_TEXTS).map(lambda item: json.dumps(item, ensure_ascii=False)),
+        st.sampled_from(_NUMBERS),
+        st.sampled_from(_LITERALS),
+        st.integers(-(2**70), 2**70).map(str),
+        st.floats(allow_nan=False, allow_infinity=False).map(repr),
+        st.text(max_size=5).map(json.dumps),
+        st.datetimes().map(lambda item: json.dumps(item.isoformat() + "Z")),
+    )
+
+
+_FITTING = {
+    "a": ["1", "-5", "1e3", "null"],
+    "i": ["1", "2.0", "-2147483648"],
+    "f": ["1.5", "2", "null", "1e300"],
+    "g": ["1.5", "2", "null", "0.1"],
+    "s": ['"JFK"', '"5"', '"true"', "null", '""'],
+    "b": ["true", "false", "null"],
+    "t": ['"2013-01-01T05:00:00Z"', "1357016400000", '"2013-01-01T05:00:00.5+02:00"', "null"],
+    "u": ['"2013-01-01T05:00:00Z"', "1357016400", "null"],
+    "d": ['"2013-01-01"', "null"],
+    "x": ['"YWI="', '""', "null"],
+    "p": ["1.5", '"2.25"', "3", "-0.10", "null"],
+    "l": ["[1,2]", "[]", "null"],
+    "m": ["[[true]]", "[]"],
+    "o": ["null", '{"a":1}'],
+}
+
+
+@st.composite
+def message(draw: st.DrawFn, names: Sequence[str]) -> bytes | None:
+    """A message that is mostly fine: every field fitting, then changed in one way or none."""
+    fields = [(name, draw(st.sampled_from(_FITTING[name]))) for name in names]
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 1, 2]))):
+        fields[draw(st.integers(0, len(fields) - 1))] = (draw(st.sampled_from([*names, "z", ""])), draw(_literals()))
+    if draw(st.integers(0, 9)) == 0:
+        fields.append((draw(st.sampled_from(names)), draw(_literals())))
+    blank = draw(st.sampled_from(["", "", "", " ", "\t", " \r", "\n"]))
+    keys = st.sampled_from(
+        [json.dumps, json.dumps, json.dumps, lambda name: f'"\\u{ord(name[:1] or "z"):04x}{name[1:]}"']
+    )
+    body = ",".join(f"{draw(keys)(name)}{blank}:{blank}{literal}{blank}" for name, literal in fields)
+    raw = f"{blank}{{{body}}}{blank}".encode()
+    match draw(st.integers(0, 24)):
+        case 0:
+            return raw[: draw(st.integers(0, len(raw)))]
+        case 1:
+            place = draw(st.integers(0, len(raw)))
+            return raw[:place] + draw(st.binary(max_size=3)) + raw[place:]
+        case 2:
+            return draw(st.sampled_from([None, b"", b" ", b"\n", b"\xef\xbb\xbf" + raw, raw + raw, raw + b"\n" + raw]))
+        case 3:
+            return draw(
+                st.sampled_from([b"[]", b"5", b"null", b'"x"', b"{}", b"\xff", b"\x00", b"[1]\n", raw + b"\n", b"{"])
+            )
+        case _:
+            return raw
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_verdicts_and_rows_equal_the_oracle_for_every_cut(name: str, data: st.DataObject) -> None:
+    schema = SCHEMAS[name]
+    messages = data.draw(st.lists(message(schema.names), max_size=25))
+    wanted = expected(messages, schema)
+    binary = data.draw(st.sampled_from([pa.binary(), pa.large_binary(), pa.binary_view()]))
+    for size, small in ((1, 0), (7, 0), (500, 0), (500, 1000), (3, 1000)):
+        found = decode_in(messages, schema, size, small, binary)
+        for raw, left, right in zip(messages, found, wanted, strict=True):
+            assert same(left, right), (raw, left, right, size, small)
