@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from headrace.core.errors import ExternalError
+from headrace_connectors.kafka.properties import connection_settings
 
 CONNECT_TIMEOUT_S = 8.0
 """How long a first answer of the brokers may take before they count as not there."""
@@ -99,23 +100,10 @@ def base_settings(brokers: str, properties: Mapping[str, str], watch: ClientWatc
     }
 
 
-_ADMIN_IGNORES = (
-    "fetch.",
-    "queued.",
-    "max.poll.",
-    "linger.",
-    "batch.",
-    "compression.",
-    "message.",
-    "delivery.",
-)
-
-
 def open_admin(brokers: str, properties: Mapping[str, str], watch: ClientWatch) -> AdminClient:
     """An admin client with the pipeline's connection settings. Raises ExternalError for settings that are not valid."""
-    connection = {name: value for name, value in properties.items() if not name.startswith(_ADMIN_IGNORES)}
     try:
-        return AdminClient(base_settings(brokers, connection, watch))
+        return AdminClient(base_settings(brokers, connection_settings(properties), watch))
     except KafkaException as cause:
         raise bad_settings(cause) from cause
 

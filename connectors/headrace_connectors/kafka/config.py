@@ -15,7 +15,13 @@ from headrace.connect.sink import SinkConfig, SinkContext, Writer
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
 from headrace.core.config import Config
 from headrace_connectors.kafka.positions import StartField, StopField
-from headrace_connectors.kafka.properties import OWNED_BY_SINK, OWNED_BY_SOURCE, PropertiesField, refused
+from headrace_connectors.kafka.properties import (
+    OWNED_BY_SINK,
+    OWNED_BY_SOURCE,
+    PropertiesField,
+    connection_settings,
+    refused,
+)
 
 
 def _broker_list(given: Any) -> Any:
@@ -120,6 +126,10 @@ class KafkaSourceConfig(SourceConfig):
     def describe_position(self, split: SplitId, position: int) -> str:
         """`flights[2] offset 17`."""
         return f"{split} offset {position}"
+
+    def dead_letter_sink(self, topic: str) -> tuple[str, dict[str, Any]] | None:
+        """A Kafka sink on the same brokers, with the same login."""
+        return "kafka", {"brokers": self.brokers, "topic": topic, "properties": connection_settings(self.properties)}
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
         """Finds partitions and resolves `start` and `stop` with the broker."""

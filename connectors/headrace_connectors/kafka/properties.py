@@ -14,6 +14,18 @@ MASK = "***"
 
 _SECRET_PARTS = ("password", "secret", "sasl.oauthbearer.config", "ssl.key.pem")
 
+_CONNECTION = (
+    "security.",
+    "sasl.",
+    "ssl.",
+    "client.",
+    "socket.",
+    "broker.",
+    "reconnect.",
+    "enable.ssl.",
+    "enable.sasl.",
+)
+
 _OWNED_BOTH = {
     "bootstrap.servers": "write `brokers:` instead",
     "metadata.broker.list": "write `brokers:` instead",
@@ -52,6 +64,11 @@ OWNED_BY_SINK = _OWNED_BOTH | {
 def is_secret(name: str) -> bool:
     """Whether the value of this setting must never be shown."""
     return any(part in name for part in _SECRET_PARTS)
+
+
+def connection_settings(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those settings that say how to reach and log in to a cluster: what clients of any kind share."""
+    return {name: value for name, value in properties.items() if name.startswith(_CONNECTION)}
 
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,68 @@
+"""The files connector's two configs. Opens the live parts; touches no file itself."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from headrace.connect.sink import SinkConfig, SinkContext, Writer
+from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
+from headrace_connectors.files.paths import place_of
+
+
+class FilesSourceConfig(SourceConfig):
+    """Reads the files that `path` matches, line by line or, for Parquet, row by row, and ends."""
+
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
+
+    path: str = Field(min_length=1, description="a file, or a glob such as data/*.json")
+    partitions: int = Field(default=1, ge=1, le=10_000)
+
+    @property
+    def bounded(self) -> bool:
+        """Files end."""
+        return True
+
+    def describe_position(self, split: SplitId, position: int) -> str:
+        """`data/a.json line 17`, counted from 1."""
+        from headrace_connectors.files.paths import files_of, matching_files
+
+        file, line = place_of(position)
+        mine = files_of(matching_files(self.path), split.partition, self.partitions)
+        where = str(mine[file]) if file < len(mine) else f"{split} file {file}"
+        return f"{where} line {line + 1}"
+
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        """Lists the files, once."""
+        from headrace_connectors.files.source import FilesEnumerator
+
+        return FilesEnumerator(self, context)
+
+    def open_reader(self, context: SourceContext) -> Reader:
+        """Reads files."""
+        from headrace_connectors.files.source import FilesReader
+
+        return FilesReader(self, context)
+
+
+class FilesSinkConfig(SinkConfig):
+    """Writes files into a folder; each appears only when it is complete and on disk."""
+
+    # rows, not messages: Parquet is made of columns; text formats are encoded here
+    takes: ClassVar[Literal["messages", "rows"]] = "rows"
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
+
+    path: str = Field(min_length=1, description="a folder; it is made where there is none")
+
+    def open_writer(self, context: SinkContext) -> Writer:
+        """Writes part files."""
+        from headrace_connectors.files.sink import FilesWriter
+
+        return FilesWriter(self, context)
+
+    def prepare(self, context: SinkContext) -> None:
+        """Makes the folder. Raises UserError where that is not possible."""
+        from headrace_connectors.files.sink import make_folder
+
+        make_folder(self.path)

@@ -1,0 +1,98 @@
+"""Rows of one Parquet file as columns of a schema, a part of a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.connect.source import RowBatch, Run, SplitId
+from headrace.core.errors import DataError, UserError, did_you_mean
+from headrace.core.types import Schema
+
+BATCH_ROWS = 16_384
+
+
+class ParquetRows:
+    """An open Parquet file, read from row `skip` on."""
+
+    def __init__(self, path: Path, schema: Schema, *, skip: int = 0) -> None:
+        self._path, self._schema = path, schema
+        try:
+            self._file = pq.ParquetFile(path)
+        except pa.ArrowInvalid as cause:
+            raise UserError(f"{path} is no Parquet file: {cause}") from cause
+        self.next_line = min(skip, self._file.metadata.num_rows)
+        self._columns = self._present()
+        self._batches = self._read_from(skip)
+        self._rest = pl.DataFrame()
+
+    def _present(self) -> list[str]:
+        there = list(self._file.schema_arrow.names)
+        for item in self._schema:
+            if item.name not in there and not item.nullable:
+                hint = did_you_mean(item.name, there)
+                raise UserError(
+                    f"{self._path} has no column {item.name!r}, which is not null",
+                    remedy=hint or f"it has {', '.join(there)}",
+                )
+        present = [name for name in self._schema.names if name in there]
+        if not present:
+            raise UserError(f"{self._path} has none of the schema's columns", remedy=f"it has {', '.join(there)}")
+        return present
+
+    def _read_from(self, skip: int) -> Iterator[pl.DataFrame]:
+        """Frames in row order; row groups that lie before `skip` are not read."""
+        groups: list[int] = []
+        metadata = self._file.metadata
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            if groups or skip < rows:
+                groups.append(group)
+            else:
+                skip -= rows
+        if not groups:
+            return
+        for batch in self._file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=self._columns):
+            frame = pl.from_arrow(batch)
+            assert isinstance(frame, pl.DataFrame)
+            if skip >= frame.height:
+                skip -= frame.height
+                continue
+            yield self._typed(frame[skip:])
+            skip = 0
+
+    def _typed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        types = {name: dtype for name, dtype in self._schema.polars().items() if name in self._columns}
+        try:
+            typed = frame.select(self._columns).cast(types)  # type: ignore[arg-type]
+        except pl.exceptions.PolarsError as cause:
+            raise UserError(f"{self._path} does not fit the schema: {cause}") from cause
+        for item in self._schema:
+            if not item.nullable and typed.get_column(item.name).null_count():
+                row = self.next_line + int(typed.get_column(item.name).is_null().arg_true()[0]) + 1
+                raise DataError(f"{self._path} row {row}: column {item.name!r} is not null and has no value")
+        return typed
+
+    def read(self, split: SplitId, file: int, rows_max: int) -> RowBatch | None:
+        """The next rows; None at the end of the file."""
+        from headrace_connectors.files.paths import position_of
+
+        if self._rest.is_empty():
+            frame = next(self._batches, None)
+            if frame is None:
+                return None
+            self._rest = frame
+        rows, self._rest = self._rest[:rows_max], self._rest[rows_max:]
+        begin = position_of(file, self.next_line)
+        self.next_line += rows.height
+        positions = np.arange(begin, begin + rows.height, dtype=np.int64)
+        return RowBatch(rows, positions, (Run(split, 0, rows.height),))
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()

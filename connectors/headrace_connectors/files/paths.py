@@ -1,0 +1,41 @@
+"""Which files a source reads, in which partition, and what a position in them means."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+
+from headrace.core.errors import UserError
+
+LINE_BITS = 40
+"""A position is the file's number within its partition << 40 | the line or row in it, both from 0."""
+_LINE_MASK = (1 << LINE_BITS) - 1
+
+
+def matching_files(pattern: str) -> list[Path]:
+    """Files that the glob matches, sorted by name. Raises UserError where there is none."""
+    found = sorted(path for name in glob.glob(pattern, recursive=True) if (path := Path(name)).is_file())  # noqa: PTH207 - Path.glob takes no absolute patterns
+    if not found:
+        folder = Path(pattern).parent
+        if not glob.has_magic(str(folder)) and not folder.is_dir():
+            raise UserError(f"no file matches {pattern}: there is no folder {folder}", remedy="correct `path:`")
+        raise UserError(
+            f"no file matches {pattern}",
+            remedy="correct `path:`: a file's name, or a pattern such as data/*.json or data/**/*.csv",
+        )
+    return found
+
+
+def files_of(files: list[Path], partition: int, partitions: int) -> list[Path]:
+    """The files of one partition: round robin in name order."""
+    return files[partition::partitions]
+
+
+def position_of(file: int, line: int) -> int:
+    """The position of a line of a partition's file."""
+    return file << LINE_BITS | line
+
+
+def place_of(position: int) -> tuple[int, int]:
+    """File number within the partition and line, both from 0."""
+    return position >> LINE_BITS, position & _LINE_MASK

@@ -1,0 +1,192 @@
+"""The files source: a partition reads its files one after the other, each from any line or row on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from headrace.connect.source import MessageBatch, Polled, RowBatch, Run, SourceContext, Split, SplitId
+from headrace.core.errors import ExternalError
+from headrace_connectors.files.config import FilesSourceConfig
+from headrace_connectors.files.csv_header import Reorder, reorder_for
+from headrace_connectors.files.lines import LineFile
+from headrace_connectors.files.parquet_rows import ParquetRows
+from headrace_connectors.files.paths import files_of, matching_files, place_of, position_of
+
+PARQUET = "parquet"
+
+
+class FilesEnumerator:
+    """Deals the files out to the partitions; later files are not looked for."""
+
+    discovery_interval_ms: int | None = None
+
+    def __init__(self, config: FilesSourceConfig, context: SourceContext) -> None:
+        self._config, self._node = config, context.node
+        self._splits: list[Split] | None = None
+
+    def discover(self) -> Sequence[Split]:
+        """The partitions; one that has no file is finished at once."""
+        if self._splits is None:
+            files, count = matching_files(self._config.path), self._config.partitions
+            self._splits = [
+                Split(SplitId(self._node, partition), 0, position_of(len(files_of(files, partition, count)), 0))
+                for partition in range(count)
+            ]
+        return self._splits
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class FilesReader:
+    """Reads one partition after the other, a block or a part of a row group at a time."""
+
+    def __init__(self, config: FilesSourceConfig, context: SourceContext) -> None:
+        self._config, self._context = config, context
+        self._files = matching_files(config.path)
+        self._open: dict[SplitId, _Partition] = {}
+        self._paused: set[SplitId] = set()
+        self._finished: set[SplitId] = set()
+
+    def assign(self, splits: Sequence[Split]) -> None:
+        """Adds partitions."""
+        for split in splits:
+            mine = files_of(self._files, split.id.partition, self._config.partitions)
+            if split.stop is not None and place_of(split.stop)[0] > len(mine):
+                raise ExternalError(f"files that {self._config.path} matched when the job was planned are gone")
+            self._open[split.id] = _Partition(split, mine, self._context)
+            if self._open[split.id].done:
+                self._finish(split.id)
+
+    def _finish(self, split: SplitId) -> None:
+        self._finished.add(split)
+        self._open.pop(split).close()
+
+    def poll(self, timeout_ms: int) -> Polled:
+        """Rows of one partition; waits only where every partition is paused or none is left."""
+        finished, self._finished = frozenset(self._finished), set()
+        ready = next((split for split in self._open if split not in self._paused), None)
+        if ready is None:
+            if not finished:
+                time.sleep(timeout_ms / 1000)
+            return Polled(finished=finished)
+        partition = self._open[ready]
+        batch = partition.read()
+        positions = {ready: partition.position}
+        if partition.done:
+            self._finish(ready)
+            finished, self._finished = finished | self._finished, set()
+        else:
+            # the next poll reads another partition
+            self._open[ready] = self._open.pop(ready)
+        return Polled(batch=batch, positions=positions, finished=finished)
+
+    def pause(self, splits: Sequence[SplitId]) -> None:
+        """Stops reading these partitions."""
+        self._paused.update(splits)
+
+    def resume(self, splits: Sequence[SplitId]) -> None:
+        """Goes on with them."""
+        self._paused.difference_update(splits)
+
+    def commit(self, positions: Mapping[SplitId, int]) -> None:
+        """Positions are published nowhere."""
+
+    def close(self) -> None:
+        """Closes files."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+class _Partition:
+    """The files of a partition, at most one of them open."""
+
+    def __init__(self, split: Split, files: list[Path], context: SourceContext) -> None:
+        self.position = split.start
+        self._split = split
+        self._files = files
+        self._context = context
+        self._current: _TextRows | ParquetRows | None = None
+
+    @property
+    def done(self) -> bool:
+        stop = position_of(len(self._files), 0) if self._split.stop is None else self._split.stop
+        return self.position >= stop
+
+    def read(self) -> MessageBatch | RowBatch | None:
+        """The next rows; None where a file ended without any."""
+        file, line = place_of(self.position)
+        if self._current is None:
+            self._current = self._open(self._files[file], line)
+        batch = self._current.read(self._split.id, file, self._rows_max(file, line))
+        if batch is None:
+            self.close()
+            self.position = position_of(file + 1, 0)
+        else:
+            self.position = position_of(file, self._current.next_line)
+        return batch if batch is not None and len(batch) else None
+
+    def _rows_max(self, file: int, line: int) -> int:
+        """A `stop` within a file bounds its last rows."""
+        stop_file, stop_line = (file + 1, 0) if self._split.stop is None else place_of(self._split.stop)
+        rows_max = self._context.poll_rows_max
+        return min(rows_max, stop_line - line) if stop_file == file else rows_max
+
+    def _open(self, path: Path, line: int) -> _TextRows | ParquetRows:
+        try:
+            if self._context.format == PARQUET:
+                return ParquetRows(path, self._context.schema, skip=line)
+            return _TextRows(path, self._context, line)
+        except OSError as cause:
+            raise ExternalError(f"{path} cannot be read: {cause.strerror or cause}") from cause
+
+    def close(self) -> None:
+        if self._current is not None:
+            self._current.close()
+            self._current = None
+
+
+class _TextRows:
+    """Lines of one file as messages. Blank lines are nothing in JSON and CSV files, and messages in raw ones."""
+
+    def __init__(self, path: Path, context: SourceContext, line: int) -> None:
+        self._keep_blank = context.format == "raw"
+        self._reorder: Reorder | None = None
+        if context.format == "csv" and _is_true(context.format_options.get("header")):
+            delimiter = str(context.format_options.get("delimiter") or ",").encode()
+            with LineFile(path) as top:
+                header = top.read_lines(1)
+            self._reorder = reorder_for(path, header[0], context.schema, delimiter) if header else None
+            line = max(line, 1)
+        self._lines = LineFile(path, skip=line)
+
+    @property
+    def next_line(self) -> int:
+        return self._lines.next_line
+
+    def read(self, split: SplitId, file: int, rows_max: int) -> MessageBatch | None:
+        """The next lines as a batch; None at the end of the file."""
+        first = self._lines.next_line
+        lines = self._lines.read_lines(rows_max)
+        if not lines:
+            return None
+        positions = np.arange(first, first + len(lines), dtype=np.int64) + position_of(file, 0)
+        if not self._keep_blank and any(not line.strip() for line in lines):
+            full = [index for index, line in enumerate(lines) if line.strip()]
+            lines, positions = [lines[index] for index in full], positions[full]
+        if self._reorder is not None:
+            lines = self._reorder(lines)
+        values = pl.Series(lines, dtype=pl.Binary).to_arrow(compat_level=pl.CompatLevel.newest())
+        return MessageBatch(values, positions, (Run(split, 0, len(lines)),))
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+def _is_true(option: object) -> bool:
+    return option is True or str(option).lower() == "true"
