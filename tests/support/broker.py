@@ -78,6 +78,7 @@ def produce(
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 1_000_000,
             "linger.ms": 5,
+            "log_level": 3,
         }
     )
     for at, value in enumerate(values):

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import IO
 
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.settings import Home
 from headrace.local.broker.ivy import FetchProgress
 from headrace.local.broker.jars import ensure_jars
 from headrace.local.broker.java import find_java
@@ -31,7 +32,7 @@ from headrace.local.broker.topics import cluster_id_of
 
 _STARTS_MAX = 5
 _FORMAT_SECONDS = 60.0
-_LINGER_SECONDS = 2.0
+_LINGER_SECONDS = 1.0
 _TAIL_LINES = 15
 
 
@@ -120,8 +121,7 @@ class EmbeddedBroker:
         found = find_java()
         java = str(found.program)
         classpath = os.pathsep.join(map(str, ensure_jars(found, on_progress=self._on_progress)))
-        self._data.mkdir(parents=True, exist_ok=True)
-        self._log.parent.mkdir(parents=True, exist_ok=True)
+        _make_folders(self._data, self._log.parent)
         with _claimed(self._data) as claim:
             for attempt in range(1, _STARTS_MAX + 1):
                 port = self._port or free_port()
@@ -265,8 +265,19 @@ def _comes_true(condition: Callable[[], bool]) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """The environment without the class path settings of other Kafkas."""
-    return {name: value for name, value in os.environ.items() if name not in {"CLASSPATH", "KAFKA_OPTS"}}
+    """This process's, without the class path of other Kafkas, and with the home it belongs to."""
+    inherited = {name: value for name, value in os.environ.items() if name not in {"CLASSPATH", "KAFKA_OPTS"}}
+    return {**inherited, "HEADRACE_HOME": str(Home.from_environment().root)}
+
+
+def _make_folders(*folders: Path) -> None:
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"the folder {folder} cannot be made: {error.strerror}") from error
+        if not os.access(folder, os.W_OK):
+            raise UserError(f"the folder {folder} cannot be written to")
 
 
 def _cluster_id(identity: Path) -> str | None:

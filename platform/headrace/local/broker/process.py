@@ -107,6 +107,7 @@ def start_leashed(
             stdout=sink,
             stderr=subprocess.STDOUT,
             env=environment,
+            cwd=data,
             start_new_session=True,
             pass_fds=inherit,
         )
@@ -129,6 +130,7 @@ def start_detached(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         env=environment,
+        cwd=data,
         start_new_session=True,
         pass_fds=inherit,
         check=True,

@@ -46,6 +46,8 @@ appender.out.type = Console
 appender.out.name = OUT
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d{ISO8601} %p %m (%c{1})%n%throwable
+logger.config.name = org.apache.kafka.common.config.AbstractConfig
+logger.config.level = WARN
 rootLogger.level = INFO
 rootLogger.appenderRef.out.ref = OUT
 """

@@ -71,7 +71,7 @@ def bring_up(
     """
     with _lock(home):
         last = read_record(home)
-        if last is not None and last.process.is_alive():
+        if last is not None and _lives_on(last):
             _require_same(last, port, data)
             return last, False
         config = BrokerConfig(
@@ -136,13 +136,27 @@ def _require_same(record: BrokerRecord, port: int | None, data: Path | None) -> 
         raise UserError(f"the broker already runs at {record.bootstrap} with its data in {record.data}", remedy=remedy)
 
 
+def _lives_on(record: BrokerRecord) -> bool:
+    """Whether the broker runs and is not just dying: one that was killed is still there for a moment."""
+    if not record.process.is_alive():
+        return False
+    return cluster_id_of(record.bootstrap, seconds=_ANSWER_SECONDS) is not None or record.process.is_alive()
+
+
 def _record_file(home: Home) -> Path:
     return home.broker / "broker.json"
 
 
 @contextmanager
 def _lock(home: Home) -> Iterator[None]:
-    home.broker.mkdir(parents=True, exist_ok=True)
-    with (home.broker / "lock").open("w") as handle:
+    try:
+        home.broker.mkdir(parents=True, exist_ok=True)
+        handle = (home.broker / "lock").open("w")
+    except OSError as error:
+        raise UserError(
+            f"the folder {home.broker} cannot be written: {error.strerror}",
+            remedy="point HEADRACE_HOME to a folder of your own",
+        ) from error
+    with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

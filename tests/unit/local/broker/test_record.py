@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from headrace.local.broker.record import bring_down, read_record, status
 
@@ -39,3 +40,9 @@ def test_a_pid_that_now_belongs_to_another_process_is_not_our_broker(tmp_path: P
     assert (found.running, found.answering) == (False, False)
     assert bring_down(home) is None
     assert read_record(home) is None, "a stale record is cleared away"
+
+
+def test_a_home_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="HEADRACE_HOME"):
+        bring_down(Home(tmp_path / "file"))
