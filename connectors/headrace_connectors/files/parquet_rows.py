@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.connect.source import RowBatch, Run, SplitId
-from headrace.core.errors import DataError, UserError, did_you_mean
+from headrace.core.errors import UserError
 from headrace.core.types import Schema
+from headrace.formats.parquet import fit_to_schema
+from headrace_connectors.files.paths import position_of
 
 BATCH_ROWS = 16_384
 
@@ -33,13 +35,6 @@ class ParquetRows:
 
     def _present(self) -> list[str]:
         there = list(self._file.schema_arrow.names)
-        for item in self._schema:
-            if item.name not in there and not item.nullable:
-                hint = did_you_mean(item.name, there)
-                raise UserError(
-                    f"{self._path} has no column {item.name!r}, which is not null",
-                    remedy=hint or f"it has {', '.join(there)}",
-                )
         present = [name for name in self._schema.names if name in there]
         if not present:
             raise UserError(f"{self._path} has none of the schema's columns", remedy=f"it has {', '.join(there)}")
@@ -63,25 +58,11 @@ class ParquetRows:
             if skip >= frame.height:
                 skip -= frame.height
                 continue
-            yield self._typed(frame[skip:])
+            yield fit_to_schema(frame[skip:], self._schema, place=str(self._path))
             skip = 0
-
-    def _typed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        types = {name: dtype for name, dtype in self._schema.polars().items() if name in self._columns}
-        try:
-            typed = frame.select(self._columns).cast(types)  # type: ignore[arg-type]
-        except pl.exceptions.PolarsError as cause:
-            raise UserError(f"{self._path} does not fit the schema: {cause}") from cause
-        for item in self._schema:
-            if not item.nullable and typed.get_column(item.name).null_count():
-                row = self.next_line + int(typed.get_column(item.name).is_null().arg_true()[0]) + 1
-                raise DataError(f"{self._path} row {row}: column {item.name!r} is not null and has no value")
-        return typed
 
     def read(self, split: SplitId, file: int, rows_max: int) -> RowBatch | None:
         """The next rows; None at the end of the file."""
-        from headrace_connectors.files.paths import position_of
-
         if self._rest.is_empty():
             frame = next(self._batches, None)
             if frame is None:

@@ -1,0 +1,186 @@
+"""What every sink must do, as tests that a connector's author runs against it.
+
+    class TestMySink(SinkConformance):
+        @pytest.fixture
+        def sink(self) -> SinkUnderTest:
+            return SinkUnderTest(MyConfig(..), SinkContext(.., schema=SCHEMA), visible=read_back)
+
+The rows written have the columns of `SCHEMA`. `visible` reads what others can see now and gives rows as mappings, in an
+order that keeps the order of each key. Nothing here knows a connector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from headrace.connect.format import Encoder
+from headrace.connect.registry import format_named
+from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
+from headrace.core.batch import TS
+from headrace.core.errors import HeadraceError
+from headrace.core.types import schema_of
+
+SCHEMA = schema_of({"key": "string not null", "number": "int64 not null", "text": "string", "share": "float64"})
+"""Columns of the rows that the suite writes."""
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkUnderTest:
+    """A sink, how to see what it published, and, where one can be made, the same sink with its outside broken."""
+
+    config: SinkConfig
+    context: SinkContext
+    visible: Callable[[], Rows]
+    broken: SinkConfig | None = None
+
+
+def made_rows(begin: int, end: int) -> pl.DataFrame:
+    """Rows [begin, end): five keys, numbers that grow, texts with quotes, line breaks and other scripts, and NULLs."""
+    texts = ['plain "quoted"', "comma, and tab\t", None, "Ελλάδα 日本", ""]
+    return pl.DataFrame(
+        {
+            "key": [f"k{number % 5}" for number in range(begin, end)],
+            "number": list(range(begin, end)),
+            "text": [texts[number % len(texts)] for number in range(begin, end)],
+            "share": [None if number % 7 == 0 else number / 8 for number in range(begin, end)],
+            TS: [1_700_000_000_000 + number for number in range(begin, end)],
+        },
+        schema=SCHEMA.polars() | {TS: pl.Int64},
+    )
+
+
+class _Feeder:
+    """A writer with the encoder that the engine would put before it."""
+
+    def __init__(self, sink: SinkUnderTest, config: SinkConfig | None = None, *, subtask: int = 0, of: int = 1) -> None:
+        self._config = config or sink.config
+        context = replace(sink.context, subtask=subtask, parallelism=of)
+        self.writer: Writer = self._config.open_writer(context)
+        self._committer = self._config.open_committer(context)
+        self._encoder: Encoder | None = None
+        if self._config.takes == "messages" and context.format is not None:
+            options = format_named(context.format).config.model_validate(context.format_options)
+            self._encoder = options.open_encoder(context.schema)
+
+    def write(self, rows: pl.DataFrame) -> None:
+        messages = None if self._encoder is None else self._encoder.encode(rows.select(SCHEMA.names))
+        self.writer.write(SinkBatch(rows, messages))
+
+    def flush(self, epoch: int) -> Sequence[Committable]:
+        """Flushes and commits, as at a checkpoint."""
+        committables = self.writer.flush(epoch)
+        if self._committer is not None:
+            self._committer.commit(committables)
+            self._committer.commit(committables)
+        return committables
+
+    def close(self) -> None:
+        self.writer.close()
+        self.writer.close()
+        if self._committer is not None:
+            self._committer.close()
+
+
+def _by_number(rows: Rows) -> Rows:
+    return sorted(rows, key=lambda row: int(row["number"]))
+
+
+def _written(*frames: pl.DataFrame) -> Rows:
+    return [row for frame in frames for row in frame.select(SCHEMA.names).to_dicts()]
+
+
+class SinkConformance:
+    """The tests. Subclass it and define the fixture `sink`."""
+
+    def test_flush_makes_rows_visible(self, sink: SinkUnderTest) -> None:
+        """After a flush all rows can be seen, each once, value for value."""
+        rows = made_rows(0, 23)
+        feeder = _Feeder(sink)
+        feeder.write(rows[:10])
+        feeder.write(rows[10:11])
+        feeder.write(rows[11:])
+        feeder.flush(1)
+        seen = sink.visible()
+        feeder.close()
+        assert _by_number(seen) == _written(rows)
+
+    def test_epochs_follow_each_other(self, sink: SinkUnderTest) -> None:
+        """Every flush adds its rows and changes nothing of those before."""
+        feeder = _Feeder(sink)
+        for epoch in (1, 2, 3):
+            feeder.write(made_rows(epoch * 10, epoch * 10 + 4))
+            feeder.flush(epoch)
+            expected = _written(*(made_rows(done * 10, done * 10 + 4) for done in range(1, epoch + 1)))
+            assert _by_number(sink.visible()) == expected
+        feeder.close()
+
+    def test_order_of_a_key_is_kept(self, sink: SinkUnderTest) -> None:
+        """Rows of one key are seen in the order in which they were written, over batches and epochs."""
+        feeder = _Feeder(sink)
+        for epoch in range(1, 5):
+            for begin in range(epoch * 100, epoch * 100 + 60, 20):
+                feeder.write(made_rows(begin, begin + 20))
+            feeder.flush(epoch)
+        seen = sink.visible()
+        feeder.close()
+        assert len(seen) == 4 * 60
+        for key in {row["key"] for row in seen}:
+            numbers = [row["number"] for row in seen if row["key"] == key]
+            assert numbers == sorted(numbers)
+
+    def test_an_empty_flush_publishes_nothing(self, sink: SinkUnderTest) -> None:
+        """Neither an epoch without rows nor an empty batch leaves a trace."""
+        feeder = _Feeder(sink)
+        feeder.flush(1)
+        feeder.write(made_rows(0, 0))
+        feeder.flush(2)
+        feeder.write(made_rows(0, 3))
+        feeder.flush(3)
+        feeder.flush(4)
+        seen = sink.visible()
+        feeder.close()
+        assert _by_number(seen) == _written(made_rows(0, 3))
+
+    def test_close_without_flush_publishes_nothing_broken(self, sink: SinkUnderTest) -> None:
+        """What is seen of rows that were never flushed is whole rows; what was flushed stays."""
+        feeder = _Feeder(sink)
+        feeder.write(made_rows(0, 5))
+        feeder.flush(1)
+        feeder.write(made_rows(5, 10))
+        feeder.close()
+        seen = _by_number(sink.visible())
+        assert seen[:5] == _written(made_rows(0, 5))
+        assert all(row in _written(made_rows(5, 10)) for row in seen[5:])
+
+    def test_subtasks_do_not_disturb_each_other(self, sink: SinkUnderTest) -> None:
+        """Two writers of one sink, flushed at different times."""
+        first, second = _Feeder(sink, subtask=0, of=2), _Feeder(sink, subtask=1, of=2)
+        first.write(made_rows(0, 5))
+        second.write(made_rows(5, 10))
+        first.flush(1)
+        second.flush(1)
+        seen = sink.visible()
+        first.close()
+        second.close()
+        assert _by_number(seen) == _written(made_rows(0, 10))
+
+    def test_a_failure_surfaces(self, sink: SinkUnderTest) -> None:
+        """Where the outside is broken, `prepare`, opening, `write` or `flush` says so; rows never vanish silently."""
+        if sink.broken is None:
+            return
+        error: HeadraceError | None = None
+        try:
+            sink.broken.prepare(sink.context)
+            feeder = _Feeder(sink, sink.broken)
+            feeder.write(made_rows(0, 5))
+            feeder.flush(1)
+        except HeadraceError as raised:
+            error = raised
+        assert error is not None, "the broken sink took rows as if nothing were wrong"
+        assert str(error)
