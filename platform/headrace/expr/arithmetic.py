@@ -6,6 +6,8 @@ operand that is a literal makes the mask a plain range test.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -55,8 +57,10 @@ def negate(term: Term) -> Term:
         raise ExpressionError(f"minus needs a number, not {dtype}")
     if isinstance(term.literal, int | float):
         return literal(-term.literal, dtype)
-    lowest = {Primitive.INT32: INT32_MIN, Primitive.INT64: INT64_MIN}.get(dtype) if dtype in INT_TYPES else None
-    fails = None if lowest is None else term.value == pl.lit(lowest, dtype=polars_type(dtype))
+    fails = None
+    if dtype in INT_TYPES:
+        lowest = INT32_MIN if dtype == Primitive.INT32 else INT64_MIN
+        fails = term.value == pl.lit(lowest, dtype=polars_type(dtype))
     return combine([term], dtype, -term.value, fails=fails)
 
 
@@ -98,7 +102,7 @@ def _floats(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:
     return combine([left, right], dtype, value)
 
 
-def _remainders(pair: list[pl.Series]) -> pl.Series:
+def _remainders(pair: Sequence[pl.Series]) -> pl.Series:
     """Exact remainders with the sign of the dividend; polars' own `%` floors and rounds."""
     height = 0 if 0 in (len(pair[0]), len(pair[1])) else max(len(pair[0]), len(pair[1]))
     left, right = (item if len(item) == height else item.new_from_index(0, height) for item in pair)
@@ -149,7 +153,8 @@ def _outside(symbol: str, value: pl.Expr, constant: int) -> pl.Expr | None:
         ends = (INT64_MIN, INT64_MAX) if constant > 0 else (INT64_MAX, INT64_MIN)
         low, high = -(-ends[0] // constant), ends[1] // constant
     else:
-        low, high = max(INT64_MIN, INT64_MIN - constant), min(INT64_MAX, INT64_MAX - constant)
+        low, high = INT64_MIN - constant, INT64_MAX - constant
+    low, high = max(INT64_MIN, low), min(INT64_MAX, high)
     if low == INT64_MIN:
         return value > pl.lit(high, dtype=pl.Int64)
     if high == INT64_MAX:
@@ -169,10 +174,10 @@ def _divide_integers(symbol: str, left: Term, right: Term, dtype: DataType) -> T
     lowest = INT32_MIN if dtype == Primitive.INT32 else INT64_MIN
     if isinstance(right.literal, int) and right.literal not in (0, -1):
         fails = None
-    elif symbol == "//":
-        fails = (two == 0) | ((two == -1) & (one == pl.lit(lowest, dtype=polars_type(dtype))))
     else:
-        fails = two == 0
+        fails = (two == 0) & one.is_not_null()
+        if symbol == "//":
+            fails = fails | ((two == -1) & (one == pl.lit(lowest, dtype=polars_type(dtype))))
     return combine([left, right], dtype, value, fails=fails)
 
 
@@ -209,5 +214,8 @@ def _decimal_modulo(left: Term, right: Term, dtype: Decimal) -> Term:
     """Remainder with the sign of the dividend, in the common type."""
     a, b = with_type(left, dtype), with_type(right, dtype)
     zero = b.value == 0
-    value = (a.value % pl.when(~zero).then(b.value)).cast(polars_type(dtype), strict=False)
-    return combine([a, b], dtype, value, fails=zero)
+    remainder = a.value % pl.when(~zero).then(b.value)
+    signs_differ = (remainder != 0) & ((a.value < 0) != (b.value < 0))
+    value = pl.when(signs_differ).then(remainder - b.value).otherwise(remainder)
+    fails = zero & a.value.is_not_null()
+    return combine([a, b], dtype, value.cast(polars_type(dtype), strict=False), fails=fails)

@@ -84,7 +84,7 @@ def cast(term: Term, dtype: DataType, *, attempt: bool) -> Term:
         return with_type(term, dtype)
     source = term.known_type()
     if source == dtype:
-        return combine([term], dtype, term.value)
+        return term
     conversion = _convert(term.value, source, dtype)
     if not conversion.fallible:
         return combine([term], dtype, conversion.value)
@@ -171,9 +171,8 @@ def _to_string(value: pl.Expr, source: DataType) -> _Conversion:
 
 
 def _float_text(value: pl.Expr) -> pl.Expr:
-    """The shortest text that reads back as the same float; `nan`, `inf`, `-inf`; no sign on zero."""
-    special = pl.when(value.is_nan()).then(pl.lit("nan")).when(value == 0.0).then(pl.lit("0.0"))
-    return special.otherwise(value.cast(pl.String))
+    """The shortest text that reads back as the same float; `nan`, `inf`, `-inf`."""
+    return pl.when(value.is_nan()).then(pl.lit("nan")).otherwise(value.cast(pl.String))
 
 
 def _utf8(column: pl.Series) -> pl.Series:

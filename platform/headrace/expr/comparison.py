@@ -16,11 +16,20 @@ from headrace.expr.coercion import unify, unify_for_comparison
 from headrace.expr.term import Term, combine, either, literal, only_where, with_type
 
 EQUALITY = ("=", "<>")
+_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def reads_nothing(value: pl.Expr) -> bool:
+    """Whether it is a constant. A constant at the left of a comparison with a column that polars holds as one scalar
+    gives a result of the wrong height (polars 2.1), so constants go to the right."""
+    return not value.meta.root_names()
 
 
 def compare(symbol: str, left: Term, right: Term) -> Term:
     """`=`, `<>`, `<`, `<=`, `>`, `>=`: NULL where a side is."""
     left, right = _comparable(symbol, left, right)
+    if reads_nothing(left.value) and not reads_nothing(right.value):
+        return compare(_MIRRORED[symbol], right, left)
     one, two = left.value, right.value
     match symbol:
         case "=":
@@ -41,6 +50,8 @@ def compare(symbol: str, left: Term, right: Term) -> Term:
 def distinct_from(left: Term, right: Term, *, negate: bool) -> Term:
     """`is [not] distinct from`: NULL is a value like others."""
     left, right = _comparable("=", left, right)
+    if reads_nothing(left.value):
+        left, right = right, left
     value = left.value.eq_missing(right.value) if negate else left.value.ne_missing(right.value)
     return combine([left, right], Primitive.BOOL, value, nullable=False)
 

@@ -16,10 +16,9 @@ def case(branches: Sequence[tuple[Term, Term]], default: Term | None) -> Term:
     """The result of the first branch whose condition is true; else `default`; else NULL."""
     conditions = [as_bool(condition, "when") for condition, _ in branches]
     results, dtype = unify([*(result for _, result in branches), default or NULL], "case")
-    chain = pl.when(conditions[0].value).then(results[0].value)
-    for condition, result in zip(conditions[1:], results[1:-1], strict=True):
-        chain = chain.when(condition.value).then(result.value)
-    value = chain.otherwise(results[-1].value)
+    value = results[-1].value
+    for condition, result in zip(reversed(conditions), reversed(results[:-1]), strict=True):
+        value = pl.when(condition.value).then(result.value).otherwise(value)
     return combine(
         [*conditions, *results],
         dtype,

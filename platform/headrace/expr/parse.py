@@ -13,6 +13,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.duckdb import DuckDBParser
 
 from headrace.core.errors import ExpressionError
 
@@ -26,12 +27,12 @@ class ExpressionDialect(DuckDB):
 
     INDEX_OFFSET = 0
 
-    class Parser(DuckDB.Parser):
+    class Parser(DuckDBParser):
         """Leaves `f(x)` as it is written."""
 
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr | None]]] = {
-            name: parser for name, parser in DuckDB.Parser.FUNCTION_PARSERS.items() if name in _KEPT_PARSERS
+            name: parser for name, parser in DuckDBParser.FUNCTION_PARSERS.items() if name in _KEPT_PARSERS
         }
         NO_PAREN_FUNCTIONS: ClassVar[dict[object, type[exp.Expr]]] = {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal as Number
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,7 @@ from headrace.expr.pattern import literal_integer
 from headrace.expr.term import Term, literal
 
 _LOWEST = {Primitive.INT32: INT32_MIN, Primitive.INT64: INT64_MIN}
-_HALF = "half_away_from_zero"
+_HALF: Final = "half_away_from_zero"
 
 
 def _lowest(term: Term) -> pl.Expr:
@@ -43,22 +44,26 @@ def _rounded_decimal(terms: Sequence[Term]) -> DataType:
     return Decimal(min(PRECISION_MAX, dtype.precision + 1), dtype.scale) if dtype.scale else dtype
 
 
-def _no_room(term: Term, *_: Term) -> pl.Expr:
+def _no_room(term: Term, *_: Term) -> pl.Expr | None:
     """Where a carry into a 39th digit is possible; polars would raise for the whole frame."""
     dtype = term.known_type()
     assert isinstance(dtype, Decimal), "a decimal"
     if dtype.precision < PRECISION_MAX or not dtype.scale:
-        return pl.lit(value=False)
+        return None
     limit = pl.lit(Number(10 ** (PRECISION_MAX - dtype.scale) - 1), dtype=pl.Decimal(PRECISION_MAX, dtype.scale))
     return (term.value > limit) | (term.value < -limit)
 
 
+def _with_room(term: Term) -> pl.Expr:
+    full = _no_room(term)
+    return term.value if full is None else pl.when(~full).then(term.value)
+
+
 def _on_decimal(build: Callable[[pl.Expr], pl.Expr]) -> Overload:
     def value(term: Term) -> pl.Expr:
-        if term.type == _rounded_decimal([term]) and not _scale(term):
+        if not _scale(term):
             return term.value
-        held = pl.when(~_no_room(term)).then(term.value)
-        return build(held).cast(polars_type(_rounded_decimal([term])), strict=False)
+        return build(_with_room(term)).cast(polars_type(_rounded_decimal([term])), strict=False)
 
     return Overload((Kind.DECIMAL,), _rounded_decimal, value, fails=_no_room)
 
@@ -102,8 +107,7 @@ def _round_decimal(term: Term, digits: Term) -> pl.Expr:
         raise ExpressionError("round of a decimal takes no negative digits")
     if count >= _scale(term):
         return term.value.cast(polars_type(_rounded_decimal([term])), strict=False)
-    held = pl.when(~_no_room(term)).then(term.value)
-    return held.round(count, mode=_HALF).cast(polars_type(_rounded_decimal([term])), strict=False)
+    return _with_room(term).round(count, mode=_HALF).cast(polars_type(_rounded_decimal([term])), strict=False)
 
 
 def _digits(term: Term) -> int:
@@ -158,8 +162,8 @@ def _modulo(name: str) -> Function:
     def operator(left: Term, right: Term) -> pl.Expr:
         return arithmetic("%", left, right).value
 
-    def fails(_: Term, right: Term) -> pl.Expr:
-        return right.value == 0
+    def fails(left: Term, right: Term) -> pl.Expr | None:
+        return arithmetic("%", left, right).fails
 
     return Function(
         name,

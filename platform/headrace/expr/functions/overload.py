@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 import polars as pl
 
 from headrace.core.errors import ExpressionError
-from headrace.core.types import INT_TYPES, TIMESTAMP, DataType, Decimal, ListOf, Primitive, Timestamp
+from headrace.core.types import INT_TYPES, TIMESTAMP, DataType, Decimal, ListOf, Primitive
 from headrace.expr.coercion import is_number, is_time
 from headrace.expr.term import Term, combine, with_type
 
@@ -49,6 +49,7 @@ _HELD: Final[dict[Kind, DataType]] = {
 
 Result = DataType | Callable[[Sequence[Term]], DataType]
 Build = Callable[..., pl.Expr]
+Mask = Callable[..., pl.Expr | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,14 @@ class Overload:
     """One form of a function.
 
     build       terms (in the parameters' types) to the value
-    fails       terms to a mask of rows without an answer; None: it has one for all
+    fails       terms to a mask of rows without an answer, None where all have one
     nullable    NULL may come from values that are not; otherwise the result is NULL where an argument is
     """
 
     parameters: tuple[Kind, ...]
     result: Result
     build: Build
-    fails: Build | None = None
+    fails: Mask | None = None
     nullable: bool = False
 
     def accepts(self, terms: Sequence[Term]) -> bool:
@@ -76,8 +77,9 @@ class Overload:
         """The call. Raises ExpressionError where an argument's value is wrong."""
         held = [_held(kind, term) for kind, term in zip(self.parameters, terms, strict=True)]
         dtype = self.result(held) if callable(self.result) else self.result
-        fails = self.fails(*held) if self.fails else None
-        return combine(held, dtype, self.build(*held), nullable=True if self.nullable else None, fails=fails)
+        own = [replace(term, fails=None) for term in held]
+        fails = self.fails(*own) if self.fails else None
+        return combine(held, dtype, self.build(*own), nullable=True if self.nullable else None, fails=fails)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,3 @@ def _takes(kind: Kind, term: Term) -> bool:
 
 def _held(kind: Kind, term: Term) -> Term:
     return with_type(term, _HELD[kind]) if kind in _HELD else term
-
-
-def is_timestamp(term: Term) -> bool:
-    """Whether the argument was a timestamp before it was held as one."""
-    return isinstance(term.type, Timestamp)

@@ -131,7 +131,7 @@ def element_of(items: Term, index: Term) -> Term:
     if index.type not in (Primitive.INT32, Primitive.INT64):
         raise ExpressionError(f"a place in a list is an integer, not {index.type_name}")
     place = index.value.cast(pl.Int64)
-    zero_based = pl.when(place > 0).then(place - 1).when(place < 0).then(place)
+    zero_based: pl.Expr = pl.when(place > 0).then(place - 1).when(place < 0).then(place)
     if isinstance(index.literal, int):
         number = index.literal
         zero_based = pl.lit(number - 1 if number > 0 else number if number < 0 else None, dtype=pl.Int64)

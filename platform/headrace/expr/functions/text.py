@@ -72,12 +72,8 @@ def _right(text: pl.Expr, count: pl.Expr) -> pl.Expr:
 
 
 def _replace(term: Term, old: Term, new: Term) -> pl.Expr:
-    searched = literal_text(old, "the text to replace")
-    return term.value.str.replace_all(searched, new.value, literal=True) if searched else _strict(term, new)
-
-
-def _strict(term: Term, other: Term) -> pl.Expr:
-    return pl.when(other.value.is_not_null()).then(term.value) if other.nullable else term.value
+    searched, text = literal_text(old, "the text to replace"), literal_text(new, "the new text")
+    return term.value.str.replace_all(searched, text, literal=True) if searched else term.value
 
 
 def _find(term: Term, part: Term) -> pl.Expr:
@@ -230,7 +226,7 @@ TEXT: tuple[Function, ...] = (
     Function(
         "replace",
         "with each occurrence of a text replaced",
-        (Overload((_S, Kind.TEXT, _S), Primitive.STRING, _replace),),
+        (Overload((_S, Kind.TEXT, Kind.TEXT), Primitive.STRING, _replace),),
     ),
     _found("contains", "whether the text holds another", lambda x, part: x.str.contains(part, literal=True)),
     _found("starts_with", "whether the text begins with another", lambda x, part: x.str.starts_with(part)),
