@@ -7,7 +7,7 @@ it, and collects every problem. Two facts flow the other way, from consumers to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -66,14 +66,15 @@ def plan_logical(pipeline: Pipeline, locator: Locator | None = None) -> LogicalP
     problems = Problems(locator)
     walk = _Walk(pipeline, problems)
     for name, source in pipeline.sources.items():
-        _attempt(walk, lambda name=name, source=source: plan_source(name, source, pipeline, problems))
+        with suppress(Unknown):
+            walk.add(plan_source(name, source, pipeline, problems))
     for name in _flow_order(pipeline):
         step = pipeline.steps[name]
-        _attempt(walk, lambda name=name, step=step: plan_step(name, step, walk.inputs(step.inputs), pipeline, problems))
+        with suppress(Unknown):
+            walk.add(plan_step(name, step, walk.inputs(step.inputs), pipeline, problems))
     for name, sink in pipeline.sinks.items():
-        _attempt(
-            walk, lambda name=name, sink=sink: plan_sink(name, sink, walk.inputs((sink.from_,))[0], pipeline, problems)
-        )
+        with suppress(Unknown):
+            walk.add(plan_sink(name, sink, walk.inputs((sink.from_,))[0], pipeline, problems))
     for node in dead_letter_sinks(pipeline, walk.nodes, problems):
         walk.add(node)
     _check_forward(walk)
@@ -95,11 +96,6 @@ def _check_forward(walk: _Walk) -> None:
                     f"forward needs equal parallelism: {source} has {above}, {node.name} has {node.parallelism}",
                     "give both the same parallelism, or use rebalance",
                 )
-
-
-def _attempt(walk: _Walk, plan: Callable[[], LogicalNode]) -> None:
-    with suppress(Unknown):
-        walk.add(plan())
 
 
 def _flow_order(pipeline: Pipeline) -> list[str]:

@@ -166,7 +166,8 @@ class _StepPlanner:
             update_key=self._stream.update_key,
             has_time=self._stream.timed,
         )
-        return self._made(verb, config, config.output())
+        skips = self._stream.update_key is not None and self._fallible and self._on_error is not OnError.FAIL
+        return self._made(verb, config, config.output(), deletes=skips)
 
     def _keeps_key(self, verb: str, columns: Mapping[str, CompiledScalar], *, keep: bool) -> None:
         for key in self._stream.update_key or ():

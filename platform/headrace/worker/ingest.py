@@ -162,7 +162,7 @@ class _Bad:
         stamps = None if batch.timestamps is None else batch.timestamps[self.index] * 1000
         keys = batch.keys if isinstance(batch, MessageBatch) else None
         values = _values_as_text(batch, self.index)
-        return pl.DataFrame(
+        bad = pl.DataFrame(
             {
                 "topic": topic.gather(self.index),
                 "partition": partition[self.index].astype(np.int32),
@@ -172,7 +172,8 @@ class _Bad:
                 "value": values,
                 "reason": pl.Series(list(self.reasons), dtype=pl.String),
             }
-        ).cast(BAD_SCHEMA.polars())
+        )
+        return bad.select(pl.col(name).cast(dtype) for name, dtype in BAD_SCHEMA.polars().items())
 
 
 def _values_as_text(batch: MessageBatch | RowBatch, index: Indices) -> pl.Series:

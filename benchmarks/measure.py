@@ -1,0 +1,40 @@
+"""CPU time of this process and its children, and medians with their spread."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process and of children that ended."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """CPU and wall seconds since it was made."""
+
+    cpu_start: float
+    wall_start: float
+
+    @staticmethod
+    def start() -> Stopwatch:
+        return Stopwatch(cpu_seconds(), time.perf_counter())
+
+    def report(self, rows: int, rows_out: int) -> dict[str, float]:
+        cpu, wall = cpu_seconds() - self.cpu_start, time.perf_counter() - self.wall_start
+        return {"rows": rows, "rows_out": rows_out, "cpu_s": cpu, "wall_s": wall, "rows_per_cpu_s": rows / cpu}
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Lowest and highest."""
+    return f"{min(values):,.0f} .. {max(values):,.0f}"

@@ -1,0 +1,44 @@
+"""The pipelines of the Kafka benchmarks, as the engine gets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def windowed(brokers: str, source: str, sink: str) -> dict[str, Any]:
+    """K: count and sum by key and 10 s window."""
+    return {
+        "name": "bench-k",
+        "sources": {"events": _source(brokers, source, "timestamp", {"column": "ts", "out_of_orderness": "1s"})},
+        "steps": {
+            "counted": {
+                "from": "events",
+                "key_by": ["k"],
+                "window": {"tumbling": "10s"},
+                "aggregate": {"n": "count(*)", "s": "sum(v)"},
+            }
+        },
+        "sinks": {"out": {"from": "counted", "kafka": {"brokers": brokers, "topic": sink}, "format": "json"}},
+    }
+
+
+def passed(brokers: str, source: str, sink: str, *, bounded: bool = True) -> dict[str, Any]:
+    """P: a filter."""
+    return {
+        "name": "bench-p",
+        "sources": {"events": _source(brokers, source, "int64", None, bounded=bounded)},
+        "steps": {"kept": {"from": "events", "filter": "v > 0.5"}},
+        "sinks": {"out": {"from": "kept", "kafka": {"brokers": brokers, "topic": sink}, "format": "json"}},
+    }
+
+
+def _source(
+    brokers: str, topic: str, ts: str, time: dict[str, str] | None, *, bounded: bool = True
+) -> dict[str, Any]:
+    kafka = {"brokers": brokers, "topic": topic, "start": "earliest"}
+    if bounded:
+        kafka["stop"] = "latest"
+    else:
+        kafka["start"] = "latest"
+    node: dict[str, Any] = {"kafka": kafka, "format": "json", "schema": {"k": "int64", "ts": ts, "v": "float64"}}
+    return node if time is None else node | {"time": time}

@@ -1,0 +1,147 @@
+"""Runs the benchmarks, engine and ceiling in turn, and prints one table. See README.md beside this file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import latency
+from data import PARTITIONS, fill
+from measure import median, spread
+from rich.console import Console
+from rich.table import Table
+
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.local.broker.topics import create_topic
+
+HERE = Path(__file__).parent
+ROWS = 3_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Engine and ceiling side by side, one value a pair."""
+
+    name: str
+    unit: str
+    engine: list[float]
+    ceiling: list[float]
+    more_is_better: bool = True
+
+    @property
+    def ratio(self) -> float | None:
+        return median(self.engine) / median(self.ceiling) if self.ceiling else None
+
+
+def child(script: str, *arguments: str) -> dict[str, float]:
+    """Runs a script of this folder in a fresh process and gives the JSON that it prints."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / script), *arguments],
+        check=True,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"POLARS_MAX_THREADS": "1"},
+    )
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def pairs(name: str, count: int, engine: Callable[[], float], ceiling: Callable[[], float]) -> Outcome:
+    """Runs both in turn, the first of each pair alternating; the first pair warms the page cache and is left out."""
+    engines: list[float] = []
+    ceilings: list[float] = []
+    for number in range(count + 1):
+        both = [(engines, engine), (ceilings, ceiling)]
+        for values, run in both if number % 2 else reversed(both):
+            values.append(run())
+        print(f"{name} {number}/{count}: engine {engines[-1]:,.0f}, ceiling {ceilings[-1]:,.0f}", file=sys.stderr)
+    return Outcome(name, "rows/CPU-s", engines[1:], ceilings[1:])
+
+
+def in_process(count: int) -> Outcome:
+    return pairs(
+        "W",
+        count,
+        lambda: child("in_process.py", "engine")["rows_per_cpu_s"],
+        lambda: child("in_process.py", "ceiling")["rows_per_cpu_s"],
+    )
+
+
+def through_kafka(name: str, brokers: str, count: int) -> Outcome:
+    job = name.lower()
+    made = iter(range(10_000))
+
+    def run(script: str) -> float:
+        sink = f"{job}-out-{next(made)}"
+        create_topic(brokers, sink, partitions=PARTITIONS, config={"retention.ms": "-1"})
+        return child(script, job, brokers, "in", sink)["rows_per_cpu_s"]
+
+    return pairs(name, count, lambda: run("engine.py"), lambda: run("bare_loop.py"))
+
+
+def latencies(brokers: str, count: int) -> list[Outcome]:
+    measured = {"engine.py": [], "bare_loop.py": []}  # type: dict[str, list[tuple[float, float]]]
+    for _ in range(count):
+        for script, values in measured.items():
+            values.append(latency.measure(brokers, str(HERE / script)))
+    return [
+        Outcome(
+            f"latency p{percent}",
+            "ms",
+            [value[index] for value in measured["engine.py"]],
+            [value[index] for value in measured["bare_loop.py"]],
+            more_is_better=False,
+        )
+        for index, percent in enumerate((50, 99))
+    ]
+
+
+def table(outcomes: Sequence[Outcome]) -> Table:
+    shown = Table(title="Headrace benchmarks: median of alternating pairs")
+    for title in ("", "unit", "engine", "spread", "ceiling", "spread", "ratio"):
+        shown.add_column(title, justify="left" if title == "" else "right")
+    for item in outcomes:
+        ceiling = (f"{median(item.ceiling):,.0f}", spread(item.ceiling)) if item.ceiling else ("", "")
+        ratio = "" if item.ratio is None else f"{item.ratio:.2f}"
+        shown.add_row(item.name, item.unit, f"{median(item.engine):,.0f}", spread(item.engine), *ceiling, ratio)
+    return shown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="append", choices=["W", "K", "P", "latency", "garbage"])
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=ROWS, help="messages of K and P")
+    options = parser.parse_args()
+    wanted = options.only or ["W", "K", "P", "latency", "garbage"]
+    outcomes: list[Outcome] = []
+    if "W" in wanted:
+        outcomes.append(in_process(options.pairs))
+    if "garbage" in wanted:
+        figures = [child("garbage.py")["rows_per_cpu_s"] for _ in range(options.pairs)]
+        outcomes.append(Outcome("garbage", "rows/CPU-s", figures, []))
+    if {"K", "P", "latency"} & set(wanted):
+        outcomes += on_broker(wanted, options.pairs, options.rows)
+    Console(width=120).print(table(outcomes))
+
+
+def on_broker(wanted: Sequence[str], count: int, rows: int) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(BrokerConfig(Path(folder))) as broker:
+        if {"K", "P"} & set(wanted):
+            create_topic(broker.bootstrap, "in", partitions=PARTITIONS, config={"retention.ms": "-1"})
+            fill(broker.bootstrap, "in", rows)
+        outcomes += [through_kafka(name, broker.bootstrap, count) for name in ("K", "P") if name in wanted]
+        if "latency" in wanted:
+            outcomes += latencies(broker.bootstrap, count)
+    return outcomes
+
+
+if __name__ == "__main__":
+    main()

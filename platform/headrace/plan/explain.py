@@ -1,0 +1,320 @@
+"""Shows plans: as JSON-able dicts in a canonical form, and as text. Pure; secrets are masked.
+
+`plan_dict` is the identity of a physical plan: two pipelines are the same when it is equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+
+from headrace.core.config import Config, duration_text
+from headrace.core.types import Schema
+from headrace.operators.aggregate import AggregateConfig
+from headrace.operators.chain import MAIN
+from headrace.operators.explode import ExplodeConfig
+from headrace.operators.filter import FilterConfig
+from headrace.operators.map import MapConfig
+from headrace.operators.operator import OperatorConfig
+from headrace.operators.project import ProjectConfig
+from headrace.operators.rename import DropConfig, RenameConfig
+from headrace.operators.union import UnionConfig
+from headrace.operators.window.assigner import Cumulate, Sliding, Tumbling, Window
+from headrace.plan.logical import LogicalPlan
+from headrace.plan.nodes import LogicalNode
+from headrace.plan.physical import (
+    FormatSpec,
+    PhysicalPlan,
+    RecordTime,
+    RowTime,
+    SinkSpec,
+    SourceSpec,
+    StepSpec,
+    TaskNode,
+    TimeSpec,
+)
+from headrace.plan.stream import Stream
+from headrace.spec.columns import schema_dict
+from headrace.spec.masking import masked_config
+
+# ---- canonical form --------------------------------------------------------------------------------------------------
+
+
+def plan_dict(plan: PhysicalPlan) -> dict[str, Any]:
+    """The physical plan as plain JSON values, with `hash`: SHA-256 of all the rest in canonical JSON."""
+    shown: dict[str, Any] = {
+        "pipeline": plan.pipeline,
+        "max_parallelism": plan.max_parallelism,
+        "batch": {"max_rows": plan.batch_rows_max, "max_delay_ms": plan.batch_delay_ms},
+        "checkpoint_interval_ms": plan.checkpoint_interval_ms,
+        "tasks": [
+            {
+                "name": task.name,
+                "parallelism": task.parallelism,
+                "nodes": [_task_node(node) for node in task.nodes],
+                "chain": [{"source": e.source, "output": e.output, "target": e.target} for e in task.edges],
+            }
+            for task in plan.tasks
+        ],
+        "edges": [
+            {
+                "from_task": edge.from_task,
+                "source": edge.source,
+                "output": edge.output,
+                "to_task": edge.to_task,
+                "partitioning": str(edge.partitioning),
+                "columns": list(edge.columns),
+                "order_columns": edge.order_columns,
+            }
+            for edge in plan.edges
+        ],
+    }
+    body = json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return {**shown, "hash": hashlib.sha256(body.encode()).hexdigest()}
+
+
+def _task_node(node: TaskNode) -> dict[str, Any]:
+    match node:
+        case SourceSpec():
+            return {
+                "node": node.node,
+                "kind": "source",
+                "connector": {node.connector: _config(node.config)},
+                "format": _format(node.format),
+                "schema": _columns(node.schema),
+                "output": _columns(node.output),
+                "time": None if node.time is None else {"kind": _time_kind(node.time), **_plain_fields(node.time)},
+                "on_error": node.on_error.value,
+                "order_columns": node.order_columns,
+            }
+        case StepSpec():
+            return {
+                "node": node.node,
+                "kind": "step",
+                "verb": node.verb,
+                "config": _plain(node.config),
+                "output": _columns(node.output),
+            }
+        case SinkSpec():
+            return {
+                "node": node.node,
+                "kind": "sink",
+                "connector": {node.connector: _config(node.config)},
+                "format": _format(node.format),
+                "schema": _columns(node.schema),
+                "encoded": list(node.encoded.names),
+                "update_key": None if node.update_key is None else list(node.update_key),
+                "implicit": node.implicit,
+            }
+
+
+def _config(config: Config, *, only_set: bool = False) -> dict[str, Any]:
+    shown = config.model_dump(mode="json", by_alias=True, exclude_defaults=only_set)
+    return masked_config(config, shown)
+
+
+def _format(spec: FormatSpec | None) -> dict[str, Any] | None:
+    return None if spec is None else {spec.name: _config(spec.config)}
+
+
+def _columns(schema: Schema) -> list[list[Any]]:
+    """Pairs, for the order of columns counts."""
+    return [[name, form] for name, form in schema_dict(schema).items()]
+
+
+def _time_kind(time: RowTime | RecordTime) -> str:
+    return "row" if isinstance(time, RowTime) else "record"
+
+
+def _plain_fields(value: Any) -> dict[str, Any]:
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+
+
+def _plain(value: Any) -> Any:
+    """Operator configs hold plain data only: dataclasses, enums, schemas, tuples and scalars."""
+    match value:
+        case Tumbling() | Sliding() | Cumulate():
+            return {"kind": type(value).__name__.lower(), **_plain_fields(value)}
+        case Schema():
+            return _columns(value)
+        case Enum():
+            return value.value
+        case BaseModel():
+            return value.model_dump(mode="json", by_alias=True)
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case tuple() | list():
+            return [_plain(item) for item in value]
+        case None | str() | int() | float():
+            return value
+        case _:
+            assert is_dataclass(value), f"a plan holds {type(value).__name__}"
+            return _plain_fields(value)
+
+
+# ---- for people and --json -------------------------------------------------------------------------------------------
+
+
+def explain_dict(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Any]:
+    """Both plans: `nodes` in flow order, and the physical plan as `plan_dict` gives it."""
+    read = {reference for node in logical.nodes for reference in node.inputs}
+    return {
+        "pipeline": logical.pipeline,
+        "replayable": logical.replayable,
+        "nodes": [_node_dict(node, read) for node in logical.nodes],
+        "physical": plan_dict(physical),
+    }
+
+
+def _node_dict(node: LogicalNode, read: set[tuple[str, str]]) -> dict[str, Any]:
+    main = node.outputs.get(MAIN)
+    shown: dict[str, Any] = {
+        "name": node.name,
+        "kind": _kind(node),
+        "what": _what(node),
+        "reads": [_reference(*pair) for pair in node.inputs],
+        "parallelism": node.parallelism,
+        "columns": None if main is None else main.schema.json(),
+        "emits": None if main is None else main.kind,
+        "replayable": not node.not_replayable,
+        "not_replayable": list(node.not_replayable),
+        "side_outputs": {
+            name: {"columns": stream.schema.json(), "emits": stream.kind, "read": (node.name, name) in read}
+            for name, stream in node.outputs.items()
+            if name != MAIN
+        },
+    }
+    if isinstance(node.spec, SourceSpec):
+        shown["time"] = time_text(node.spec.time)
+    if isinstance(node.spec, SinkSpec):
+        shown["implicit"] = node.spec.implicit
+    return shown
+
+
+def _kind(node: LogicalNode) -> str:
+    match node.spec:
+        case SourceSpec():
+            return "source"
+        case StepSpec():
+            return "step"
+        case SinkSpec():
+            return "sink"
+
+
+def _reference(node: str, output: str) -> str:
+    return node if output == MAIN else f"{node}.{output}"
+
+
+def time_text(time: TimeSpec) -> str | None:
+    """Where a source's event time comes from: `scheduled, out of orderness 30m`."""
+    if time is None:
+        return None
+    origin = time.expression if isinstance(time, RowTime) else "timestamp of the record"
+    text = f"{origin}, out of orderness {duration_text(time.out_of_orderness_ms)}"
+    return text if time.idle_after_ms is None else f"{text}, idle after {duration_text(time.idle_after_ms)}"
+
+
+def _what(node: LogicalNode) -> str:
+    match node.spec:
+        case SourceSpec() | SinkSpec() as spec:
+            form = "" if spec.format is None else f" as {spec.format.name}"
+            settings = ", ".join(f"{key} {_short(value)}" for key, value in _config(spec.config, only_set=True).items())
+            return f"{spec.connector}{form}" + (f": {settings}" if settings else "")
+        case StepSpec():
+            return _step_text(node.spec.verb, node.spec.config)
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _step_text(verb: str, config: OperatorConfig) -> str:
+    match config:
+        case FilterConfig():
+            return f"{verb} {config.predicate}"
+        case ProjectConfig():
+            pairs = (name if text is None else f"{name} = {text}" for name, text in config.columns)
+            return f"{verb} {', '.join(pairs)}"
+        case DropConfig():
+            return f"{verb} {', '.join(config.columns)}"
+        case RenameConfig():
+            return f"{verb} {', '.join(f'{old} to {new}' for old, new in config.names)}"
+        case ExplodeConfig():
+            return f"{verb} {config.column}"
+        case UnionConfig():
+            return f"{verb} {', '.join(config.inputs)}"
+        case MapConfig():
+            return f"{verb} {config.function}"
+        case AggregateConfig():
+            return _aggregate_text(config)
+        case _:
+            return verb
+
+
+def _aggregate_text(config: AggregateConfig) -> str:
+    made = ", ".join(f"{name} = {text}" for name, text in config.aggregates)
+    parts = [f"aggregate {made}", f"by {', '.join(config.keys)}" if config.keys else "over all rows"]
+    parts.append("running" if config.window is None else _window_text(config.window))
+    if config.allowed_lateness_ms:
+        parts.append(f"allowed lateness {duration_text(config.allowed_lateness_ms)}")
+    return "; ".join(parts)
+
+
+def _window_text(window: Window) -> str:
+    text = f"{type(window).__name__.lower()} {duration_text(window.size_ms)}"
+    if isinstance(window, Sliding | Cumulate):
+        text += f" every {duration_text(window.every_ms)}"
+    if window.offset_ms:
+        text += f" offset {duration_text(window.offset_ms)}"
+    return text if window.timezone == "UTC" else f"{text} in {window.timezone}"
+
+
+def explain_lines(logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[str]:
+    """Both plans as text; a line that begins a section does not begin with a space."""
+    subtasks = sum(task.parallelism for task in physical.tasks)
+    yield (
+        f"{logical.pipeline}: {len(logical.nodes)} nodes in {len(physical.tasks)} tasks, {subtasks} subtasks; "
+        f"{'replayable' if logical.replayable else 'not replayable'}"
+    )
+    read = {reference for node in logical.nodes for reference in node.inputs}
+    for node in logical.nodes:
+        yield ""
+        yield from _node_lines(node, read)
+    yield ""
+    yield "tasks"
+    for task in physical.tasks:
+        chain = ", ".join(node.node for node in task.nodes)
+        yield f"  {task.name} x {task.parallelism}: {chain}"
+    if physical.edges:
+        yield "edges"
+    for edge in physical.edges:
+        yield f"  {_reference(edge.source, edge.output)} -> {edge.to_task}: {edge.partitioning}"
+
+
+def _node_lines(node: LogicalNode, read: set[tuple[str, str]]) -> Iterator[str]:
+    implicit = isinstance(node.spec, SinkSpec) and node.spec.implicit
+    yield f"{_kind(node)} {node.name}{' (dead letters)' if implicit else ''}"
+    if node.inputs:
+        yield f"  reads        {', '.join(_reference(*pair) for pair in node.inputs)}"
+    yield f"  does         {_what(node)}"
+    if isinstance(node.spec, SourceSpec):
+        yield f"  event time   {time_text(node.spec.time) or 'none'}"
+    if MAIN in node.outputs:
+        yield f"  emits        {_stream_text(node.outputs[MAIN])}"
+    for name, stream in node.outputs.items():
+        if name != MAIN:
+            fate = "" if (node.name, name) in read else " (nobody reads it)"
+            yield f"  {node.name + '.' + name:<12} {_stream_text(stream)}{fate}"
+    yield f"  parallelism  {node.parallelism}"
+    for reason in node.not_replayable:
+        yield f"  not replayable: {reason}"
+
+
+def _stream_text(stream: Stream) -> str:
+    return f"{stream.kind}: {', '.join(f'{field.name} {field.type_text}' for field in stream.schema)}"
