@@ -28,7 +28,10 @@ def read_connections(data: object, findings: list[Finding]) -> Connections:
                 connections[str(name)] = {}
                 for kind, fields in _mapping(body, "a connector, such as kafka: {brokers: ..}").items():
                     with collecting(findings, "connections", str(name), str(kind)):
-                        connections[str(name)][str(kind)] = _read_connection(str(kind), fields)
+                        known = _connection_fields(str(kind))
+                        given = _mapping(fields, "the connector's fields")
+                        connections[str(name)][str(kind)] = {key: given[key] for key in given if key in known}
+                        _check_connection(given, known)
     return connections
 
 
@@ -38,14 +41,14 @@ def _mapping(data: object, takes: str) -> Mapping[Any, Any]:
     return data
 
 
-def _read_connection(kind: str, data: object) -> Mapping[str, Any]:
-    connector = _connector(kind)
-    fields = _mapping(data, "the connector's fields")
-    known = _known_fields(connector)
+def _connection_fields(kind: str) -> tuple[str, ...]:
+    return _known_fields(_connector(kind))
+
+
+def _check_connection(fields: Mapping[str, Any], known: tuple[str, ...]) -> None:
     strangers = [unknown_key(str(key), known) for key in fields if key not in known]
     if strangers:
         raise Wrong(strangers)
-    return fields
 
 
 def _known_fields(connector: Connector) -> tuple[str, ...]:
@@ -80,9 +83,12 @@ def read_connector(
         _check_format(body, name, model.takes_format)
     fields = body[name]
     shared: Mapping[str, Any] = {}
+    broken = len(findings)
     with collecting(findings, name):
         fields = {} if fields is None else _mapping(fields, "its fields as a mapping")
         shared = _shared(fields, name, connections)
+    if len(findings) > broken:
+        raise Wrong(findings)
     merged = merge(_only_of(shared, file_keys(model), connector), {key: fields[key] for key in fields if key != USE})
     try:
         config = read_model(model, merged)

@@ -15,9 +15,11 @@ from headrace.operators.operator import OnError
 from headrace.spec.finding import Finding, Wrong, collecting, joined, wrong
 from headrace.spec.model import FileModel
 from headrace.spec.verbs import ColumnList
-from headrace.spec.wording import kind_of, read_model
+from headrace.spec.wording import kind_of, read_model, unknown_key
 
 MAX_PARALLELISM = 32_768
+FORMAT_COMMENT = "an installed format"
+"""Marks, in a generated schema, where the schema of the installed formats belongs."""
 
 Parallelism = Annotated[int, Field(ge=1, le=MAX_PARALLELISM)]
 
@@ -72,7 +74,11 @@ def read_error_rule(data: object) -> ErrorRule:
     if isinstance(data, str):
         if data in list(OnError):
             return OnError(data)
-        near = "{dead_letter: <topic>}" if data == "dead_letter" else did_you_mean(data, [*OnError])
+        near = (
+            "write it as {dead_letter: <topic>}"
+            if data == "dead_letter"
+            else did_you_mean(data, [item.value for item in OnError])
+        )
         raise wrong(f"{data!r} is not valid for 'on_error'", joined(near, f"valid values: {', '.join(valid)}"))
     if isinstance(data, Mapping) and list(data) == ["dead_letter"]:
         findings: list[Finding] = []
@@ -81,6 +87,8 @@ def read_error_rule(data: object) -> ErrorRule:
         raise Wrong(
             [Finding(f.message.replace("'topic'", "'dead_letter'"), f.remedy, ("dead_letter",)) for f in findings]
         )
+    if isinstance(data, Mapping) and len(data) == 1:
+        raise Wrong([unknown_key(str(next(iter(data))), ("dead_letter",))])
     raise wrong(f"{kind_of(data)} is not valid for 'on_error'", f"valid values: {', '.join(valid)}")
 
 
@@ -97,7 +105,7 @@ def read_partition(data: object) -> Partition:
         return read_model(HashBy, data)
     if isinstance(data, str) and data in list(Route):
         return Route(data)
-    near = did_you_mean(data, [*Route]) if isinstance(data, str) else None
+    near = did_you_mean(data, [item.value for item in Route]) if isinstance(data, str) else None
     valid = f"valid values: {', '.join(Route)}, {{hash: [columns]}}"
     raise wrong(f"{kind_of(data)} is not valid for 'partition'", joined(near, valid))
 
@@ -112,7 +120,7 @@ def read_format(data: object) -> FormatUse:
     if isinstance(data, FormatUse):
         return data
     if isinstance(data, str):
-        return FormatUse(name=data, config=_format_config(data, {}))
+        return FormatUse(name=data, config=_format_config(data, {}, named_by_key=False))
     if not isinstance(data, Mapping) or len(data) != 1:
         raise wrong(
             f"takes a format's name or {{name: {{options}}}}, not {kind_of(data)}",
@@ -121,15 +129,17 @@ def read_format(data: object) -> FormatUse:
     (name, options), *_ = data.items()
     findings: list[Finding] = []
     with collecting(findings, str(name)):
-        return FormatUse(name=str(name), config=_format_config(str(name), {} if options is None else options))
+        return FormatUse(
+            name=str(name), config=_format_config(str(name), {} if options is None else options, named_by_key=True)
+        )
     raise Wrong(findings)
 
 
-def _format_config(name: str, options: object) -> FormatConfig:
+def _format_config(name: str, options: object, *, named_by_key: bool) -> FormatConfig:
     try:
         model = registry.format_named(name).config
     except UserError as error:
-        raise wrong(error.message, error.remedy, on_key=True) from error
+        raise wrong(error.message, error.remedy, on_key=named_by_key) from error
     return read_model(model, options)
 
 
@@ -177,5 +187,5 @@ FormatField = Annotated[
     FormatUse,
     BeforeValidator(read_format),
     PlainSerializer(format_form),
-    WithJsonSchema({"$ref": "#/$defs/format"}),
+    WithJsonSchema({"$comment": FORMAT_COMMENT}),
 ]

@@ -127,6 +127,7 @@ def _upstream(node: GraphNode, nodes: Mapping[str, GraphNode]) -> list[GraphNode
 
 def _cycles(nodes: Mapping[str, GraphNode]) -> list[Finding]:
     """One finding a cycle, at the reference by which its first node (in file order) reads it."""
+    nodes = {name: node for name, node in nodes.items() if node.group == "steps"}
     findings: list[Finding] = []
     done: set[str] = set()
     for start in nodes.values():

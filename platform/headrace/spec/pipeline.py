@@ -9,14 +9,16 @@ A node's name is its key. Whether columns exist and expressions type is the plan
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, SerializeAsAny
+from pydantic import AfterValidator, Field, SerializeAsAny
 
 from headrace.connect.sink import SinkConfig
 from headrace.connect.source import SourceConfig
 from headrace.core.config import Config, Duration
+from headrace.core.ids import PIPELINE_NAME
 from headrace.operators.operator import OnError
 from headrace.spec.columns import Columns, schema_dict
 from headrace.spec.fields import (
@@ -181,10 +183,17 @@ class TestCase(FileModel):
     outputs: dict[str, tuple[Row, ...]] = Field(description="expected rows by sink or step")
 
 
+def _pipeline_name(name: str) -> str:
+    if not PIPELINE_NAME.match(name):
+        near = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+        raise wrong(f"{name!r} is not a pipeline's name", f"write a-z, 0-9 and dashes, such as {near or 'my-pipeline'}")
+    return name
+
+
 class PipelineFields(FileModel):
     """The top-level fields but for the nodes."""
 
-    name: str = Field(description="letters a-z, digits and dashes")
+    name: Annotated[str, AfterValidator(_pipeline_name)] = Field(description="letters a-z, digits and dashes")
     parallelism: Parallelism = Field(default=1, description="subtasks of a node that sets none itself")
     max_parallelism: Parallelism = Field(
         default=128, description=f"number of key groups, 1 to {MAX_PARALLELISM}; fixed for the life of the state"

@@ -19,7 +19,7 @@ Positive = Annotated[Duration, Field(gt=0)]
 
 
 class Batch(FileModel):
-    """When a source hands on what it has: after `max_delay_ms`, or with `max_rows` rows."""
+    """When a source hands on what it has: after `max_delay`, or with `max_rows` rows."""
 
     max_delay_ms: NotNegative = Field(
         default=5,
@@ -43,7 +43,7 @@ Interval = Annotated[
 
 
 class Checkpoint(FileModel):
-    """How often and where a job's state is kept. `interval_ms` None: no checkpoints."""
+    """How often and where a job's state is kept. Interval `none` (None here): no checkpoints."""
 
     interval_ms: Interval = Field(
         default=10_000, validation_alias="interval", serialization_alias="interval", description="a length, or none"
@@ -73,7 +73,7 @@ class State(FileModel):
 
 
 class ExponentialDelay(FileModel):
-    """Starts again after a delay that doubles from `initial_ms` up to `max_ms`."""
+    """Starts again after a delay that doubles from `initial` up to `max`."""
 
     strategy: Literal["exponential-delay"] = "exponential-delay"
     initial_ms: Positive = Field(default=1_000, validation_alias="initial", serialization_alias="initial")
@@ -81,7 +81,7 @@ class ExponentialDelay(FileModel):
 
 
 class FixedDelay(FileModel):
-    """Starts again up to `attempts` times, `delay_ms` after each failure."""
+    """Starts again up to `attempts` times, `delay` after each failure."""
 
     strategy: Literal["fixed-delay"] = "fixed-delay"
     attempts: int = Field(ge=1)
@@ -89,7 +89,7 @@ class FixedDelay(FileModel):
 
 
 class FailureRate(FileModel):
-    """Starts again unless there were more than `failures` within `per_ms`."""
+    """Starts again unless there were more than `failures` within `per`."""
 
     strategy: Literal["failure-rate"] = "failure-rate"
     failures: int = Field(ge=1)

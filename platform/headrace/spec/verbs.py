@@ -25,6 +25,8 @@ Pairs = tuple[tuple[str, str], ...]
 def _written(text: object) -> object:
     if isinstance(text, str) and not text.strip():
         raise wrong("an expression is empty", "write an SQL expression")
+    if text is None:
+        raise wrong("there is no expression", "write an SQL expression")
     if not isinstance(text, str):
         raise wrong(f"takes an SQL expression as text, not {kind_of(text)}", "quote this expression" if text else None)
     return text
@@ -250,6 +252,8 @@ def verb_name(verb: Verb) -> str:
 def read_verb(name: str, body: Mapping[str, Any]) -> Verb:
     """The verb `name` of a step's mapping `body`. Raises Wrong with paths inside the step."""
     model = VERBS[name]
+    if body[name] is None:
+        raise wrong(f"{name!r} has no value", "write one after the colon", name)
     if model is Map:
         return _under(name, lambda: read_model(Map, body[name]))
     if model is Aggregate:

@@ -6,9 +6,8 @@ Data only; how rows find their windows is the operators' business.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Annotated, Any, Self
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
@@ -21,14 +20,12 @@ from headrace.spec.wording import file_keys, kind_of, read_model, unknown_key
 NOT_IN_THIS_VERSION = "not in this version"
 
 
-@cache
-def _timezones() -> tuple[str, ...]:
-    return tuple(sorted(available_timezones()))
-
-
 def _known_timezone(name: str) -> str:
-    if name not in _timezones():
-        raise wrong(f"unknown timezone {name!r}", joined(did_you_mean(name, _timezones()), "write UTC or Area/City"))
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        near = did_you_mean(name, tuple(sorted(available_timezones())))
+        raise wrong(f"unknown timezone {name!r}", joined(near, "write UTC or Area/City")) from error
     return name
 
 

@@ -6,7 +6,7 @@ Knows pydantic's error types and nothing of what the models mean.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -43,10 +43,27 @@ def read_model(model: type[_Model], data: object) -> _Model:
     """`data` in its file form as a `model`. Raises Wrong with every error, paths relative to `data`."""
     if not isinstance(data, Mapping):
         raise Wrong([Finding(f"takes a mapping, not {kind_of(data)}")])
+    nulls = _nulls(model, data)
     try:
-        return model.model_validate(data, by_alias=True, by_name=False)
+        read = model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise Wrong(translate(error, data, model)) from error
+        found = translate(error, data, model)
+        known = {finding.path for finding in nulls}
+        raise Wrong([*nulls, *(finding for finding in found if finding.path not in known)]) from error
+    if nulls:
+        raise Wrong(nulls)
+    return read
+
+
+def _nulls(model: type[BaseModel], data: Mapping[Any, Any]) -> list[Finding]:
+    """Keys without a value whose field must have one; a model's own validators may read None as text."""
+    fields = {file_key(name, info): info.annotation for name, info in model.model_fields.items()}
+    empty = [key for key, value in data.items() if value is None and key in fields]
+    return [
+        Finding(f"{key!r} has no value", "write one, or remove the key", (str(key),))
+        for key in empty
+        if fields[key] is not Any and type(None) not in get_args(fields[key])
+    ]
 
 
 def file_keys(model: type[BaseModel]) -> tuple[str, ...]:
@@ -62,7 +79,7 @@ def file_key(name: str, info: FieldInfo) -> str:
 
 def unknown_key(key: str, valid: Sequence[str], path: Path = ()) -> Finding:
     """The finding for a key that nobody knows."""
-    remedy = joined(did_you_mean(key, tuple(valid)), f"valid keys: {', '.join(valid)}")
+    remedy = joined(did_you_mean(key, tuple(valid)), f"valid keys: {', '.join(valid)}" if valid else None)
     return Finding(f"unknown key {key!r}", remedy, (*path, key), on_key=True)
 
 
@@ -136,11 +153,8 @@ def _finding(path: Path, details: ErrorDetails, model: type[BaseModel]) -> Findi
     if kind == "missing":
         return Finding(f"missing {name!r}", f"add `{name}:` here", path)
     if kind == "extra_forbidden":
-        return (
-            unknown_key(str(name), file_keys(model) if len(path) == 1 else (), path[:-1])
-            if len(path) == 1
-            else (Finding(f"unknown key {name!r}", None, path, on_key=True))
-        )
+        above = _model_at(model, path[:-1])
+        return unknown_key(str(name), file_keys(above) if above else (), path[:-1])
     if kind in ("literal_error", "enum"):
         return _choice(path, details, str(context["expected"]), hidden=_is_secret(path, model))
     shown = "this value" if _is_secret(path, model) else kind_of(details["input"])
@@ -149,13 +163,21 @@ def _finding(path: Path, details: ErrorDetails, model: type[BaseModel]) -> Findi
     if kind in _BOUNDS:
         word, bound = _BOUNDS[kind]
         return Finding(f"{shown} is out of range: {name!r} must be {word} {context[bound]}", None, path)
-    takes = _KINDS.get(kind.split("_")[0])
+    if kind.endswith("too_short"):
+        return Finding(f"{name!r} is empty or too short", f"it takes at least {context['min_length']}", path)
+    takes = _takes(kind)
     if takes and details["input"] is None:
         return Finding(f"{name!r} has no value: it takes {takes}", None, path)
     if takes:
         return Finding(f"{name!r} takes {takes}, not {shown}", _list_remedy(takes, details["input"]), path)
     message = details["msg"]
     return Finding(message[:1].lower() + message[1:], None, path)
+
+
+def _takes(kind: str) -> str | None:
+    """What a field of the wrong type takes, from pydantic's name for the error; None for other errors."""
+    wrong_type = kind.endswith(("_type", "_parsing")) or kind == "int_from_float"
+    return _KINDS.get(kind.split("_", maxsplit=1)[0]) if wrong_type else None
 
 
 def _list_remedy(takes: str, given: object) -> str | None:
@@ -179,7 +201,7 @@ def _merged(path: Path, branches: list[ErrorDetails], model: type[BaseModel]) ->
     for branch in branches:
         if branch["type"] == "literal_error":
             valid.append(str(branch.get("ctx", {})["expected"]).replace("'", ""))
-        elif takes := _KINDS.get(branch["type"].split("_")[0]):
+        elif takes := _takes(branch["type"]):
             valid.append(takes)
     if not valid:
         return _finding(path, branches[0], model)
@@ -188,11 +210,27 @@ def _merged(path: Path, branches: list[ErrorDetails], model: type[BaseModel]) ->
     return Finding(f"{shown} is not valid{where}", f"valid: {', or '.join(dict.fromkeys(valid))}", path)
 
 
+def _model_at(model: type[BaseModel] | None, path: Path) -> type[BaseModel] | None:
+    """The model that reads what stands at `path`; None where no single one does."""
+    for name in path:
+        if model is None:
+            return None
+        found = [info for field, info in model.model_fields.items() if file_key(field, info) == name]
+        models = _models_in(found[0].annotation) if found else []
+        model = models[0] if len(models) == 1 else None
+    return model
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]
+
+
 def _is_secret(path: Path, model: type[BaseModel]) -> bool:
-    for name, info in model.model_fields.items():
-        if path and path[0] == file_key(name, info):
-            return is_secret(info.json_schema_extra)
-    return False
+    above = _model_at(model, path[:-1])
+    fields = above.model_fields.items() if above and path else ()
+    return any(is_secret(info.json_schema_extra) for name, info in fields if file_key(name, info) == path[-1])
 
 
 def is_secret(extra: object) -> bool:

@@ -24,6 +24,17 @@ class Flaw:
     path: Path = ()
 
 
+@dataclass(slots=True)
+class Near:
+    """What was read just before an error: the last key (its path, its line from 0), and the last text in quotes that
+    runs over lines (where it begins, the line it ends in)."""
+
+    path: Path = ()
+    line: int = 0
+    quoted: Location | None = None
+    quoted_end: int = -1
+
+
 def takes_expression(path: Path) -> bool:
     """Whether the field at this path, or what it stands in, takes an expression or a type."""
     match path:
@@ -51,12 +62,15 @@ def unbalanced(text: str) -> int:
     return depth + 1 if quote and depth >= 0 else depth
 
 
-def syntax_flaw(error: MarkedYAMLError, text: str, file: str, near: tuple[Path, int]) -> Flaw:
-    """The flaw for a syntax error; `near` is the key that was read last, and its line (from 0)."""
+def syntax_flaw(error: MarkedYAMLError, text: str, file: str, near: Near) -> Flaw:
+    """The flaw for a syntax error."""
     mark = error.problem_mark or error.context_mark
     line, column, index = (mark.line, mark.column, mark.index) if mark else (0, 0, 0)
     location = Location(file, line + 1, column + 1)
-    path, key_line = near
+    path, key_line = near.path, near.line
+    if near.quoted and near.quoted_end == line:
+        message = f"the quote that is opened here is closed only in line {line + 1}"
+        return Flaw(message, "close it where the value ends", near.quoted, path)
     if text[index : index + 1] == "{" and text[index - 1 : index] == "$":
         end = text.find("}", index)
         name = text[index - 1 : end + 1] if end > 0 and "\n" not in text[index:end] else "${..}"
@@ -67,16 +81,19 @@ def syntax_flaw(error: MarkedYAMLError, text: str, file: str, near: tuple[Path, 
             path,
         )
     what, remedy = _words(error, text[index : index + 1])
+    if key_line == line and "<block end>" in (error.problem or ""):
+        what, remedy = "the value before this has already ended", "quote all of it"
     if takes_expression(path) and key_line == line and text[index : index + 1] != "\t":
         remedy = QUOTE
     return Flaw(what, remedy, _start(error, file) or location, path)
 
 
 def _start(error: MarkedYAMLError, file: str) -> Location | None:
-    """What is never closed is blamed where it opens."""
-    unclosed = "end of stream" in (error.problem or "") or "<stream end>" in (error.problem or "")
+    """What is never closed is blamed where it opens, a line without a colon where it begins."""
+    problem = error.problem or ""
+    open_ended = any(words in problem for words in ("end of stream", "<stream end>", "could not find expected ':'"))
     mark = error.context_mark
-    return Location(file, mark.line + 1, mark.column + 1) if unclosed and mark else None
+    return Location(file, mark.line + 1, mark.column + 1) if open_ended and mark else None
 
 
 _SAYINGS: tuple[tuple[str, str, str], ...] = (
@@ -86,7 +103,11 @@ _SAYINGS: tuple[tuple[str, str, str], ...] = (
         "quote the value if it holds ': ', or check the indentation",
     ),
     (r"sequence entries are not allowed", "a list entry '-' is not allowed here", "put it on a line of its own"),
-    (r"could not find expected ':'", "this line is no `key: value`", "add a colon and a space after the key"),
+    (
+        r"could not find expected ':'",
+        "this line is no `key: value`",
+        "add a colon and a space after the key, or indent it if it goes on with the line above",
+    ),
     (r"quoted.*end of stream", "a quote is opened here and never closed", "close it"),
     (r"flow.*<stream end>", "a bracket is opened here and never closed", "close it"),
     (r"flow mapping", "a ',' or '}' is missing before this", "close the bracket, or quote the value"),

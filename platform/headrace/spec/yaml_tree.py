@@ -30,7 +30,7 @@ from ruamel.yaml.reader import ReaderError
 
 from headrace.core.errors import Location
 from headrace.spec.finding import Path
-from headrace.spec.yaml_errors import QUOTE, Flaw, syntax_flaw, takes_expression, unbalanced
+from headrace.spec.yaml_errors import QUOTE, Flaw, Near, syntax_flaw, takes_expression, unbalanced
 
 DEPTH_MAX = 50
 _NULL = ("", "~", "null", "Null", "NULL")
@@ -114,13 +114,13 @@ class _Stop(Exception):  # noqa: N818 - leaves the composer, never this module
 
 @dataclass
 class _Composer:
-    """Turns parse events into nodes. `near` is the path and line of the key last seen: for syntax errors."""
+    """Turns parse events into nodes. `near` is what was seen last: for syntax errors."""
 
     text: str
     file: str
     flaws: list[Flaw] = field(default_factory=list)
     anchors: dict[str, Node | None] = field(default_factory=dict)
-    near: tuple[Path, int] = ((), 0)
+    near: Near = field(default_factory=Near)
 
     def document(self) -> Node | None:
         events = iter(YAML(typ="safe", pure=True).parse(self.text))
@@ -152,7 +152,8 @@ class _Composer:
             raise _Stop
         if event.tag is not None:
             remedy = QUOTE if takes_expression(path) else "write the value without it"
-            self.flaws.append(Flaw(f"YAML tags such as {event.tag} are not used here", remedy, self._at(event), path))
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            self.flaws.append(Flaw(f"YAML tags such as {tag} are not used here", remedy, self._at(event), path))
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         node: Node
@@ -170,7 +171,7 @@ class _Composer:
         node = self.anchors.get(event.anchor)
         if node is not None:
             return node
-        path, _ = self.near
+        path = self.near.path
         if takes_expression(path):
             flaw = Flaw(f"YAML reads *{event.anchor} as an alias", QUOTE, self._at(event), path)
         elif event.anchor in self.anchors:
@@ -184,6 +185,8 @@ class _Composer:
         start, end = event.start_mark.index, event.end_mark.index
         style = event.style or ""
         text = None if not style and event.value in _NULL else str(event.value)
+        if style in ("'", '"') and event.end_mark.line > event.start_mark.line:
+            self.near.quoted, self.near.quoted_end = self._at(event), event.end_mark.line
         cut = not style and _COMMENT.match(self.text, end) is not None
         return Scalar(text, self._at(event), self.text[start:end], style, cut, end, start)
 
@@ -198,7 +201,7 @@ class _Composer:
                 self.flaws.append(Flaw("a key is text, not a list or mapping", QUOTE, self._at(start), path))
                 raise _Stop
             name = key.text or ""
-            self.near = ((*path, name), start.start_mark.line)
+            self.near.path, self.near.line = (*path, name), start.start_mark.line
             value = self._node(next(events), events, (*path, name))
             if name == "<<" and not key.style:
                 merged.append(value)

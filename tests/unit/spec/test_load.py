@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from headrace.core.errors import InvalidPipeline, Location, UserError
-from headrace.spec.load import LoadedPipeline, load_text
+from headrace.spec.load import LoadedPipeline, load_pipeline, load_text
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.verbs import Aggregate, Filter
+from headrace.spec.verbs import Aggregate, Filter, Select, WithColumns
 
 FLIGHTS = """\
 name: flight-delays
@@ -183,3 +184,142 @@ def test_a_wrong_override_shows_its_path_and_not_its_value() -> None:
     )
     assert "hush" not in str(raised.value)
     assert "did you mean 'password'?" in str(raised.value)
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + FLIGHTS.replace("\n", "\r\n").encode())
+    loaded = load_pipeline(path, environ={})
+    assert loaded.locate(("name",)) == Location(str(path), 1, 7)
+    assert loaded.locate(("steps", "departed", "filter")) == Location(str(path), 21, 13)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", ":1:1: the file is empty"),
+        (b"# only a comment\n", ":1:1: the file is empty"),
+        (b"name: \xff\n", ":1:7: this is not UTF-8 text"),
+        (b"name: p\nx: \x01\n", ":2:4: the character U+0001 cannot stand in YAML"),
+        (b"- a\n", ":1:1: a pipeline is a mapping, not a list"),
+        (b"just text\n", ":1:1: a pipeline is a mapping, not 'just text'"),
+        (b"name: p\n---\nname: q\n", ":2:1: a second YAML document begins here"),
+    ],
+)
+def test_a_file_that_is_no_pipeline(tmp_path: Path, body: bytes, message: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_bytes(body)
+    with pytest.raises(InvalidPipeline) as raised:
+        load_pipeline(path, environ={})
+    assert str(raised.value).startswith(f"{path}{message}")
+
+
+def test_no_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no file"):
+        load_pipeline(tmp_path / "none.yaml", environ={})
+    with pytest.raises(UserError, match="is a folder"):
+        load_pipeline(tmp_path, environ={})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("filter: dep_delay is not null", "filter: *x", "p.yaml:21:13: YAML reads *x as an alias\n  quote this"),
+        ("filter: dep_delay is not null", "filter: @x", "p.yaml:21:13: a value cannot begin with '@'\n  quote this"),
+        ("filter: dep_delay is not null", "filter: > 1", "p.yaml:21:15: a value that begins with | or > is"),
+        (
+            "filter: dep_delay is not null",
+            'filter: "a',
+            "p.yaml:21:13: the quote that is opened here is closed only in line 28",
+        ),
+        ("filter: dep_delay is not null", "filter: (a,\n    b)", "p.yaml:22:5: this line is no `key: value`"),
+        ("flights: count(*)", "flights: {a: 'b' || c}", "p.yaml:27:24: a value cannot begin with '|'\n  quote this"),
+        ("worst: |", 'worst: "', "p.yaml:29:14: a quote is opened here and never closed"),
+        ("key_by: [origin]", "key_by: [origin", "p.yaml:25:11: a ',' or ']' is missing before this"),
+        ("key_by: [origin]", "key_by: origin]", "p.yaml:24:13: takes a list of columns, not 'origin]'"),
+        ("topic: 123", 'topic: "\\q"', "p.yaml:8:16: \\q is no escape in a double-quoted text"),
+        ("topic: 123", "topic: *common", "p.yaml:8:7: 'topic' takes text, not a mapping"),
+        ("topic: 123", "topic: *unknown", "p.yaml:8:14: there is no anchor &unknown"),
+        ("topic: 123", "topic: &self [*self]", "p.yaml:8:21: the alias *self stands inside of what it names"),
+        ("topic: 123", "topic: - x", "p.yaml:8:14: a list entry '-' is not allowed here"),
+        ("topic: 123", "? [topic]\n      : 123", "p.yaml:8:9: a key is text, not a list or mapping"),
+        (
+            "<<: *common",
+            "<<: text",
+            "p.yaml:6:5: missing 'brokers'\n  add `brokers:` here\np.yaml:7:11: << merges mappings only",
+        ),
+        ("topic: 123", "topic: ${A B}", "p.yaml:8:14: ${A B} names no variable"),
+        ("[origin]", "[${A}]", "p.yaml:24:14: inside { } and [ ] YAML reads the brace of ${A} as its own"),
+    ],
+)
+def test_yaml_that_is_wrong(old: str, new: str, expected: str) -> None:
+    assert old in FLIGHTS
+    lines = wrong_lines(FLIGHTS.replace(old, new))
+    assert "\n".join(lines).startswith(expected)
+
+
+def test_aliases_and_merges() -> None:
+    text = FLIGHTS.replace("name: flight-delays", "x-where: &f dep_delay > 0\nname: flight-delays").replace(
+        "    filter: dep_delay is not null", "    filter: *f"
+    )
+    assert load(text).pipeline.steps["departed"].verb == Filter(predicate="dep_delay > 0")
+    text = FLIGHTS.replace("<<: *common\n", "<<: [*common, {topic: lost, group: g}]\n").replace(
+        "start: earliest", "fast: on"
+    )
+    with pytest.raises(InvalidPipeline, match="unknown key 'group'"):
+        load(text)
+
+
+def test_an_alias_bomb_is_refused() -> None:
+    levels = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 8))
+    text = f"x-bomb:\n  l0: &l0 a\n{levels}name: *l7\n"
+    with pytest.raises(UserError, match="aliases unfold into more than"):
+        load(text)
+
+
+def test_too_deep_is_refused() -> None:
+    assert "nested more than" in wrong_lines("name: " + "[" * 60 + "]" * 60)[0]
+
+
+def test_flow_maps_cut_at_commas() -> None:
+    lines = wrong_lines(
+        FLIGHTS.replace(
+            "filter: dep_delay is not null",
+            "select: {a: substr(origin, 1, 2), b: dep_delay, c: coalesce(dep_delay, 0)}",
+        )
+    )
+    assert [line for line in lines if line.startswith("p.yaml")] == [
+        "p.yaml:21:17: inside { } and [ ] a comma ends a value, and cuts 'substr(origin, 1, 2)' apart",
+        "p.yaml:21:56: inside { } and [ ] a comma ends a value, and cuts 'coalesce(dep_delay, 0)' apart",
+    ]
+
+
+def test_quoted_flow_maps_are_fine() -> None:
+    text = FLIGHTS.replace(
+        "filter: dep_delay is not null", 'with_columns: {a: "substr(origin, 1, 2)", b: lower(origin)}'
+    )
+    assert load(text).pipeline.steps["departed"].verb == WithColumns(
+        columns=(("a", "substr(origin, 1, 2)"), ("b", "lower(origin)"))
+    )
+    text = FLIGHTS.replace("filter: dep_delay is not null", "select: [origin, dep_delay]  # what is used")
+    assert load(text).pipeline.steps["departed"].verb == Select(
+        columns=(("origin", '"origin"'), ("dep_delay", '"dep_delay"'))
+    )
+
+
+def test_problems_of_later_layers_point_into_the_file() -> None:
+    loaded = load(FLIGHTS.replace("filter: dep_delay is not null", "filter: dep_delay = #1"))
+    problem = loaded.problem("it ends too early", ("steps", "departed", "filter"), offset=11)
+    assert str(problem) == (
+        "p.yaml:21:24: it ends too early\n  a comment begins after it: quote this expression if the # belongs to it"
+    )
+
+
+def test_several_problems_come_in_file_order() -> None:
+    text = (
+        FLIGHTS.replace("start: earliest", "start: now")
+        .replace("tumbling: 1h", "tumbling: 1x")
+        .replace("[origin]}", "[origin], mode: up}")
+    )
+    places = [line.split(": ")[0] for line in wrong_lines(text) if line.startswith("p.yaml")]
+    assert places == ["p.yaml:9:14", "p.yaml:25:24", "p.yaml:35:58"]

@@ -1,0 +1,26 @@
+"""Each malformed pipeline file gives exactly the text beside it: place, what is wrong, what to do.
+
+`NN-name.yaml` is the file, `NN-name.expected` what a user sees.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.spec.load import load_pipeline
+
+FOLDER = Path(__file__).parent
+FILES = sorted(FOLDER.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_malformed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER)
+
+    with pytest.raises(UserError) as raised:
+        load_pipeline(Path(file.name), environ={})
+
+    assert f"{raised.value}\n" == file.with_suffix(".expected").read_text(encoding="utf-8")
