@@ -6,7 +6,8 @@ operand that is a literal makes the mask a plain range test.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -102,17 +103,6 @@ def _floats(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:
     return combine([left, right], dtype, value)
 
 
-def _remainders(pair: Sequence[pl.Series]) -> pl.Series:
-    """Exact remainders with the sign of the dividend; polars' own `%` floors and rounds."""
-    height = 0 if 0 in (len(pair[0]), len(pair[1])) else max(len(pair[0]), len(pair[1]))
-    left, right = (item if len(item) == height else item.new_from_index(0, height) for item in pair)
-    missing = left.is_null() | right.is_null()
-    with np.errstate(all="ignore"):
-        result = np.fmod(left.fill_null(0).to_numpy(), right.fill_null(1).to_numpy())
-    found = pl.Series(left.name, result, dtype=left.dtype)
-    return found.to_frame().select(pl.when(~pl.lit(missing)).then(pl.first()))[left.name] if missing.any() else found
-
-
 def _integers(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:
     parts = [left, right]
     match symbol:
@@ -163,22 +153,55 @@ def _outside(symbol: str, value: pl.Expr, constant: int) -> pl.Expr | None:
 
 
 def _divide_integers(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:
-    """Division that rounds toward zero, and the remainder that belongs to it; polars' own ones floor."""
+    """Division that rounds toward zero, and the remainder that belongs to it; polars' own ones floor.
+
+    By numpy, for in polars both take each operand several times, which multiplies where divisions are nested.
+    """
     one, two = left.value, right.value
-    remainder = one % two
-    signs_differ = (remainder != 0) & ((one ^ two) < 0)
-    if symbol == "//":
-        value = pl.when(signs_differ).then(one // two + 1).otherwise(one // two)
-    else:
-        value = pl.when(signs_differ).then(remainder - two).otherwise(remainder)
-    lowest = INT32_MIN if dtype == Primitive.INT32 else INT64_MIN
-    if isinstance(right.literal, int) and right.literal not in (0, -1):
-        fails = None
-    else:
+    kernel = _quotients if symbol == "//" else _remainders
+    value = pl.map_batches([one, two], kernel, return_dtype=polars_type(dtype))
+    fails = None
+    if not isinstance(right.literal, int) or right.literal in (0, -1):
         fails = (two == 0) & one.is_not_null()
         if symbol == "//":
+            lowest = INT32_MIN if dtype == Primitive.INT32 else INT64_MIN
             fails = fails | ((two == -1) & (one == pl.lit(lowest, dtype=polars_type(dtype))))
     return combine([left, right], dtype, value, fails=fails)
+
+
+def _remainders(pair: Sequence[pl.Series]) -> pl.Series:
+    """Exact remainders with the sign of the dividend. An integer divided by 0 has none; the value is arbitrary."""
+
+    def remainders(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if left.dtype.kind == "i":
+            right = np.where((right == 0) | (right == -1), 1, right)
+        return np.fmod(left, right)
+
+    return _by_numpy(pair, remainders)
+
+
+def _quotients(pair: Sequence[pl.Series]) -> pl.Series:
+    """Integer quotients, rounded toward zero. Where there is none, the value is arbitrary."""
+
+    def quotients(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        divisor = np.where(right == 0, 1, right)
+        floor, rest = np.divmod(left, divisor)
+        return floor + ((rest != 0) & ((left ^ divisor) < 0))
+
+    return _by_numpy(pair, quotients)
+
+
+def _by_numpy(pair: Sequence[pl.Series], kernel: Callable[..., np.ndarray[Any, Any]]) -> pl.Series:
+    """A kernel over two columns, one of which may be a constant; NULL where either is."""
+    height = 0 if 0 in (len(pair[0]), len(pair[1])) else max(len(pair[0]), len(pair[1]))
+    left, right = (item if len(item) == height else item.new_from_index(0, height) for item in pair)
+    missing = left.is_null() | right.is_null()
+    with np.errstate(all="ignore"):
+        result = kernel(left.fill_null(0).to_numpy(), right.fill_null(1).to_numpy())
+    found = pl.Series(left.name, result, dtype=left.dtype)
+    if not missing.any():
+        return found
+    return pl.select(pl.when(~pl.lit(missing)).then(pl.lit(found)).alias(left.name)).to_series()
 
 
 def _decimals(symbol: str, left: Term, right: Term) -> Term:

@@ -1,17 +1,18 @@
 """Comparisons and the three-valued `and`, `or`, `not`, `in`, `between`.
 
 Polars' own order of floats is the rule wanted (-0.0 = 0.0, every NaN equal and above all else), so comparisons are
-plain; only the horizontal minimum and maximum of polars leave NaN out and are not used.
+plain; only the horizontal maximum of polars leaves NaN out, which is put right here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import polars as pl
 
 from headrace.core.errors import ExpressionError
-from headrace.core.types import FLOAT_TYPES, DataType, ListOf, Primitive, Struct
+from headrace.core.types import FLOAT_TYPES, DataType, ListOf, Primitive, Struct, polars_type
 from headrace.expr.coercion import unify, unify_for_comparison
 from headrace.expr.term import Term, combine, either, literal, only_where, with_type
 
@@ -148,10 +149,11 @@ def greatest(terms: Sequence[Term], *, least: bool) -> Term:
     name = "least" if least else "greatest"
     typed, dtype = unify(terms, name)
     require_order(dtype, name)
-    value = typed[0].value
-    for term in typed[1:]:
-        wins = term.value < value if least else term.value > value
-        value = pl.when(value.is_null() | wins.fill_null(value=False)).then(term.value).otherwise(value)
+    values = [term.value for term in typed]
+    value = pl.min_horizontal(values) if least else pl.max_horizontal(values)
+    if dtype in FLOAT_TYPES and not least:
+        any_nan = pl.any_horizontal([item.is_nan().fill_null(value=False) for item in values])
+        value = pl.when(any_nan).then(pl.lit(math.nan, dtype=polars_type(dtype))).otherwise(value)
     return combine(typed, dtype, value, nullable=all(term.nullable for term in typed))
 
 

@@ -191,7 +191,7 @@ def test_result_types(text: str, type_text: str) -> None:
 @pytest.mark.parametrize("text", ["j <> 0 and i // j > 0", "j = 0 or i // j > 0"])
 def test_a_side_that_is_not_asked_cannot_fail(text: str) -> None:
     """`and` and `or` ask from left to right; DuckDB may ask both."""
-    assert FAILED not in headrace(text)
+    assert headrace(text)[0] != FAILED
     assert headrace("i // j > 0 and j <> 0")[0] == FAILED
 
 
