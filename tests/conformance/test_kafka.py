@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.broker import consume_all, create_topic, produce, unique_topic
+
+from headrace.connect.sink import SinkContext
+from headrace.connect.source import SourceContext
+from headrace.core.types import schema_of
+from headrace.local.broker import EmbeddedBroker
+from headrace.testing.sink_conformance import SCHEMA, SinkConformance, SinkUnderTest
+from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
+from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
+
+pytestmark = pytest.mark.broker
+
+COLUMNS = schema_of({"id": "int64"})
+
+
+class TestOneTopic(SourceConformance):
+    @pytest.fixture
+    def source(self, broker: EmbeddedBroker) -> SourceUnderTest:
+        topic = create_topic(broker, unique_topic("one"), 3)
+        numbers = range(90)
+        produce(broker, topic, [f'{{"id":{n}}}' for n in numbers], partition=[n * n % 3 for n in numbers])
+        config = KafkaSourceConfig.model_validate({"brokers": broker.bootstrap, "topic": topic, "stop": "latest"})
+        return SourceUnderTest(config, SourceContext("p", "n", COLUMNS, "json"), splits=3, rows=90)
+
+
+class TestTwoTopics(SourceConformance):
+    @pytest.fixture
+    def source(self, broker: EmbeddedBroker) -> SourceUnderTest:
+        topics = [create_topic(broker, unique_topic(name), 2) for name in ("two-a", "two-b")]
+        for topic in topics:
+            produce(broker, topic, [f"{topic}-{n}" for n in range(30)], partition=[n % 2 for n in range(30)])
+        given = {"brokers": broker.bootstrap, "topics": topics, "stop": "latest"}
+        config = KafkaSourceConfig.model_validate(given)
+        return SourceUnderTest(config, SourceContext("p", "n", COLUMNS, "json"), splits=4, rows=60)
+
+
+class KafkaSink(SinkConformance):
+    options: dict[str, object] = {}
+
+    @pytest.fixture
+    def sink(self, broker: EmbeddedBroker) -> SinkUnderTest:
+        topic = create_topic(broker, unique_topic("out"), 3)
+        given = {"brokers": broker.bootstrap, "topic": topic} | self.options
+        return SinkUnderTest(
+            KafkaSinkConfig.model_validate(given),
+            SinkContext("j", "n", 0, 1, SCHEMA, format="json"),
+            visible=lambda: [json.loads(record.value or b"") for record in consume_all(broker, topic)],
+            broken=KafkaSinkConfig.model_validate(given | {"topic": unique_topic("missing")}),
+        )
+
+
+class TestKeyedSink(KafkaSink):
+    options = {"key": ["key"]}
+
+
+class TestSinkWithHeaders(KafkaSink):
+    options = {"key": ["key"], "headers": {"n": "number"}, "timestamp": "event"}
+
+
+class TestUnkeyedSink(KafkaSink):
+    options = {}
+
+    def test_order_of_a_key_is_kept(self, sink: SinkUnderTest) -> None:
+        """Without a key there is no order over partitions to keep."""
