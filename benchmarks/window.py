@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 import polars as pl
+
 from headrace.core.signals import TIME_MAX
 from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig

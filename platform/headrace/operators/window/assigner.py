@@ -11,7 +11,7 @@ calendar (`local_time`). Knows nothing of rows that are late.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -143,21 +143,6 @@ def _local_problems(timezone: str, span_ms: int, word: str) -> list[str]:
     if span_ms % DAY_MS and DAY_MS % span_ms:
         return [f"in a time zone, {word} ({duration_text(span_ms)}) must be whole days or divide a day"]
     return []
-
-
-def window_text(window: Window) -> str:
-    """The window in words, for plans: `tumbling 1h`."""
-    match window:
-        case Tumbling():
-            text = f"tumbling {duration_text(window.size_ms)}"
-        case Sliding():
-            text = f"sliding {duration_text(window.size_ms)} every {duration_text(window.every_ms)}"
-        case Cumulate():
-            text = f"cumulate {duration_text(window.size_ms)} every {duration_text(window.every_ms)}"
-        case _:
-            assert_never(window)
-    offset = f" offset {duration_text(window.offset_ms)}" if window.offset_ms else ""
-    return text + offset + (f" {window.timezone}" if window.timezone != UTC else "")
 
 
 @dataclass(frozen=True, slots=True)
