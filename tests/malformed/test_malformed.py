@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
+from headrace.plan.logical import plan_logical
 from headrace.spec.load import load_pipeline
 
 FOLDER = Path(__file__).parent
@@ -21,6 +22,7 @@ def test_malformed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)
 
     with pytest.raises(UserError) as raised:
-        load_pipeline(Path(file.name), environ={})
+        loaded = load_pipeline(Path(file.name), environ={})
+        plan_logical(loaded.pipeline, loaded)
 
     assert f"{raised.value}\n" == file.with_suffix(".expected").read_text(encoding="utf-8")

@@ -178,6 +178,8 @@ def _lenient(data: object) -> object:
     result = {
         key: {name: _lenient(inner) for name, inner in value.items()}
         if key in ("properties", "$defs", "patternProperties") and isinstance(value, dict)
+        else value
+        if key in ("default", "examples")
         else _lenient(value)
         for key, value in data.items()
         if not (key == "title" and value != "Headrace pipeline")

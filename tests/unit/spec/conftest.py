@@ -112,7 +112,7 @@ def _lookup(word: str, entries: Mapping[str, Any], name: str) -> Any:
     return entries[name]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def own_connectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "connector_names", lambda: tuple(CONNECTORS))
     monkeypatch.setattr(registry, "format_names", lambda: tuple(FORMATS))

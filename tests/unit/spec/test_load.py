@@ -13,6 +13,8 @@ from headrace.spec.load import LoadedPipeline, load_pipeline, load_text
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.verbs import Aggregate, Filter, Select, WithColumns
 
+pytestmark = pytest.mark.usefixtures("own_connectors")
+
 FLIGHTS = """\
 name: flight-delays
 x-common: &common

@@ -16,6 +16,8 @@ from headrace.spec.pipeline import Pipeline
 from headrace.spec.verbs import Aggregate, Filter, Map, Select, Union
 from headrace.spec.window import Cumulate, Sliding, Tumbling
 
+pytestmark = pytest.mark.usefixtures("own_connectors")
+
 Data = dict[str, Any]
 
 

@@ -10,6 +10,8 @@ import pytest
 from headrace.core.errors import InvalidPipeline
 from headrace.spec.pipeline import Pipeline
 
+pytestmark = pytest.mark.usefixtures("own_connectors")
+
 Data = dict[str, Any]
 
 
