@@ -43,6 +43,7 @@ _SETTLING = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._NOENT,  # the client: "no leaders found"
     }
 )
 _SETTLE_SECONDS = 0.05
@@ -114,7 +115,7 @@ def list_topics(brokers: str, *, internal: bool = False) -> list[TopicSummary]:
     admin = AdminClient(client_settings(brokers))
     topics = _metadata(admin, brokers).topics
     names = sorted(name for name in topics if internal or not name.startswith("__"))
-    ranges = _offset_ranges(admin, brokers, [topics[name] for name in names])
+    ranges = _offset_ranges(brokers, [topics[name] for name in names])
     return [
         TopicSummary(
             name=name,
@@ -129,7 +130,7 @@ def describe_topic(brokers: str, topic: str) -> TopicDetail:
     """One topic in full. Raises UserError, with the nearest name, when there is none such."""
     admin = AdminClient(client_settings(brokers))
     found = _require(_metadata(admin, brokers), topic)
-    ranges = _offset_ranges(admin, brokers, [found])
+    ranges = _offset_ranges(brokers, [found])
     details = tuple(
         PartitionDetail(
             partition=number,
@@ -154,7 +155,7 @@ def offset_ranges(brokers: str, topic: str) -> dict[int, tuple[int, int]]:
     """Partition -> (first offset, offset after the last one)."""
     admin = AdminClient(client_settings(brokers))
     found = _require(_metadata(admin, brokers), topic)
-    return {partition: ends for (_, partition), ends in _offset_ranges(admin, brokers, [found]).items()}
+    return {partition: ends for (_, partition), ends in _offset_ranges(brokers, [found]).items()}
 
 
 def create_topic(
@@ -169,7 +170,7 @@ def create_topic(
     wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
     done = admin.create_topics([wanted], operation_timeout=ANSWER_SECONDS, request_timeout=2 * ANSWER_SECONDS)
     _result(done[topic], brokers, f"topic {topic!r} was not created")
-    _offsets(admin, brokers, [TopicPartition(topic, number) for number in range(partitions)], _AFTER_LAST)
+    _offsets(brokers, [TopicPartition(topic, number) for number in range(partitions)], _AFTER_LAST)
 
 
 def translated(error: KafkaException, brokers: str, doing: str) -> HeadraceError:
@@ -206,33 +207,37 @@ def _require(metadata: ClusterMetadata, topic: str) -> TopicMetadata:
     return found
 
 
-def _offset_ranges(
-    admin: AdminClient, brokers: str, topics: Iterable[TopicMetadata]
-) -> dict[tuple[str, int], tuple[int, int]]:
+def _offset_ranges(brokers: str, topics: Iterable[TopicMetadata]) -> dict[tuple[str, int], tuple[int, int]]:
     """(topic, partition) -> (first offset, offset after the last), with one request a broker and end."""
     wanted = [TopicPartition(str(topic.topic), number) for topic in topics for number in topic.partitions]
     if not wanted:
         return {}
-    first, after = (_offsets(admin, brokers, wanted, spec) for spec in (_FIRST, _AFTER_LAST))
+    first, after = (_offsets(brokers, wanted, spec) for spec in (_FIRST, _AFTER_LAST))
     return {place: (first[place], after[place]) for place in first}
 
 
-def _offsets(
-    admin: AdminClient, brokers: str, wanted: Iterable[TopicPartition], spec: OffsetSpec
-) -> dict[tuple[str, int], int]:
+def _offsets(brokers: str, wanted: Iterable[TopicPartition], spec: OffsetSpec) -> dict[tuple[str, int], int]:
     """(topic, partition) -> offset; waits for the leaders of a topic that was made a moment ago."""
-    deadline = time.monotonic() + ANSWER_SECONDS
+    places = list(wanted)
+    deadline = time.monotonic() + 2 * ANSWER_SECONDS
     while True:
-        answers = admin.list_offsets(dict.fromkeys(wanted, spec), request_timeout=ANSWER_SECONDS)
+        # a client remembers for seconds that a partition had no leader: ask with a new one each time
+        admin = AdminClient(client_settings(brokers))
+        answers = admin.list_offsets(dict.fromkeys(places, spec), request_timeout=ANSWER_SECONDS)
         try:
             return {
                 (place.topic, place.partition): answer.result(timeout=2 * ANSWER_SECONDS).offset
                 for place, answer in answers.items()
             }
         except KafkaException as error:
-            if error.args[0].code() not in _SETTLING or time.monotonic() > deadline:
+            if not _settles(error) or time.monotonic() > deadline:
                 raise translated(error, brokers, "the offsets could not be read") from error
             time.sleep(_SETTLE_SECONDS)
+
+
+def _settles(error: KafkaException) -> bool:
+    cause = error.args[0]
+    return isinstance(cause, KafkaError) and (cause.code() in _SETTLING or cause.retriable())
 
 
 def _own_config(admin: AdminClient, brokers: str, topic: str) -> dict[str, str]:
