@@ -14,8 +14,9 @@ from typing import assert_never
 import orjson
 import polars as pl
 
-from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, polars_type
+from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.formats import text_values as text
+from headrace.formats.staging import staged_frame
 
 Convert = Callable[[object], object]
 """A parsed JSON value that is not null to what a staging column holds. Raises BadValue."""
@@ -52,7 +53,6 @@ class RowReader:
         self._fields = [(item.name, _converter(item.type), item.nullable) for item in schema]
         self._exact_numbers = any(_holds_decimal(item.type) for item in schema)
         self._keys = [orjson.dumps(name) for name in _names(schema.fields)]
-        self._staging = {item.name: _staging_type(item.type) for item in schema}
 
     def read(self, raw: bytes) -> list[object]:
         """The row of one message: a staging value for each column. Raises BadValue."""
@@ -64,13 +64,7 @@ class RowReader:
 
     def frame(self, rows: Sequence[list[object]]) -> pl.DataFrame:
         """Rows that `read` gave, as columns of the schema's types."""
-        columns = zip(*rows, strict=True) if rows else [()] * len(self._schema)
-        series = []
-        for (name, dtype), values in zip(self._staging.items(), columns, strict=True):
-            staged = pl.Series(name, values, dtype=dtype)
-            final = polars_type(self._schema.field(name).type)
-            series.append(staged if dtype == final else staged.cast(final))
-        return pl.DataFrame(series)
+        return staged_frame(self._schema, rows)
 
     def _parse(self, raw: bytes) -> dict[str, object]:
         try:
@@ -353,20 +347,3 @@ def _holds_decimal(dtype: DataType) -> bool:
             return any(_holds_decimal(item.type) for item in fields)
         case _:
             return False
-
-
-def _staging_type(dtype: DataType) -> pl.DataType:
-    """What the converters' values fill: times as integers, float32 as the float64 that is rounded once."""
-    match dtype:
-        case Timestamp():
-            return pl.Int64()
-        case Primitive.DATE:
-            return pl.Int32()
-        case Primitive.FLOAT32:
-            return pl.Float64()
-        case ListOf(inner):
-            return pl.List(_staging_type(inner))
-        case Struct(fields):
-            return pl.Struct({item.name: _staging_type(item.type) for item in fields})
-        case _:
-            return polars_type(dtype)

@@ -1,0 +1,91 @@
+"""The CSV format: one line a message, fields in the schema's order. docs/formats.md has the rules."""
+
+from __future__ import annotations
+
+import pydantic
+
+from headrace.connect.format import Decoder, Encoder, FormatConfig
+from headrace.connect.registry import Format
+from headrace.core.errors import UserError
+from headrace.core.types import ListOf, Schema, Struct
+from headrace.formats.csv.decode import CsvDecoder
+from headrace.formats.csv.encode import CsvEncoder
+from headrace.formats.csv.line import Dialect, LineReader, MalformedLine
+
+__all__ = ["FORMAT", "CsvFormat"]
+
+_NO_DELIMITER = "+-.\r\n"
+
+
+class CsvFormat(FormatConfig):
+    """Options of `format: csv`."""
+
+    delimiter: str = ","
+    """One character between fields."""
+    quote: str = '"'
+    """One character around a field that holds the delimiter, the quote (then doubled) or a newline."""
+    null: str = ""
+    """The unquoted text of NULL."""
+    header: bool = False
+    """Files begin with a line of column names; messages never do."""
+    columns: tuple[str, ...] | None = None
+    """The fields of a line when read, where these are not just the schema's columns: others are ignored."""
+
+    @pydantic.field_validator("delimiter", "quote")
+    @classmethod
+    def _one_character(cls, value: str) -> str:
+        if len(value) != 1 or value.isalnum() or value in _NO_DELIMITER or not value.isascii():
+            raise ValueError(f"{value!r} is not one ASCII character other than a letter, a digit, +, -, . or a newline")
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> CsvFormat:
+        if self.delimiter == self.quote:
+            raise ValueError("delimiter and quote are the same character")
+        if any(character in self.null for character in (self.delimiter, self.quote, "\r", "\n")):
+            raise ValueError("null holds a delimiter, a quote or a newline")
+        if self.columns is not None and len(set(self.columns)) < len(self.columns):
+            raise ValueError("columns names one twice")
+        return self
+
+    def check_source(self, schema: Schema) -> list[str]:
+        """No nesting, and every required column is among `columns`."""
+        problems = _flat(schema)
+        if self.columns is not None:
+            missing = [item.name for item in schema if not item.nullable and item.name not in self.columns]
+            problems += [f'column "{name}" is not null but not among the columns of the file' for name in missing]
+        return problems
+
+    def check_sink(self, schema: Schema) -> list[str]:
+        """No nesting."""
+        return _flat(schema)
+
+    def open_decoder(self, schema: Schema) -> Decoder:
+        """Reads lines with the fields `columns`, or the schema's columns."""
+        return CsvDecoder(schema, self._dialect, self.columns or schema.names)
+
+    def open_encoder(self, schema: Schema) -> Encoder:
+        """Writes lines with the schema's columns in order."""
+        return CsvEncoder(schema, self._dialect, header=self.header)
+
+    def with_header(self, line: bytes) -> CsvFormat:
+        """The same format with `columns` as the first line of a file names them. Raises UserError."""
+        try:
+            names = tuple(item.text for item in LineReader(self._dialect).fields(line.decode("utf-8-sig")))
+            return CsvFormat(**{**self.model_dump(), "columns": names})
+        except (MalformedLine, UnicodeDecodeError, pydantic.ValidationError) as cause:
+            raise UserError(f"the first line of the file is no list of column names: {cause}") from cause
+
+    @property
+    def _dialect(self) -> Dialect:
+        return Dialect(self.delimiter, self.quote, self.null)
+
+
+def _flat(schema: Schema) -> list[str]:
+    if not len(schema):
+        return ["a schema needs at least one column"]
+    nested = [item for item in schema if isinstance(item.type, ListOf | Struct)]
+    return [f'column "{item.name}" is {item.type}: CSV has no lists or structs' for item in nested]
+
+
+FORMAT = Format("csv", "one line of fields a message", CsvFormat)

@@ -1,0 +1,147 @@
+"""The Parquet format: whole files of columns, so only the files connector uses it, through `fit_to_schema`."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.connect.format import Decoder, Encoder, FormatConfig
+from headrace.connect.registry import Format
+from headrace.core.errors import DataError, UserError
+from headrace.core.types import DataType, Field, ListOf, Schema, Struct, polars_type
+
+
+class ParquetFormat(FormatConfig):
+    """`format: parquet` has no options."""
+
+    def check_source(self, schema: Schema) -> list[str]:
+        """Every type can be read."""
+        return [] if len(schema) else ["a schema needs at least one column"]
+
+    def check_sink(self, schema: Schema) -> list[str]:
+        """Every type can be written."""
+        return [] if len(schema) else ["there is no column to write"]
+
+    def open_decoder(self, schema: Schema) -> Decoder:
+        """There is none: raises UserError."""
+        raise _only_for_files()
+
+    def open_encoder(self, schema: Schema) -> Encoder:
+        """There is none: raises UserError."""
+        raise _only_for_files()
+
+
+def fit_to_schema(frame: pl.DataFrame, schema: Schema, *, place: str) -> pl.DataFrame:
+    """The columns of a Parquet frame as exactly those of `schema`; others are dropped, missing ones NULL.
+
+    Only conversions that keep every value are made: a narrower integer or float, another time unit or zone. Raises
+    UserError where a column has another type, DataError where a `not null` column holds NULL or is missing; `place`
+    names the file in the message.
+    """
+    columns = [_fit_column(frame, item, place) for item in schema]
+    return pl.DataFrame(columns, height=frame.height)
+
+
+def _fit_column(frame: pl.DataFrame, item: Field, place: str) -> pl.Series:
+    wanted = polars_type(item.type)
+    if item.name not in frame.columns:
+        if not item.nullable and frame.height:
+            raise DataError(f'{place}: field "{item.name}" is not null but missing')
+        return pl.Series(item.name, [None] * frame.height, dtype=wanted)
+    column = frame[item.name]
+    if not _widens(column.dtype, wanted):
+        raise UserError(
+            f'{place}: field "{item.name}" is {item.type} in the schema but {column.dtype} in the file',
+            remedy="declare the type that the file has, and cast in a step",
+        )
+    if _holds_forbidden_null(column, item.type, nullable=item.nullable):
+        raise DataError(f'{place}: field "{item.name}" is {item.type_text} but holds NULL')
+    if column.dtype == wanted:
+        return column
+    return column.to_frame().select(_converted(pl.col(item.name), column.dtype, wanted).alias(item.name)).to_series()
+
+
+_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
+_UNSIGNED = (pl.UInt8, pl.UInt16, pl.UInt32)
+
+
+def _widens(found: pl.DataType, wanted: pl.DataType) -> bool:
+    """Whether every value of type `found` has its equal in `wanted`."""
+    if isinstance(found, pl.Null) or found == wanted:
+        return True
+    match wanted:
+        case pl.Int64():
+            return isinstance(found, (*_INTEGERS, *_UNSIGNED))
+        case pl.Int32():
+            return isinstance(found, (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16))
+        case pl.Float64():
+            return isinstance(found, pl.Float32)
+        case pl.String():
+            return isinstance(found, pl.Categorical | pl.Enum)
+        case pl.Datetime():
+            return isinstance(found, pl.Datetime)
+        case pl.Decimal():
+            return isinstance(found, pl.Decimal) and _wider(found, wanted)
+        case pl.List():
+            return isinstance(found, pl.List) and _widens(_instance(found.inner), _instance(wanted.inner))
+        case pl.Struct():
+            return isinstance(found, pl.Struct) and _widens_fields(found, wanted)
+        case _:
+            return False
+
+
+def _converted(value: pl.Expr, found: pl.DataType, wanted: pl.DataType) -> pl.Expr:
+    """A value of type `found` as `wanted`, which it widens to; structs field by field, as their order may differ."""
+    if isinstance(wanted, pl.List) and isinstance(found, pl.List):
+        return value.list.eval(_converted(pl.element(), _instance(found.inner), _instance(wanted.inner)))
+    if isinstance(wanted, pl.Struct) and isinstance(found, pl.Struct):
+        types = {item.name: _instance(item.dtype) for item in found.fields}
+        fields = [
+            _converted(value.struct.field(item.name), types[item.name], _instance(item.dtype)).alias(item.name)
+            for item in wanted.fields
+        ]
+        return pl.when(value.is_not_null()).then(pl.struct(fields))
+    return value if found == wanted else value.cast(wanted)
+
+
+def _wider(found: pl.Decimal, wanted: pl.Decimal) -> bool:
+    before_point = (found.precision or 38) - found.scale
+    return found.scale <= wanted.scale and before_point <= (wanted.precision or 38) - wanted.scale
+
+
+def _widens_fields(found: pl.Struct, wanted: pl.Struct) -> bool:
+    types = {item.name: _instance(item.dtype) for item in found.fields}
+    return all(item.name in types and _widens(types[item.name], _instance(item.dtype)) for item in wanted.fields)
+
+
+def _instance(dtype: object) -> pl.DataType:
+    assert isinstance(dtype, pl.DataType), "types of a frame are instances"
+    return dtype
+
+
+def _holds_forbidden_null(column: pl.Series, dtype: DataType, *, nullable: bool) -> bool:
+    if not nullable and column.null_count():
+        return True
+    if isinstance(column.dtype, pl.Null):
+        return False
+    match dtype:
+        case ListOf(inner, inner_nullable):
+            items = column.drop_nulls()
+            items = items.filter(items.list.len() > 0).explode()
+            return _holds_forbidden_null(items, inner, nullable=inner_nullable)
+        case Struct(fields):
+            present = column.drop_nulls()
+            return any(
+                _holds_forbidden_null(present.struct.field(item.name), item.type, nullable=item.nullable)
+                for item in fields
+            )
+        case _:
+            return False
+
+
+def _only_for_files() -> UserError:
+    return UserError(
+        "parquet is a file format", remedy="use it with the files connector; messages take json, csv or raw"
+    )
+
+
+FORMAT = Format("parquet", "columns in Parquet files; for the files connector", ParquetFormat)

@@ -1,0 +1,96 @@
+"""The raw format: a message is its bytes, in the one column of the schema."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from headrace.connect.format import Decoded, Decoder, Encoder, FormatConfig
+from headrace.connect.registry import Format
+from headrace.core.types import Field, Primitive, Schema
+from headrace.formats.messages import assemble, live_messages
+
+_TYPES = (Primitive.STRING, Primitive.BINARY)
+
+
+class RawFormat(FormatConfig):
+    """`format: raw` has no options."""
+
+    def check_source(self, schema: Schema) -> list[str]:
+        """One column of type string or binary."""
+        return _check(schema)
+
+    def check_sink(self, schema: Schema) -> list[str]:
+        """One column of type string or binary."""
+        return _check(schema)
+
+    def open_decoder(self, schema: Schema) -> Decoder:
+        """Reads a message as is; a string must be UTF-8."""
+        return RawDecoder(_only(schema))
+
+    def open_encoder(self, schema: Schema) -> Encoder:
+        """Writes the column as is; NULL becomes an empty message."""
+        return RawEncoder(_only(schema).name)
+
+
+class RawDecoder:
+    """Reads messages into one column."""
+
+    def __init__(self, field: Field) -> None:
+        self._field = field
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """See `Decoder`."""
+        live, index = live_messages(values)
+        column = pl.Series(pl.from_arrow(live)).cast(pl.Binary).alias(self._field.name)
+        if self._field.type is Primitive.BINARY:
+            return assemble(len(values), index, column.to_frame(), None, {})
+        try:
+            return assemble(len(values), index, column.cast(pl.String).to_frame(), None, {})
+        except pl.exceptions.ComputeError:
+            bad = _not_utf8(live)
+        good = np.setdiff1d(np.arange(len(live)), np.fromiter(bad, dtype=np.int64))
+        rows = column.gather(good).cast(pl.String).to_frame()
+        return assemble(len(values), index, rows, good, bad)
+
+
+class RawEncoder:
+    """Writes one column."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def encode(self, rows: pl.DataFrame) -> pa.Array:
+        """See `Encoder`."""
+        column = rows[self._name]
+        empty = "" if column.dtype == pl.String else b""
+        return column.fill_null(pl.lit(empty)).to_arrow()
+
+    def file_header(self) -> bytes:
+        """There is none."""
+        return b""
+
+
+def _check(schema: Schema) -> list[str]:
+    if len(schema) == 1 and schema.fields[0].type in _TYPES:
+        return []
+    return [f"format raw takes exactly one column, of type string or binary; here: {schema}"]
+
+
+def _only(schema: Schema) -> Field:
+    assert not _check(schema), "checked before anything runs"
+    return schema.fields[0]
+
+
+def _not_utf8(live: pa.Array) -> dict[int, str]:
+    bad = {}
+    for index, raw in enumerate(live.to_pylist()):
+        try:
+            raw.decode()
+        except UnicodeDecodeError as error:
+            bad[index] = f"not UTF-8: byte 0x{raw[error.start]:02x} at {error.start}"
+    return bad
+
+
+FORMAT = Format("raw", "the message as it is, in one string or binary column", RawFormat)

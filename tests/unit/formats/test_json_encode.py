@@ -1,0 +1,190 @@
+"""JSON as it is written: a golden file pins the text, and what is written is read back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import math
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
+from headrace.formats.json import FORMAT, JsonFormat, encode_json_object
+from headrace.formats.json.decode import JsonDecoder
+from support.formats import frames
+
+GOLDEN = Path(__file__).parent / "golden" / "json_out.jsonl"
+_INNER = Struct(
+    (
+        Field("t", Timestamp()),
+        Field("x", Primitive.BINARY),
+        Field("p", Decimal(38, 10)),
+        Field("l", ListOf(Primitive.DATE)),
+    )
+)
+SCHEMA = Schema(
+    (
+        Field("text", Primitive.STRING),
+        Field("b", Primitive.BOOL),
+        Field("i", Primitive.INT32),
+        Field("a", Primitive.INT64),
+        Field("f", Primitive.FLOAT64),
+        Field("g", Primitive.FLOAT32),
+        Field("p", Decimal(10, 2)),
+        Field("x", Primitive.BINARY),
+        Field("d", Primitive.DATE),
+        Field("t", Timestamp()),
+        Field("l", ListOf(Timestamp())),
+        Field("o", _INNER),
+        Field("s", ListOf(_INNER)),
+    )
+)
+_T = dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)
+_O = {"t": _T, "x": b"\x00\xff", "p": decimal.Decimal("-1.5"), "l": [dt.date(2013, 1, 1), None]}
+
+
+def _golden_frame() -> pl.DataFrame:
+    micro = dt.timedelta(microseconds=1)
+    rows = [
+        (
+            "plain",
+            True,
+            1,
+            1,
+            1.0,
+            1.0,
+            decimal.Decimal("1.50"),
+            b"ab",
+            dt.date(2013, 1, 1),
+            _T,
+            [_T, None],
+            _O,
+            [_O, None],
+        ),
+        (
+            '"\\/\n\r\t\b\f\0\x1f\x7f é😀\u2028<&>',
+            False,
+            -(2**31),
+            -(2**63),
+            0.1,
+            0.1,
+            decimal.Decimal("-0.01"),
+            b"",
+            dt.date(1, 1, 1),
+            _T + micro,
+            [],
+            None,
+            [],
+        ),
+        (
+            "",
+            None,
+            2**31 - 1,
+            2**63 - 1,
+            1e22,
+            1e-7,
+            decimal.Decimal("99999999.99"),
+            b"\xff",
+            dt.date(9999, 12, 31),
+            _T.replace(year=1, microsecond=123000),
+            None,
+            dict.fromkeys(_O),
+            None,
+        ),
+        (
+            None,
+            None,
+            None,
+            None,
+            math.nan,
+            math.nan,
+            None,
+            None,
+            None,
+            _T.replace(year=9999, microsecond=999999),
+            [_T + micro],
+            None,
+            None,
+        ),
+        (None, None, None, None, math.inf, -math.inf, None, None, None, None, None, None, None),
+        (
+            "5",
+            None,
+            0,
+            0,
+            -0.0,
+            16777216.0,
+            decimal.Decimal("0.00"),
+            None,
+            None,
+            dt.datetime(1969, 12, 31, 23, 59, 59, 999000, dt.UTC),
+            None,
+            None,
+            None,
+        ),
+        ("1e300", None, 0, 0, 1e300, 3.4028234663852886e38, None, None, None, None, None, None, None),
+        ("9007199254740993", None, 0, 9007199254740993, 5e-324, 1e-45, None, None, None, None, None, None, None),
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA.polars(), orient="row")
+
+
+def test_output_is_pinned() -> None:
+    messages = JsonFormat().open_encoder(SCHEMA).encode(_golden_frame())
+    assert "\n".join(messages.to_pylist()) + "\n" == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_epoch_ms() -> None:
+    encoder = JsonFormat(timestamps="epoch_ms").open_encoder(SCHEMA)
+    parsed = [json.loads(message) for message in encoder.encode(_golden_frame()).to_pylist()]
+    assert [row["t"] for row in parsed[:2]] == [1357016400000, 1357016400000]
+    assert parsed[5]["t"] == -1
+    assert parsed[4]["t"] is None
+    assert parsed[0]["l"] == [1357016400000, None]
+    assert parsed[0]["s"][0]["t"] == 1357016400000
+
+
+def test_hidden_columns_are_left_out_and_order_is_the_schemas() -> None:
+    schema = Schema((Field("b", Primitive.INT64), Field("a", Primitive.STRING)))
+    rows = pl.DataFrame({"__ts": [1], "a": ["x"], "b": [2]})
+    encoder = JsonFormat().open_encoder(schema)
+    assert encoder.encode(rows).to_pylist() == ['{"b":2,"a":"x"}']
+    assert encoder.encode(rows.clear()).to_pylist() == []
+    assert encoder.file_header() == b""
+
+
+def test_key_objects_are_compact_and_in_the_listed_order() -> None:
+    rows = pl.DataFrame({"a": ["x", None], "b": [1, 2], "c": [0.5, 1.0]})
+    assert encode_json_object(rows, ["c", "a"]).to_pylist() == ['{"c":0.5,"a":"x"}', '{"c":1.0,"a":null}']
+
+
+@settings(max_examples=60, deadline=None)
+@given(frames(SCHEMA, finite=True), st.sampled_from([0, 1000]))
+def test_what_is_written_is_read_back(frame: pl.DataFrame, small_rows_max: int) -> None:
+    messages = JsonFormat().open_encoder(SCHEMA).encode(frame)
+    assert messages.null_count == 0
+    decoded = JsonDecoder(SCHEMA, small_rows_max=small_rows_max).decode(messages.cast(pa.large_binary()))
+    assert decoded.reasons == ()
+    assert decoded.rows.equals(frame)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**55), 2**55)), min_size=1, max_size=5))
+def test_times_are_written_alike_in_small_and_large_frames(micros: list[int | None]) -> None:
+    schema = Schema((Field("t", Timestamp()),))
+    column = pl.Series("t", micros, dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
+    encoder = JsonFormat().open_encoder(schema)
+    small = encoder.encode(column.to_frame()).to_pylist()
+    assert encoder.encode(pl.concat([column] * 300).to_frame()).to_pylist() == small * 300
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, Schema((Field("a", Primitive.INT64),))])
+def test_every_type_is_fine_in_json(schema: Schema) -> None:
+    assert FORMAT.config().check_source(schema) == []
+    assert FORMAT.config().check_sink(schema) == []
+    assert FORMAT.config().check_source(Schema(())) != []
