@@ -42,10 +42,10 @@ def arithmetic(symbol: str, left: Term, right: Term) -> Term:
     assert common is not None, "numbers have a common type"
     if common in INT_TYPES:
         return _integers(symbol, with_type(left, common), with_type(right, common), common)
-    if common in FLOAT_TYPES or (isinstance(common, Decimal) and symbol == "%"):
-        return _floats(symbol, left, right, common)
     if one in FLOAT_TYPES or two in FLOAT_TYPES:
-        return _floats(symbol, left, right, Primitive.FLOAT64)
+        return _floats(symbol, left, right, common)
+    if symbol == "%":
+        return _decimal_modulo(left, right, common)
     return _decimals(symbol, left, right)
 
 
@@ -88,8 +88,6 @@ def _divide(left: Term, right: Term) -> Term:
 
 
 def _floats(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:
-    if isinstance(dtype, Decimal):
-        return _decimal_modulo(left, right, dtype)
     left, right = with_type(left, dtype), with_type(right, dtype)
     match symbol:
         case "+":
@@ -175,7 +173,8 @@ def _remainders(pair: Sequence[pl.Series]) -> pl.Series:
     def remainders(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if left.dtype.kind == "i":
             right = np.where((right == 0) | (right == -1), 1, right)
-        return np.fmod(left, right)
+        found: np.ndarray[Any, Any] = np.fmod(left, right)
+        return found
 
     return _by_numpy(pair, remainders)
 
@@ -186,7 +185,8 @@ def _quotients(pair: Sequence[pl.Series]) -> pl.Series:
     def quotients(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         divisor = np.where(right == 0, 1, right)
         floor, rest = np.divmod(left, divisor)
-        return floor + ((rest != 0) & ((left ^ divisor) < 0))
+        found: np.ndarray[Any, Any] = floor + ((rest != 0) & ((left ^ divisor) < 0))
+        return found
 
     return _by_numpy(pair, quotients)
 
@@ -233,8 +233,10 @@ def _too_large(symbol: str, left: pl.Expr, right: pl.Expr, limit: float) -> pl.E
     return size.abs() >= limit * (1 - 1e-12)
 
 
-def _decimal_modulo(left: Term, right: Term, dtype: Decimal) -> Term:
+def _decimal_modulo(left: Term, right: Term, dtype: DataType) -> Term:
     """Remainder with the sign of the dividend, in the common type."""
+    if not isinstance(dtype, Decimal):
+        raise ExpressionError(f"{left.type_name} % {right.type_name} needs more than 38 digits", remedy="cast one side")
     a, b = with_type(left, dtype), with_type(right, dtype)
     zero = b.value == 0
     remainder = a.value % pl.when(~zero).then(b.value)

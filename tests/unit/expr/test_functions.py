@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from headrace.expr.functions.table import FORMS, FUNCTIONS
@@ -14,7 +16,7 @@ _FLOAT_ONLY = ("sqrt", "cbrt", "exp", "log", "log10", "log2", "ln", "sin", "cos"
 _PARTS = ("year", "quarter", "month", "week", "day", "dayofmonth", "dayofweek", "isodow", "dayofyear")
 _CLOCK = ("hour", "minute", "second", "millisecond", "microsecond")
 
-ROWS: dict[str, list[Row]] = {
+ROWS: dict[str, Sequence[Row]] = {
     **{name: [f"{name}(f)", f"{name}(h)", f"{name}(i)", f"{name}(n)"] for name in ("isnan", "isinf", "isfinite")},
     **{name: [f"{name}(g / 10)"] for name in _FLOAT_ONLY},
     **{name: [f"{name}(t)", f"{name}(d)", f"date_part('{name}', u)"] for name in _PARTS},
@@ -98,15 +100,29 @@ ROWS: dict[str, list[Row]] = {
     "strftime": ["strftime(t, '%Y-%m-%d %H:%M:%S.%f %j %%')", "strftime(d, '%a %A %b %B %y %p %I')"],
     "strptime": ["strptime(num, '%Y-%m-%d')", "strptime(strftime(t, '%d/%m/%Y %H:%M'), '%d/%m/%Y %H:%M')"],
     "try_strptime": ["try_strptime(num, '%Y-%m-%d')", "try_strptime(num || ' 05', '%Y-%m-%d %H')"],
-    "coalesce": ["coalesce(i, j)", "coalesce(i, 0)", "coalesce(s, p, 'none')", "coalesce(null, f)", "coalesce(l, [])"][
-        :4
-    ],
+    "coalesce": ["coalesce(i, j)", "coalesce(i, 0)", "coalesce(s, p, 'none')", "coalesce(null, f)", "coalesce(t, d)"],
     "ifnull": ["ifnull(a, b)"],
     "nullif": ["nullif(i, j)", "nullif(f, g)", "nullif(s, 'a')", "nullif(f, 0)", "nullif(s, null)"],
     "if": ["if(ok, i, j)", "if(i > 0, s, 'none')"],
     "iff": [("iff(ok, i)", "if(ok, i, null)")],
-    "greatest": ["greatest(i, j)", "greatest(f, g)", "greatest(a, b, 3)", "greatest(s, p)", "greatest(t, u)"],
-    "least": ["least(i, j)", "least(f, g)", "least(n, m)", "least(d, e)", "least(f, null)"],
+    "greatest": [
+        "greatest(i, j)",
+        "greatest(f, g)",
+        "greatest(a, b, 3)",
+        "greatest(s, p)",
+        "greatest(t, u)",
+        "greatest(n, m)",
+        "greatest(d, t)",
+    ],
+    "least": [
+        "least(i, j)",
+        "least(f, g)",
+        "least(n, m)",
+        "least(d, e)",
+        "least(f, null)",
+        "least(h, f)",
+        "least(ok, no)",
+    ],
     "concat": ["concat(s, p)", "concat(s, '-', i, ok)", "concat(s)", "concat(d, t)"],
     "concat_ws": ["concat_ws('-', s, p, i)", "concat_ws('', s, p)"],
     "list_contains": ["list_contains(l, 3)", "list_contains(l, j)", "list_contains(l, null)"],
