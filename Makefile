@@ -1,0 +1,70 @@
+# Everything that one does with this repository. Each target sets up what it needs: a fresh clone and Python 3.11+ do.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+BOOTSTRAP := $(VENV)-bootstrap
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint fmt bench docs clean
+
+help:
+	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
+	@echo "make demo    real flights through a real Kafka broker into windowed results"
+	@echo "make test    lint, then every test"
+	@echo "make lint    ruff, mypy, import-linter"
+	@echo "make fmt     let ruff put the code in shape"
+	@echo "make bench   the benchmarks, each beside its ceiling"
+	@echo "make docs    write the generated files anew"
+	@echo "make clean   remove what the other targets made"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "headrace needs Python 3.11 or newer; '$(PYTHON)' is not. Name one: make PYTHON=python3.12 .." >&2; exit 1; }
+	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || { $(new_venv); }
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# Debian's Python may come without ensurepip; then virtualenv, put in a folder of its own, makes the environment.
+define new_venv
+rm -rf $(VENV) && $(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { \
+	rm -rf $(VENV) $(BOOTSTRAP); \
+	echo "'$(PYTHON) -m venv' does not work here; trying virtualenv" >&2; \
+	$(PYTHON) -m pip install --quiet --target $(BOOTSTRAP) virtualenv && \
+	PYTHONPATH=$(BOOTSTRAP) $(PYTHON) -m virtualenv --quiet $(VENV) && rm -rf $(BOOTSTRAP); } || { \
+	rm -rf $(VENV) $(BOOTSTRAP); \
+	echo "no virtual environment: install Python's venv module (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+endef
+
+demo: $(READY)
+	$(BIN)/headrace demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run.py
+
+docs: $(READY)
+	$(BIN)/python -m headrace.spec.render
+	$(BIN)/python -m headrace.expr.document
+
+clean:
+	rm -rf $(VENV) $(BOOTSTRAP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

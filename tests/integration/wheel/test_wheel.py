@@ -1,0 +1,120 @@
+"""The built wheel, alone with its dependencies in a clean environment, runs a pipeline on files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from support.repository import ROOT
+
+import headrace
+
+PIPELINE = """\
+name: orders-per-minute
+sources:
+  orders:
+    files: {path: orders/*.json}
+    format: json
+    schema:
+      shop: string not null
+      amount: float64
+      at: timestamp
+    time:
+      column: at
+      out_of_orderness: 10s
+steps:
+  minutes:
+    from: orders
+    key_by: [shop]
+    window: {tumbling: 1m}
+    aggregate:
+      orders: count(*)
+      total: sum(amount)
+sinks:
+  totals:
+    from: minutes
+    files: {path: totals}
+    format: json
+"""
+ORDERS = [
+    ("a", 0.1, "2024-05-01T10:00:05Z"),
+    ("b", 1.0, "2024-05-01T10:00:20Z"),
+    ("a", 0.2, "2024-05-01T10:00:59Z"),
+    ("a", 0.3, "2024-05-01T10:00:55Z"),
+    ("a", 5.0, "2024-05-01T10:01:30Z"),
+    ("b", 9.0, "2024-05-01T10:00:40Z"),
+]
+"""The last one comes after its partition's watermark has passed the end of its window."""
+
+
+def _row(shop: str, minute: int, orders: int, total: float) -> dict[str, object]:
+    start, end = (f"2024-05-01T10:{at:02}:00.000Z" for at in (minute, minute + 1))
+    return {"shop": shop, "window_start": start, "window_end": end, "orders": orders, "total": total}
+
+
+TOTALS = [_row("a", 0, 3, 0.6), _row("a", 1, 1, 5.0), _row("b", 0, 1, 1.0)]
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs outside of the repository and of this environment; shows everything where it fails."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    environment = inherited | {"HEADRACE_HOME": str(cwd / "home"), "NO_COLOR": "1"}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this working tree."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of a clean environment that has the wheel and what it depends on."""
+    folder = tmp_path_factory.mktemp("clean")
+    # this environment's pip installs into the other one: a Python without ensurepip can do that too
+    venv.create(folder / "venv", symlinks=True, with_pip=False)
+    programs = folder / "venv" / "bin"
+    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check"]
+    run(*pip, "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt", wheel, cwd=folder)
+    return programs
+
+
+def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert tops == {"headrace", "headrace_connectors", f"headrace-{headrace.__version__}.dist-info"}
+
+
+def test_it_tells_its_version(installed: Path, tmp_path: Path) -> None:
+    assert run(installed / "headrace", "--version", cwd=tmp_path).stdout == f"headrace {headrace.__version__}\n"
+
+
+def test_it_runs_a_pipeline_on_files(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    (tmp_path / "orders").mkdir()
+    lines = [json.dumps({"shop": shop, "amount": amount, "at": at}) for shop, amount, at in ORDERS]
+    (tmp_path / "orders" / "one.json").write_text("\n".join(lines) + "\n")
+
+    summary = json.loads(run(installed / "headrace", "run", "pipeline.yaml", "--json", cwd=tmp_path).stdout)
+
+    assert {name: summary[name] for name in ("state", "rows_in", "rows_out", "late", "bad")} == {
+        "state": "FINISHED",
+        "rows_in": 6,
+        "rows_out": 3,
+        "late": 1,
+        "bad": 0,
+    }
+    written = [line for part in (tmp_path / "totals").iterdir() for line in part.read_text().splitlines()]
+    rows = [json.loads(line) for line in written]
+    assert sorted(rows, key=lambda row: (row["shop"], row["window_start"])) == TOTALS
