@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import pytest
-from support.broker import consume_all, create_topic, produce, unique_topic
 
 from headrace.connect.sink import SinkContext
 from headrace.connect.source import SourceContext
@@ -12,6 +12,7 @@ from headrace.local.broker import EmbeddedBroker
 from headrace.testing.sink_conformance import SCHEMA, SinkConformance, SinkUnderTest
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
+from support.broker import consume_all, create_topic, produce, unique_topic
 
 pytestmark = pytest.mark.broker
 
@@ -40,7 +41,7 @@ class TestTwoTopics(SourceConformance):
 
 
 class KafkaSink(SinkConformance):
-    options: dict[str, object] = {}
+    options: ClassVar[dict[str, object]] = {}
 
     @pytest.fixture
     def sink(self, broker: EmbeddedBroker) -> SinkUnderTest:
@@ -55,15 +56,13 @@ class KafkaSink(SinkConformance):
 
 
 class TestKeyedSink(KafkaSink):
-    options = {"key": ["key"]}
+    options: ClassVar[dict[str, object]] = {"key": ["key"]}
 
 
 class TestSinkWithHeaders(KafkaSink):
-    options = {"key": ["key"], "headers": {"n": "number"}, "timestamp": "event"}
+    options: ClassVar[dict[str, object]] = {"key": ["key"], "headers": {"n": "number"}, "timestamp": "event"}
 
 
 class TestUnkeyedSink(KafkaSink):
-    options = {}
-
     def test_order_of_a_key_is_kept(self, sink: SinkUnderTest) -> None:
         """Without a key there is no order over partitions to keep."""
