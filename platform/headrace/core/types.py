@@ -193,6 +193,8 @@ def parse_type(text: str) -> tuple[DataType, bool]:
     if body.startswith("[") and body.endswith("]"):
         inner, inner_nullable = parse_type(body[1:-1])
         return ListOf(inner, inner_nullable), nullable
+    if body.startswith("{") and body.endswith("}"):
+        return Struct(_parse_fields(body[1:-1])), nullable
     if body in Primitive.__members__.values():
         return Primitive(body), nullable
     if stamp := _STAMP.match(body):
@@ -206,6 +208,25 @@ def parse_type(text: str) -> tuple[DataType, bool]:
     hint = did_you_mean(body.split("(")[0].strip().lower(), _TYPE_NAMES)
     valid = "valid types: " + ", ".join(_TYPE_NAMES).replace("decimal", "decimal(p,s)") + ", [T], or a nested mapping"
     raise UserError(f"unknown type {text.strip()!r}", remedy=f"{hint} {valid}" if hint else valid)
+
+
+def _parse_fields(text: str) -> tuple[Field, ...]:
+    """`a: int64, b: {c: string}`: commas inside of brackets part no fields."""
+    items, depth, begin = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and depth == 0:
+            items.append(text[begin:at])
+            begin = at + 1
+    fields = []
+    for item in (*items, text[begin:]):
+        name, colon, inner = item.partition(":")
+        if not colon or not name.strip():
+            raise UserError(f"{item.strip()!r} is no field of a struct", remedy="write {name: type, ..}")
+        fields.append(Field(name.strip(), *parse_type(inner)))
+    if len({item.name for item in fields}) < len(fields):
+        raise UserError(f"{{{text}}} names a field twice")
+    return tuple(fields)
 
 
 def schema_of(columns: Mapping[str, str]) -> Schema:

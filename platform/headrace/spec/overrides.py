@@ -63,6 +63,8 @@ def _value(text: str, location: SetLocation) -> Node:
     if text.strip()[:1] not in ("[", "{", '"', "'"):
         return Scalar(None if text.strip() in _NULL else text, location, text)
     tree = compose(text, location.file)
+    if text.strip()[0] in "'\"" and (tree.flaws or not isinstance(tree.root, Scalar)):
+        return Scalar(text, location, text)  # an expression such as 'JFK' = origin
     if tree.root is None or tree.flaws:
         flaw = tree.flaws[0]
         raise UserError(f"{location}: the value is not YAML: {flaw.message}", remedy=flaw.remedy)

@@ -148,13 +148,13 @@ def _below(data: object, name: int | str) -> tuple[object] | None:
 
 def _finding(path: Path, details: ErrorDetails, model: type[BaseModel]) -> Finding:
     kind = details["type"]
-    name = path[-1] if path else None
+    name = _label(path)
     context = details.get("ctx", {})
     if kind == "missing":
-        return Finding(f"missing {name!r}", f"add `{name}:` here", path)
+        return Finding(f"missing {name}", f"add `{path[-1]}:` here", path)
     if kind == "extra_forbidden":
         above = _model_at(model, path[:-1])
-        return unknown_key(str(name), file_keys(above) if above else (), path[:-1])
+        return unknown_key(path[-1], file_keys(above) if above else (), path[:-1])
     if kind in ("literal_error", "enum"):
         return _choice(path, details, str(context["expected"]), hidden=_is_secret(path, model))
     shown = "this value" if _is_secret(path, model) else kind_of(details["input"])
@@ -162,16 +162,25 @@ def _finding(path: Path, details: ErrorDetails, model: type[BaseModel]) -> Findi
         return Finding(str(context["error"]), None, path)
     if kind in _BOUNDS:
         word, bound = _BOUNDS[kind]
-        return Finding(f"{shown} is out of range: {name!r} must be {word} {context[bound]}", None, path)
+        return Finding(f"{shown} is out of range: {name} must be {word} {context[bound]}", None, path)
     if kind.endswith("too_short"):
-        return Finding(f"{name!r} is empty or too short", f"it takes at least {context['min_length']}", path)
+        return Finding(f"{name} is empty or too short", f"it takes at least {context['min_length']}", path)
     takes = _takes(kind)
     if takes and details["input"] is None:
-        return Finding(f"{name!r} has no value: it takes {takes}", None, path)
+        return Finding(f"{name} has no value: it takes {takes}", None, path)
     if takes:
-        return Finding(f"{name!r} takes {takes}, not {shown}", _list_remedy(takes, details["input"]), path)
+        return Finding(f"{name} takes {takes}, not {shown}", _list_remedy(takes, details["input"]), path)
     message = details["msg"]
     return Finding(message[:1].lower() + message[1:], None, path)
+
+
+def _label(path: Path) -> str:
+    """What to call the value at a path."""
+    if not path:
+        return "it"
+    if path[-1].isdigit() and len(path) > 1:
+        return f"element {path[-1]} of {path[-2]!r}"
+    return repr(path[-1])
 
 
 def _takes(kind: str) -> str | None:
@@ -189,7 +198,7 @@ def _choice(path: Path, details: ErrorDetails, expected: str, *, hidden: bool) -
     given = details["input"]
     shown = "this value" if hidden else kind_of(given)
     near = did_you_mean(given, tuple(valid)) if isinstance(given, str) and not hidden else None
-    return Finding(f"{shown} is not valid for {path[-1]!r}", joined(near, f"valid values: {', '.join(valid)}"), path)
+    return Finding(f"{shown} is not valid for {_label(path)}", joined(near, f"valid values: {', '.join(valid)}"), path)
 
 
 def _merged(path: Path, branches: list[ErrorDetails], model: type[BaseModel]) -> Finding:
@@ -206,8 +215,7 @@ def _merged(path: Path, branches: list[ErrorDetails], model: type[BaseModel]) ->
     if not valid:
         return _finding(path, branches[0], model)
     shown = "this value" if _is_secret(path, model) else kind_of(branches[0]["input"])
-    where = f" for {path[-1]!r}" if path else ""
-    return Finding(f"{shown} is not valid{where}", f"valid: {', or '.join(dict.fromkeys(valid))}", path)
+    return Finding(f"{shown} is not valid for {_label(path)}", f"valid: {', or '.join(dict.fromkeys(valid))}", path)
 
 
 def _model_at(model: type[BaseModel] | None, path: Path) -> type[BaseModel] | None:

@@ -140,6 +140,7 @@ def test_overrides() -> None:
             "steps.hourly.key_by.1=dep_delay",
             "batch.max_rows=${ROWS}",
             "sinks.delays.kafka.brokers=z:1",
+            "steps.departed.filter='JFK' = origin",
         ],
         environ={"ROWS": "5"},
     )
@@ -152,6 +153,7 @@ def test_overrides() -> None:
     assert verb.key_by == ("origin", "dep_delay")
     assert dict(verb.aggregate)["flights"] == "count(x) # y"
     assert pipeline.batch.max_rows == 5
+    assert pipeline.steps["departed"].verb == Filter(predicate="'JFK' = origin")
     assert str(loaded.locate(("sources", "flights", "kafka", "topic"))) == "--set sources.flights.kafka.topic"
 
 
