@@ -1,4 +1,4 @@
-"""`constraints.txt` pins everything that the package, its extras and its development need, and nothing else is in it."""
+"""`constraints.txt` pins everything that the package, its extras and its development need, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import chain
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
 from support.repository import ROOT
 
 PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.+!-]*)")

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from support.repository import ROOT, SOURCE_ROOTS, module_name, source_modules, tracked_files
 
 WORDS_FOR_NOTHING = {"utils", "util", "common", "helpers", "helper", "manager", "misc", "base_impl"}

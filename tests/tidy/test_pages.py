@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.repository import ROOT, pages
 
 import headrace
 from headrace.local.compile import compile_loaded, load_file
+from support.repository import ROOT, pages
 
 FENCE = re.compile(r"^```yaml\n(name:.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)\s]*)?\)")

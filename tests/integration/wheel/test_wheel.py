@@ -11,9 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.repository import ROOT
 
 import headrace
+from support.repository import ROOT
 
 PIPELINE = """\
 name: orders-per-minute
