@@ -18,7 +18,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.connect.source import MessageBatch, Offsets, Polled, Run, SourceContext, Split, SplitId
-from headrace.core.errors import HeadraceError, UserError
+from headrace.core.errors import HeadraceError
 from headrace_connectors.kafka.client import (
     LOG,
     UNKNOWN_TOPIC_CODES,
@@ -31,14 +31,13 @@ from headrace_connectors.kafka.config import KafkaSourceConfig
 from headrace_connectors.kafka.enumerator import out_of_range
 from headrace_connectors.kafka.offset_commits import OffsetCommits
 from headrace_connectors.kafka.runs import Piece, pieces
+from headrace_connectors.kafka.topic_watch import TopicWatch
 
 CHUNK_ROWS = 2_000
 """Messages per client call: 1,000 to 5,000 cost alike, fewer contend for locks, more miss the processor's caches."""
 WAIT_S = 0.005
 """The client waits this long unless a whole chunk is there, so at low rates it is the latency."""
 LAG_INTERVAL_S = 0.5
-GONE_AFTER_S = 10.0
-"""A topic that stays unknown for this long is gone; a restarting broker does not know its topics for a moment."""
 COMMIT_SETTLE_S = 2.0
 
 _error_of: Callable[[Message], KafkaError | None] = Message.error
@@ -47,7 +46,7 @@ _key_of: Callable[[Message], bytes | None] = Message.key
 _timestamp_of: Callable[[Message], tuple[int, int]] = Message.timestamp
 _headers_of = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Message.headers)
 
-_HEALS_BY_ITSELF = frozenset(
+_HEALS_BY_ITSELF = UNKNOWN_TOPIC_CODES | frozenset(
     {
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -103,7 +102,7 @@ class KafkaReader:
         self._seen: tuple[SplitId, ...] = ()
         self._at_end: set[SplitId] = set()
         self._finished: set[SplitId] = set()
-        self._unknown_since: dict[str, float] = {}
+        self._topics = TopicWatch(config.brokers)
         self._lag: dict[SplitId, int] = {}
         self._lag_due = 0.0
         self._closed = False
@@ -140,6 +139,7 @@ class KafkaReader:
                     continue
             places.append(TopicPartition(split.id.topic, split.id.partition, split.start))
         self._seen = tuple(self._positions)
+        self._topics.heard({split.id.topic for split in splits}, time.monotonic())
         if places:
             self._consumer.incremental_assign(places)
 
@@ -151,6 +151,8 @@ class KafkaReader:
         gathered = self._gather(time.monotonic() + timeout_ms / 1000)
         finished = finished_before | self._finished
         self._finished.clear()
+        if gathered.runs:
+            self._topics.heard({run.split.topic for run in gathered.runs}, time.monotonic())
         return Polled(
             batch=self._batch(gathered) if gathered.rows else None,
             positions=gathered.moved,
@@ -255,8 +257,6 @@ class KafkaReader:
                 self._on_end(split, event.offset(), gathered)
             case KafkaError._AUTO_OFFSET_RESET | KafkaError.OFFSET_OUT_OF_RANGE if split in self._positions:
                 raise self._out_of_range(split)
-            case code if code in UNKNOWN_TOPIC_CODES:
-                self._on_unknown(topic or "", error)
             case code if code in _HEALS_BY_ITSELF or (error.retriable() and not error.fatal()):
                 LOG.info("%s waits: %s", self._context.node, error)
             case _:
@@ -282,25 +282,12 @@ class KafkaReader:
             return translated(cause.args[0], self._config.brokers)
         return out_of_range(split, self._positions[split], low, high)
 
-    def _on_unknown(self, topic: str, error: KafkaError) -> None:
-        now = time.monotonic()
-        since = self._unknown_since.setdefault(topic, now)
-        LOG.info("%s: topic %s is not known to the brokers: %s", self._context.node, topic, error)
-        if now - since >= GONE_AFTER_S:
-            raise self._gone(topic)
-
-    def _gone(self, topic: str) -> UserError:
-        return UserError(
-            f"topic {topic!r} at {self._config.brokers} does not exist any more",
-            remedy="it was deleted while the job read it: create it again and start the job anew",
-        )
-
     def _current_lag(self) -> Mapping[SplitId, int]:
         now = time.monotonic()
         if now >= self._lag_due:
             self._lag_due = now + LAG_INTERVAL_S
             self._lag = {split: lag for split in self._active() if (lag := self._lag_of(split)) is not None}
-            self._watch_unknown_topics(now)
+            self._topics.check(self._consumer, now)
         return self._lag
 
     def _active(self) -> list[SplitId]:
@@ -312,20 +299,6 @@ class KafkaReader:
         if watermarks is None or watermarks[1] < 0:
             return None
         return max(int(watermarks[1]) - self._positions[split], 0)
-
-    def _watch_unknown_topics(self, now: float) -> None:
-        """The client reports an unknown topic once; whether it stays unknown has to be asked."""
-        for topic, since in list(self._unknown_since.items()):
-            try:
-                listing = self._consumer.list_topics(topic, timeout=1.0)
-            except KafkaException:
-                # without a broker nothing is known about its topics, so the time does not count
-                self._unknown_since[topic] = now
-                continue
-            if listing.topics[topic].error is None:
-                del self._unknown_since[topic]
-            elif now - since >= GONE_AFTER_S:
-                raise self._gone(topic)
 
     def pause(self, splits: Sequence[SplitId]) -> None:
         """Stops fetching these partitions; what the client had prefetched is thrown away and fetched again later."""

@@ -279,10 +279,11 @@ def test_position_that_expires_is_an_error_and_never_a_jump(broker: EmbeddedBrok
 
 
 def test_deleted_topic_is_an_error(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_connectors.kafka.reader.GONE_AFTER_S", 1.0)
+    monkeypatch.setattr("headrace_connectors.kafka.topic_watch.QUIET_S", 0.2)
+    monkeypatch.setattr("headrace_connectors.kafka.topic_watch.GONE_AFTER_S", 1.0)
     topic = create_topic(broker, unique_topic("gone"), 1)
     produce(broker, topic, ["a"])
-    config = config_of(broker, topic, properties={"topic.metadata.refresh.interval.ms": 500})
+    config = config_of(broker, topic)
     reader = config.open_reader(CONTEXT)
     reader.assign(splits_of(config))
     received = poll_until(reader, lambda received: bool(received.rows))
