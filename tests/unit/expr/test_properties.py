@@ -18,7 +18,8 @@ from unit.expr.test_functions import ROWS
 from unit.expr.test_operators import AS_IN_DUCKDB
 
 NO_DRAW = settings(deadline=None, max_examples=150)
-_LITERALS = ["1", "0", "-1", "2.5", "'a'", "''", "null", "true", "date '2013-01-01'", "timestamp '2013-01-01'", "interval '1 month'", "'day'"]
+_LITERAL_TEXT = "1|0|-1|2.5|'a'|''|null|true|date '2013-01-01'|timestamp '2013-01-01'|interval '1 month'|'day'"
+_LITERALS = _LITERAL_TEXT.split("|")
 _WORDS = ["9223372036854775807", "now()", "st.q", "l[1]", "nothing", "__ts"]
 _LEAVES = st.sampled_from([*SCHEMA.names, *_LITERALS, *_WORDS])
 _BINARY = st.sampled_from(["+", "-", "*", "/", "//", "%", "=", "<", ">=", "<>", "and", "or", "||", "is distinct from"])
@@ -69,7 +70,8 @@ def test_any_text_gives_an_expression_or_an_error(text: str) -> None:
         compile_scalar(text, SCHEMA)
 
 
-_TOKENS = ["a", "i", "(", ")", "[", "]", ",", ".", "+", "-", "*", "::", "cast", "as", "case", "when", "then", "end", "'x'", '"', "count", "sum", "over", ";", "1", "2.5", "in", "is", "not", "null"]
+_TOKEN_TEXT = """a i ( ) [ ] , . + - * :: cast as case when then end 'x' " count sum over ; 1 2.5 in is not null"""
+_TOKENS = _TOKEN_TEXT.split()
 
 
 @NO_DRAW
