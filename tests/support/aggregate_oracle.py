@@ -103,7 +103,7 @@ def greatest(values: Sequence[float]) -> float | None:
 
 
 def distinct(values: Iterable[float]) -> list[float]:
-    return list({bits(normal(v)): normal(v) for v in values}.values())  # type: ignore[misc]
+    return list({bits(normal(v)): (0.0 if v == 0 else v) for v in values}.values())
 
 
 def xs(rows: Sequence[Row]) -> list[float]:
