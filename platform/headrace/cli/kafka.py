@@ -110,7 +110,7 @@ def topics(
     """List topics, or describe one."""
     from headrace.local.broker.topics import describe_topic, list_topics
 
-    address = _address(brokers)
+    address = broker_address(brokers)
     if topic is not None:
         _print_topic(describe_topic(address, topic), as_json=as_json)
         return
@@ -138,7 +138,7 @@ def create(
     from headrace.local.broker.topics import create_topic
 
     settings = _settings(config or [])
-    create_topic(_address(brokers), topic, partitions=partitions, replication=replication, config=settings)
+    create_topic(broker_address(brokers), topic, partitions=partitions, replication=replication, config=settings)
     if as_json:
         _print_json({"topic": topic, "partitions": partitions})
     else:
@@ -166,7 +166,7 @@ def produce(
     separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
     try:
         with sys.stdin.buffer if file is None else file.open("rb") as source:
-            count = write(_address(brokers), topic, _lines(source, separator), partition=partition)
+            count = write(broker_address(brokers), topic, _lines(source, separator), partition=partition)
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}") from error
     if as_json:
@@ -191,7 +191,7 @@ def consume(
     from headrace.local.broker.records import consume as read
 
     place = int(start) if start.isdecimal() else start
-    records = read(_address(brokers), topic, start=place, limit=limit, follow=follow)
+    records = read(broker_address(brokers), topic, start=place, limit=limit, follow=follow)
     try:
         if as_json:
             _print_records_as_json(records, one_document=not follow)
@@ -230,7 +230,7 @@ def fetch_progress() -> Iterator[Callable[[FetchProgress], None]]:
             status_line.stop()
 
 
-def _address(brokers: str | None) -> str:
+def broker_address(brokers: str | None) -> str:
     """The brokers given (or in KAFKA_BROKERS), else the home's running broker, else the port Kafka has by default."""
     from headrace.core.settings import Home
     from headrace.local.broker.record import read_record

@@ -25,7 +25,7 @@ class ConfigField:
     @property
     def default_text(self) -> str:
         """The default in a table: empty where there is none."""
-        if self.default is None:
+        if self.default is None or (isinstance(self.default, dict) and not any(self.default.values())):
             return ""
         return self.default if isinstance(self.default, str) else json.dumps(self.default, ensure_ascii=False)
 

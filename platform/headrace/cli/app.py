@@ -1,0 +1,55 @@
+"""The `headrace` command: mounts one module a verb.
+
+What a verb needs is imported when it runs: `headrace --help` must answer at once, and `run` sets the environment
+before polars loads.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli import connectors, explain, infer, init, kafka, preview, run, test, validate
+
+app = typer.Typer(
+    name="headrace",
+    help="Kafka-native stream processing for Python: pipelines in YAML or Python, event time, exact results.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from headrace import __version__
+
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Kafka-native stream processing for Python: pipelines in YAML or Python, event time, exact results."""
+
+
+app.command("init")(init.init)
+app.command("run")(run.run)
+app.command("test")(test.test)
+app.command("validate")(validate.validate)
+app.command("explain")(explain.explain)
+app.command("preview")(preview.preview)
+app.command("infer")(infer.infer)
+app.command("connectors")(connectors.connectors)
+app.add_typer(kafka.app)
+
+
+def main() -> None:
+    """The entry point of the `headrace` script."""
+    app()

@@ -1,0 +1,264 @@
+"""Guesses a schema from data: what types the values have, merged over rows. Pure.
+
+What fits no type, or several that do not go together, becomes a string with a note: the reader decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from headrace.core.ids import HIDDEN_PREFIX
+from headrace.core.types import (
+    TIMESTAMP,
+    DataType,
+    Decimal,
+    Field,
+    ListOf,
+    Primitive,
+    Schema,
+    Struct,
+    Timestamp,
+    TimestampUnit,
+)
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_DECIMAL_MAX = 10**38
+_STAMP = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})?",
+)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIME_NAME = re.compile(
+    r"(^|_)(ts|time|timestamp|date|datetime|at|ms|millis|epoch|created|updated)($|_)", re.IGNORECASE
+)
+# integers of 2001 to 2065, in seconds and in milliseconds
+_EPOCH_S, _EPOCH_MS = range(10**9, 3 * 10**9), range(10**12, 3 * 10**12)
+_TEXT_INT = re.compile(r"[+-]?(0|[1-9]\d*)")
+_TEXT_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """A guessed schema; `notes`: column -> what to know about the guess; `time`: the column that may be event time."""
+
+    schema: Schema
+    notes: Mapping[str, str]
+    time: str | None
+    rows: int
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the values of one place are: how many of each kind, and what is inside of lists and structs."""
+
+    count: int = 0
+    nulls: int = 0
+    kinds: set[str] = field(default_factory=set)
+    element: _Seen | None = None
+    fields: dict[str, _Seen] = field(default_factory=dict)
+    epochs: set[str] = field(default_factory=set)
+
+    def add(self, value: object) -> None:
+        self.count += 1
+        kind = _kind(value)
+        if kind == "null":
+            self.nulls += 1
+            return
+        self.kinds.add(kind)
+        if isinstance(value, int) and not isinstance(value, bool):
+            self.epochs.add("ms" if value in _EPOCH_MS else "s" if value in _EPOCH_S else "")
+        elif isinstance(value, list):
+            self.element = self.element or _Seen()
+            for item in value:
+                self.element.add(item)
+        elif isinstance(value, Mapping):
+            for name, item in value.items():
+                self.fields.setdefault(str(name), _Seen()).add(item)
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int():
+            return "int" if value in _INT64 else "huge" if abs(value) < _DECIMAL_MAX else "float"
+        case float():
+            return "float"
+        case str():
+            return _text_kind(value)
+        case list():
+            return "list"
+        case Mapping():
+            return "struct"
+        case _:
+            raise AssertionError(f"JSON holds no {type(value).__name__}")
+
+
+def _text_kind(text: str) -> str:
+    if _STAMP.fullmatch(text) and _is_date(text[:10]):
+        return "timestamp"
+    return "date" if _DATE.fullmatch(text) and _is_date(text) else "string"
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def infer_rows(rows: Iterable[Mapping[str, object]]) -> Inferred:
+    """The schema of JSON objects. A column that every row has, never null, is `not null`."""
+    seen: dict[str, _Seen] = {}
+    count = 0
+    for row in rows:
+        count += 1
+        for name, value in row.items():
+            seen.setdefault(name, _Seen()).add(value)
+    return _inferred(seen, count)
+
+
+def infer_texts(rows: Iterable[Mapping[str, str | None]]) -> Inferred:
+    """The schema of CSV rows: every value is text, an empty one is null."""
+    return infer_rows({name: _from_text(text) for name, text in row.items()} for row in rows)
+
+
+def _from_text(text: str | None) -> object:
+    if text is None or text == "":
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if _TEXT_INT.fullmatch(text):
+        return int(text)
+    # leading zeros are codes, not numbers
+    if _TEXT_FLOAT.fullmatch(text) and not re.match(r"[+-]?0\d", text):
+        return float(text)
+    return text
+
+
+def _inferred(seen: Mapping[str, _Seen], rows: int) -> Inferred:
+    notes: dict[str, str] = {}
+    fields: list[Field] = []
+    for name, place in seen.items():
+        if name.startswith(HIDDEN_PREFIX):
+            notes[name] = f"left out: names that begin with {HIDDEN_PREFIX} are headrace's own"
+            continue
+        dtype, note = _type(place, name)
+        if note:
+            notes[name] = note
+        fields.append(Field(name, dtype, nullable=place.nulls > 0 or place.count < rows))
+    schema = Schema(tuple(fields))
+    return Inferred(schema, notes, suggested_time(schema), rows)
+
+
+def _type(seen: _Seen, name: str) -> tuple[DataType, str | None]:
+    kinds = seen.kinds
+    if not kinds:
+        return Primitive.STRING, "every value is null: the type is a guess"
+    if kinds == {"struct"}:
+        fields = [_field(key, inner, seen.count - seen.nulls) for key, inner in seen.fields.items()]
+        return (Struct(tuple(fields)), None) if fields else (Primitive.STRING, "an object without fields: leave it out")
+    if kinds == {"list"}:
+        element = seen.element
+        if element is None or not element.count:
+            return ListOf(Primitive.STRING), "every list is empty: the element's type is a guess"
+        inner, note = _type(element, "")
+        return ListOf(inner, nullable=element.nulls > 0), note
+    return _scalar(kinds, seen.epochs, name)
+
+
+def _field(name: str, seen: _Seen, rows: int) -> Field:
+    dtype, _ = _type(seen, name)
+    return Field(name, dtype, nullable=seen.nulls > 0 or seen.count < rows)
+
+
+_EPOCH_UNITS: dict[str, TimestampUnit] = {"ms": "ms", "s": "s"}
+
+
+def _scalar(kinds: set[str], epochs: set[str], name: str) -> tuple[DataType, str | None]:
+    if kinds == {"int"}:
+        (unit,) = epochs if len(epochs) == 1 else ("",)
+        if unit and _TIME_NAME.search(name):
+            return Timestamp(_EPOCH_UNITS[unit]), f"epoch {'milliseconds' if unit == 'ms' else 'seconds'}"
+        return Primitive.INT64, None
+    if kinds <= {"int", "huge"}:
+        return Decimal(38, 0), "some numbers do not fit int64"
+    if kinds <= {"int", "huge", "float"}:
+        return Primitive.FLOAT64, None
+    single: dict[str, DataType] = {
+        "bool": Primitive.BOOL,
+        "string": Primitive.STRING,
+        "timestamp": TIMESTAMP,
+        "date": Primitive.DATE,
+    }
+    if len(kinds) == 1:
+        return single[next(iter(kinds))], None
+    if kinds <= {"string", "timestamp", "date"}:
+        return Primitive.STRING, None
+    return Primitive.STRING, f"mixed: {', '.join(sorted(kinds))}; rows with another type than this are bad"
+
+
+def suggested_time(schema: Schema) -> str | None:
+    """The column that is most likely the event time: a timestamp that is never null, best with a telling name."""
+    stamps = [item for item in schema if isinstance(item.type, Timestamp)]
+    ranked = sorted(stamps, key=lambda item: (item.nullable, not _TIME_NAME.search(item.name)))
+    return ranked[0].name if ranked else None
+
+
+def schema_lines(inferred: Inferred) -> list[str]:
+    """A `schema:` block, and a `time:` block where a column may be event time, ready to paste under a source."""
+    lines = ["schema:"]
+    for item in inferred.schema:
+        lines += _field_lines(item, 1, inferred.notes.get(item.name))
+    for name, note in inferred.notes.items():
+        if name not in inferred.schema:
+            lines.append(f"  # {name}: {note}")
+    if inferred.time is not None:
+        lines += ["time:", f"  column: {_name(inferred.time)}", "  out_of_orderness: 0s  # how late a row may come"]
+    return lines
+
+
+def _field_lines(item: Field, depth: int, note: str | None) -> list[str]:
+    indent = "  " * depth
+    tail = f"  # {note}" if note else ""
+    if isinstance(item.type, Struct):
+        lines = [f"{indent}{_name(item.name)}:{tail}"]
+        for inner in item.type.fields:
+            lines += _field_lines(inner, depth + 1, None)
+        return lines
+    text = _type_text(item.type, nullable=item.nullable)
+    return [f"{indent}{_name(item.name)}: {text}{tail}"]
+
+
+def _type_text(dtype: DataType, *, nullable: bool, flow: bool = False) -> str:
+    end = "" if nullable else " not null"
+    match dtype:
+        case ListOf(inner, inner_nullable):
+            # only text can say `not null` of a list, and text holds no struct
+            if not nullable and not _holds_struct(inner):
+                return f'"{dtype} not null"'
+            return f"[{_type_text(inner, nullable=inner_nullable, flow=True)}]"
+        case Struct(fields):
+            pairs = (f"{_name(f.name)}: {_type_text(f.type, nullable=f.nullable, flow=True)}" for f in fields)
+            return "{" + ", ".join(pairs) + "}"
+        case Timestamp(unit):
+            return f"timestamp{'' if unit == 'ms' else f'({unit})'}{end}"
+        case Decimal():
+            return f'"{dtype}{end}"' if flow else f"{dtype}{end}"
+        case _:
+            return f"{dtype}{end}"
+
+
+def _holds_struct(dtype: DataType) -> bool:
+    return isinstance(dtype, Struct) or (isinstance(dtype, ListOf) and _holds_struct(dtype.inner))
+
+
+def _name(name: str) -> str:
+    """A column's name as a YAML key."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() != "null"
+    return name if plain else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
