@@ -36,15 +36,6 @@ class LoadedPipeline:
         """Where character `offset` (from 0) of the text at `path` stands."""
         return self.places.locate_in(path, offset)
 
-    def problem(self, message: str, path: Path, *, offset: int | None = None, remedy: str | None = None) -> Problem:
-        """A problem that a later layer found, with its place in the file.
-
-        With an `offset` into an expression, a comment that may have cut it short is pointed out.
-        """
-        location = self.locate(path) if offset is None else self.locate_in(path, offset)
-        hint = self.places.comment_hint(path) if offset is not None else None
-        return Problem(message, path, location, "; ".join(text for text in (remedy, hint) if text) or None)
-
 
 def load_pipeline(path: FilePath, *, set_: Sequence[str] = (), environ: Mapping[str, str]) -> LoadedPipeline:
     """Reads and checks a pipeline file; `set_` holds `path=value` texts that override fields.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 
-from headrace.core.errors import Location
+from headrace.core.errors import ExpressionError, Location
+from headrace.expr.parse import parse
 from headrace.spec.finding import Finding, Path, collecting
 from headrace.spec.variables import substitute
 from headrace.spec.yaml_errors import QUOTE, takes_expression, unbalanced
@@ -52,12 +53,6 @@ class Places:
         if place is None or len(found) != len(path) or not isinstance(place.node, Scalar) or place.text is None:
             return self.locate(path)
         return _inside(place.node, place.text, offset) or place.node.location
-
-    def comment_hint(self, path: Path) -> str | None:
-        """The remedy for an expression that does not parse, where a comment ends it: it may be part of it."""
-        place = self.places.get(self._find(path))
-        cut = place is not None and isinstance(place.node, Scalar) and place.node.cut
-        return f"a comment begins after it: {QUOTE} if the # belongs to it" if cut else None
 
     def _find(self, path: Path) -> Path:
         """The longest beginning of `path` that is in the file, with texts of list elements as their indices."""
@@ -108,12 +103,26 @@ class Plain:
     def _text(self, node: Scalar, path: Path) -> str | None:
         if node.text is None:
             return None
-        if node.cut and node.style != JOINED and takes_expression(path) and unbalanced(node.text):
+        if node.cut and node.style != JOINED and takes_expression(path) and _is_broken(node.text, path):
             message = f"a comment begins at the # and cuts this short: {node.text!r}"
             self.findings.append(Finding(message, QUOTE, path))
+            return node.text
         with collecting(self.findings, *path):
             return substitute(node.text, self.environ)
         return node.text
+
+
+def _is_broken(text: str, path: Path) -> bool:
+    """Whether what stands before a comment is no whole expression or type."""
+    if unbalanced(text):
+        return True
+    if "schema" in path[2:] or path[-1].isdigit() or "${" in text:
+        return False
+    try:
+        parse(text)
+    except ExpressionError:
+        return True
+    return False
 
 
 def _inside(node: Scalar, text: str, offset: int) -> Location | None:

@@ -311,12 +311,19 @@ def test_quoted_flow_maps_are_fine() -> None:
     )
 
 
-def test_problems_of_later_layers_point_into_the_file() -> None:
-    loaded = load(FLIGHTS.replace("filter: dep_delay is not null", "filter: dep_delay = #1"))
-    problem = loaded.problem("it ends too early", ("steps", "departed", "filter"), offset=11)
-    assert str(problem) == (
-        "p.yaml:21:24: it ends too early\n  a comment begins after it: quote this expression if the # belongs to it"
-    )
+@pytest.mark.parametrize("text", ["dep_delay = #1", "concat(origin, 'a #')", "dep_delay > 1 and # why"])
+def test_an_expression_cut_by_a_comment(text: str) -> None:
+    text = text.replace("=", "= ").replace("  ", " ")
+    lines = wrong_lines(FLIGHTS.replace("dep_delay is not null", text))
+    assert lines == [
+        f"p.yaml:21:13: a comment begins at the # and cuts this short: {text.split(' #')[0]!r}",
+        "  quote this expression",
+    ]
+
+
+@pytest.mark.parametrize("text", ["dep_delay > 1 # why", "origin = 'it''s' # (so", "dep_delay > ${MIN:-1} # x"])
+def test_a_comment_after_a_whole_expression_is_fine(text: str) -> None:
+    assert load(FLIGHTS.replace("dep_delay is not null", text))
 
 
 def test_several_problems_come_in_file_order() -> None:
