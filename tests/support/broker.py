@@ -74,7 +74,8 @@ def produce(
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
-            "enable.idempotence": True,
+            # one request in flight keeps the order over retries; an idempotent producer takes 0.5 s to begin
+            "max.in.flight.requests.per.connection": 1,
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 1_000_000,
             "linger.ms": 5,
@@ -117,6 +118,8 @@ def consume_all(
             "isolation.level": isolation,
             "enable.partition.eof": True,
             "fetch.queue.backoff.ms": 10,
+            # the end of a partition is told by a fetch that waited this long in vain
+            "fetch.wait.max.ms": 20,
         }
     )
     try:

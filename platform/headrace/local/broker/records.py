@@ -100,6 +100,8 @@ def consume(
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "fetch.queue.backoff.ms": 10,
+            # the end of a partition is told by a fetch that waited this long in vain
+            "fetch.wait.max.ms": 100,
         }
     )
     try:
