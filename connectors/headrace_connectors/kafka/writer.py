@@ -19,6 +19,8 @@ from headrace_connectors.kafka.client_producer import ClientProducer
 from headrace_connectors.kafka.config import KafkaSinkConfig
 from headrace_connectors.kafka.headers import header_columns
 from headrace_connectors.kafka.keys import KeyEncoder, key_encoder, refuse_null_keys
+from headrace_connectors.kafka.librdkafka import library
+from headrace_connectors.kafka.native_producer import NativeProducer
 from headrace_connectors.kafka.records import ANY_PARTITION, RecordQueue, Records
 
 SPREAD_ROWS = 4_000
@@ -39,7 +41,9 @@ class KafkaWriter:
         self._turn = context.subtask
 
     def _open_queue(self) -> RecordQueue:
-        config = self._config
+        config, found = self._config, library()
+        if found is not None and not config.headers and config.timestamp == "wall":
+            return NativeProducer(found, config.brokers, config.topic, config.properties)
         return ClientProducer(config.brokers, config.topic, config.properties)
 
     def write(self, batch: SinkBatch) -> None:

@@ -1,0 +1,109 @@
+"""The C functions of the librdkafka that confluent-kafka carries, for sending whole batches without a Python object a
+record. Only its public C interface is used, and only what `native_producer` needs.
+
+Knows nothing of headrace. Where the library or a function is not found, `library` gives None, and the caller takes
+confluent-kafka's own producer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_size_t, c_ssize_t, c_void_p
+from functools import cache
+from pathlib import Path
+
+import confluent_kafka
+import numpy as np
+
+PRODUCER = 0
+CONF_OK = 0
+COPY_PAYLOAD = 0x2
+PURGE_QUEUED, PURGE_IN_FLIGHT, PURGE_NON_BLOCKING = 0x1, 0x2, 0x4
+ERROR_TEXT_BYTES = 512
+
+MESSAGE = np.dtype(
+    [
+        ("err", "<i4"),
+        ("pad0", "<i4"),
+        ("topic", "<u8"),
+        ("partition", "<i4"),
+        ("pad1", "<i4"),
+        ("payload", "<u8"),
+        ("len", "<u8"),
+        ("key", "<u8"),
+        ("key_len", "<u8"),
+        ("offset", "<i8"),
+        ("private", "<u8"),
+    ]
+)
+"""`rd_kafka_message_t` of a 64-bit little-endian machine."""
+
+DELIVERY_CALLBACK = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
+ERROR_CALLBACK = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)
+LOG_CALLBACK = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
+
+
+class _TopicMetadata(Structure):
+    _fields_ = (("topic", c_char_p), ("partition_count", c_int), ("partitions", c_void_p), ("err", c_int))
+
+
+class Metadata(Structure):
+    """`rd_kafka_metadata_t`."""
+
+    _fields_ = (
+        ("broker_count", c_int),
+        ("brokers", c_void_p),
+        ("topic_count", c_int),
+        ("topics", POINTER(_TopicMetadata)),
+        ("origin_id", c_int32),
+        ("origin_name", c_char_p),
+    )
+
+
+_FUNCTIONS = {
+    "rd_kafka_conf_new": (c_void_p, ()),
+    "rd_kafka_conf_destroy": (None, (c_void_p,)),
+    "rd_kafka_conf_set": (c_int, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
+    "rd_kafka_conf_set_dr_msg_cb": (None, (c_void_p, DELIVERY_CALLBACK)),
+    "rd_kafka_conf_set_error_cb": (None, (c_void_p, ERROR_CALLBACK)),
+    "rd_kafka_conf_set_log_cb": (None, (c_void_p, LOG_CALLBACK)),
+    "rd_kafka_new": (c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),
+    "rd_kafka_set_log_queue": (c_int, (c_void_p, c_void_p)),
+    "rd_kafka_topic_new": (c_void_p, (c_void_p, c_char_p, c_void_p)),
+    "rd_kafka_topic_destroy": (None, (c_void_p,)),
+    "rd_kafka_destroy": (None, (c_void_p,)),
+    "rd_kafka_produce_batch": (c_int, (c_void_p, c_int32, c_int, c_void_p, c_int)),
+    "rd_kafka_poll": (c_int, (c_void_p, c_int)),
+    "rd_kafka_flush": (c_int, (c_void_p, c_int)),
+    "rd_kafka_purge": (c_int, (c_void_p, c_int)),
+    "rd_kafka_outq_len": (c_int, (c_void_p,)),
+    "rd_kafka_fatal_error": (c_int, (c_void_p, c_char_p, c_size_t)),
+    "rd_kafka_err2str": (c_char_p, (c_int,)),
+    "rd_kafka_metadata": (c_int, (c_void_p, c_int, c_void_p, POINTER(POINTER(Metadata)), c_int)),
+    "rd_kafka_metadata_destroy": (None, (POINTER(Metadata),)),
+}
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The loaded library with its functions typed; None where it is not as expected."""
+    if sys.maxsize < 1 << 62 or sys.byteorder != "little" or ctypes.sizeof(c_ssize_t) != 8:
+        return None
+    for path in _candidates():
+        try:
+            found = ctypes.CDLL(str(path))
+            for name, (result, arguments) in _FUNCTIONS.items():
+                function = getattr(found, name)
+                function.restype, function.argtypes = result, arguments
+        except (OSError, AttributeError):
+            continue
+        return found
+    return None
+
+
+def _candidates() -> list[Path]:
+    """Where wheels put the library that they carry: beside the package on Linux, inside it on macOS."""
+    package = Path(confluent_kafka.__file__).parent
+    linux = (package.parent / "confluent_kafka.libs").glob("librdkafka-*.so*")
+    return sorted([*linux, *(package / ".dylibs").glob("librdkafka*.dylib")])
