@@ -168,7 +168,7 @@ class _Bad:
                 "partition": partition[self.index].astype(np.int32),
                 "offset": batch.positions[self.index],
                 "timestamp": pl.Series([None] * count if stamps is None else stamps, dtype=pl.Int64),
-                "key": _binary(None if keys is None else keys.take(pa.array(self.index)), count),
+                "key": _binary(keys, self.index),
                 "value": values,
                 "reason": pl.Series(list(self.reasons), dtype=pl.String),
             }
@@ -178,15 +178,16 @@ class _Bad:
 
 def _values_as_text(batch: MessageBatch | RowBatch, index: Indices) -> pl.Series:
     if isinstance(batch, MessageBatch):
-        return _binary(batch.values.take(pa.array(index)), len(index))
+        return _binary(batch.values, index)
     rows = batch.rows[index]
     return rows.select(pl.struct(pl.all()).struct.json_encode().cast(pl.Binary)).to_series()
 
 
-def _binary(array: pa.Array | None, count: int) -> pl.Series:
+def _binary(array: pa.Array | None, index: Indices) -> pl.Series:
+    """The values at `index`. Polars gathers them: Arrow takes nothing from a binary_view."""
     if array is None:
-        return pl.Series([None] * count, dtype=pl.Binary)
-    return pl.Series(array.to_pylist(), dtype=pl.Binary)
+        return pl.Series([None] * len(index), dtype=pl.Binary)
+    return pl.Series(pl.from_arrow(array)).gather(index).cast(pl.Binary)
 
 
 def _plain_column(spec: SourceSpec) -> str | None:
