@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="kafka",
     help="A development broker (real Apache Kafka) on this host, and a look at any broker.",
+    short_help="a development broker, and a look at any",
     no_args_is_help=True,
 )
 
@@ -41,7 +42,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
 
 
-@app.command()
+@app.command(short_help="start the development broker")
 @reporting_errors()
 def up(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default 9092; 0 takes a free one.")] = None,
@@ -62,7 +63,7 @@ def up(
         typer.echo(f"  data {record.data}\n  log  {record.log}")
 
 
-@app.command()
+@app.command(short_help="stop it; topics and offsets stay")
 @reporting_errors()
 def down(as_json: Json = False) -> None:
     """Stop the development broker; topics and offsets stay."""
@@ -78,7 +79,7 @@ def down(as_json: Json = False) -> None:
         typer.echo(f"stopped the broker at {record.bootstrap}; its topics stay in {record.data}")
 
 
-@app.command()
+@app.command(short_help="say whether it runs; exit code 3 when not")
 @reporting_errors()
 def status(as_json: Json = False) -> None:
     """Say whether the development broker runs and answers; exit code 3 when not."""
@@ -99,7 +100,7 @@ def status(as_json: Json = False) -> None:
         raise typer.Exit(NOT_REACHABLE)
 
 
-@app.command()
+@app.command(short_help="list topics, or describe one")
 @reporting_errors()
 def topics(
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", show_default=False)] = None,
@@ -124,7 +125,7 @@ def topics(
         _print_table(("TOPIC", "PARTITIONS", "MESSAGES"), rows)
 
 
-@app.command()
+@app.command(short_help="make a topic")
 @reporting_errors()
 def create(
     topic: Topic,
@@ -145,7 +146,7 @@ def create(
         typer.echo(f"made topic {topic} with {partitions} partition{'s' if partitions > 1 else ''}")
 
 
-@app.command()
+@app.command(short_help="write messages, one a line")
 @reporting_errors()
 def produce(
     topic: Topic,
@@ -175,7 +176,7 @@ def produce(
         typer.echo(f"{count} message{'' if count == 1 else 's'} written to {topic}", err=True)
 
 
-@app.command()
+@app.command(short_help="print the messages of a topic")
 @reporting_errors()
 def consume(
     topic: Topic,
