@@ -63,7 +63,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m headrace.spec.render
-	$(BIN)/python -m headrace.expr.document
+	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
 
 clean:
 	rm -rf $(VENV) $(BOOTSTRAP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
