@@ -133,7 +133,7 @@ def test_decimals_add_exactly(precision: int) -> None:
 
 @pytest.mark.parametrize("text", ["sum(i)", "sum(distinct i)"])
 def test_an_integer_sum_that_does_not_fit_fails_at_emission(text: str) -> None:
-    columns = {"key": ["a", "a", "b"], "i": [2**63 - 1, 1, 5]}
+    columns: dict[str, Sequence[object]] = {"key": ["a", "a", "b"], "i": [2**63 - 1, 1, 5]}
     with pytest.raises(DataError, match=r"(?s)'step'.*total: the sum does not fit into int64.*key='a'"):
         once(step({"total": text}), columns, [1, 2, 3])
     skipped = once(step({"total": text}, on_error=OnError.SKIP), columns, [1, 2, 3])
@@ -165,7 +165,7 @@ def test_a_scalar_over_results_that_fails_is_an_error_of_the_group() -> None:
 
 
 def test_rows_whose_argument_has_no_answer_fail() -> None:
-    columns = {"key": ["a", "a", "b"], "s": ["1", "x", "2"], "i": [1, 1, 1]}
+    columns: dict[str, Sequence[object]] = {"key": ["a", "a", "b"], "s": ["1", "x", "2"], "i": [1, 1, 1]}
     aggregates = {"t": "sum(cast(s as int64))"}
     with pytest.raises(DataError, match=r"(?s)'step'.*cannot convert 'x'.*key='a'"):
         once(step(aggregates), columns, [1, 2, 3])

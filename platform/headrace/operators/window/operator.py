@@ -31,8 +31,6 @@ from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_STAR
 
 _NARROW_MAX = 4
 """Panes of a batch that are filtered out one by one; more are grouped together."""
-_FIRED_TOGETHER = 256
-"""Windows merged and emitted at a time, which bounds the rows of one emission."""
 
 Lateness = Literal["row", "operator"]
 
@@ -76,9 +74,8 @@ class WindowAggregate:
     def on_watermark(self, watermark: int, out: Collector) -> int:
         """Fires what ends by `watermark`; passes on `watermark` less the allowed lateness."""
         self._watermark = max(self._watermark, watermark)
-        due = self._state.take_due(watermark)
-        for start in range(0, len(due), _FIRED_TOGETHER):
-            self._fire(due[start : start + _FIRED_TOGETHER], out)
+        for windows in self._state.bounded(self._state.take_due(watermark)):
+            self._emit(self._state.merged(windows), out)
         held = self._held(watermark)
         self._state.drop_before(held)
         return held
@@ -165,9 +162,6 @@ class WindowAggregate:
         if self._rule.lateness == "operator":
             return self._watermark
         return batch.get_column(WM).to_numpy() if WM in batch.columns else None
-
-    def _fire(self, windows: Sequence[Span], out: Collector) -> None:
-        self._emit(self._state.merged(windows), out)
 
     def _emit(self, merged: pl.DataFrame, out: Collector) -> None:
         ordered = merged.sort([WINDOW_END, WINDOW_START, *self._keys])

@@ -4,14 +4,15 @@ A pane of state is (pane, since): rows of that pane of time that are on time for
 later, so that a row that came too late for a window is never counted in it although both share the pane's work.
 
 Batches that touch few panes go to a store per pane, whose frames need no pane columns and group by keys alone. Beyond
-`PANES_NARROW_MAX` such panes, and from batches that touch many, rows go to one mixed store with pane columns.
+`PANES_NARROW_MAX` such panes, and from batches that touch many, rows go to one mixed store with pane columns; a pane
+may have rows in both.
 Every store has one part for the aggregates and one per argument that is counted distinct.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import polars as pl
@@ -24,6 +25,8 @@ from headrace.operators.window.store import PartialStore
 PANE, SINCE = "__pane", "__since"
 WINDOW_START, WINDOW_END = "__start", "__end"
 PANES_NARROW_MAX = 64
+ROWS_MERGED_MAX = 1 << 19
+"""Partial rows of several windows that are merged in one go (one window is always merged whole)."""
 
 PaneKey = tuple[int, int]
 """Start of the pane; end of the first window that its rows are on time for."""
@@ -38,6 +41,8 @@ class WindowState:
         self._keys = layout.keys
         self._narrow: dict[PaneKey, list[PartialStore]] = {}
         self._mixed = self._stores([PANE, SINCE, *self._keys])
+        self._mixed_panes: set[PaneKey] = set()
+        self._mixed_gone = 0
         self._windows: dict[PaneKey, tuple[Span, ...]] = {}
         self._panes_of: dict[Span, list[PaneKey]] = {}
         self._due: list[Span] = []  # heap of (end, start)
@@ -57,6 +62,7 @@ class WindowState:
             stores = self._narrow[pane] = self._stores(self._keys)
         if stores is None:
             stores = self._mixed
+            self._mixed_panes.add(pane)
             placed = [pl.lit(pane[0], dtype=pl.Int64).alias(PANE), pl.lit(pane[1], dtype=pl.Int64).alias(SINCE)]
             made = [frame.with_columns(placed) for frame in made]
         for store, frame in zip(stores, made, strict=True):
@@ -67,7 +73,9 @@ class WindowState:
         """Adds working rows with PANE and SINCE columns; gives their partial aggregates."""
         by = [PANE, SINCE, *self._keys]
         made = [part.partial(rows, by) for part in self._layout.parts]
-        self._register(made[0].select(PANE, SINCE).unique().rows())
+        panes = made[0].select(PANE, SINCE).unique().rows()
+        self._register(panes)
+        self._mixed_panes.update(panes)
         for store, frame in zip(self._mixed, made, strict=True):
             store.append(frame)
         return made[0]
@@ -109,7 +117,7 @@ class WindowState:
 
         With `only`, a frame of keys, just those groups.
         """
-        if len(windows) == 1 and all(pane in self._narrow for pane in self._panes_of[windows[0]]):
+        if len(windows) == 1 and self._mixed_panes.isdisjoint(self._panes_of[windows[0]]):
             return self._merged_one(windows[0], only)
         return self._merged_many(windows, only)
 
@@ -136,9 +144,10 @@ class WindowState:
         named = dict.fromkeys((PANE, SINCE, WINDOW_START, WINDOW_END), pl.Int64)
         places = pl.DataFrame(pairs, schema=named, orient="row")
         panes = list(dict.fromkeys((pane, since) for pane, since, _, _ in pairs))
+        near = pl.col(PANE).is_between(min(pane for pane, _ in panes), max(pane for pane, _ in panes))
         parts: list[list[pl.DataFrame]] = []
         for index, mixed in enumerate(self._mixed):
-            frames = [*mixed.frames]
+            frames = [found for frame in mixed.frames if (found := frame.filter(near)).height]
             for pane in panes:
                 placed = [pl.lit(pane[0], dtype=pl.Int64).alias(PANE), pl.lit(pane[1], dtype=pl.Int64).alias(SINCE)]
                 if pane in self._narrow:
@@ -160,10 +169,33 @@ class WindowState:
                 frames.append(values.fold(values.merge(frames_of, by), by))
         return self._layout.merge(frames, by)
 
+    def bounded(self, windows: Sequence[Span]) -> Iterator[list[Span]]:
+        """The windows in runs that are worth merging together: about `ROWS_MERGED_MAX` partial rows at most."""
+        mixed_rows = sum(frame.height for frame in self._mixed[0].frames) // max(1, len(self._mixed_panes))
+        run: list[Span] = []
+        rows = 0
+        for window in windows:
+            weight = sum(self._rows_of(pane, mixed_rows) for pane in self._panes_of[window])
+            if run and rows + weight > ROWS_MERGED_MAX:
+                yield run
+                run, rows = [], 0
+            run.append(window)
+            rows += weight
+        if run:
+            yield run
+
+    def _rows_of(self, pane: PaneKey, mixed_rows: int) -> int:
+        narrow = sum(frame.height for frame in self._narrow[pane][0].frames) if pane in self._narrow else 0
+        return narrow + (mixed_rows if pane in self._mixed_panes else 0)
+
     # ------------------------------------------------------------------ rows that nobody needs
 
     def drop_before(self, watermark: int) -> None:
-        """Forgets panes whose last window ends at `watermark` + 1 or before; their windows have been taken."""
+        """Forgets panes whose last window ends at `watermark` + 1 or before; their windows have been taken.
+
+        Rows of the mixed store are taken out when about half of them may be forgotten, so that looking through them
+        stays cheap per row; until then nothing asks for them.
+        """
         if self._first_gone - 1 > watermark:
             return
         gone = [key for key, windows in self._windows.items() if windows[-1][1] - 1 <= watermark]
@@ -172,8 +204,14 @@ class WindowState:
                 self._panes_of.pop(span, None)
             self._narrow.pop(key, None)
         self._first_gone = min((windows[-1][1] for windows in self._windows.values()), default=TIME_MAX)
-        if any(store.frames for store in self._mixed):
-            left = pl.DataFrame(list(self._windows), schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
-            for store in self._mixed:
-                kept = [frame.join(left, on=[PANE, SINCE], how="semi") for frame in store.frames]
-                store.replace([frame for frame in kept if frame.height])
+        self._mixed_gone += sum(key in self._mixed_panes for key in gone)
+        if self._mixed_gone and 2 * self._mixed_gone >= len(self._mixed_panes):
+            self._drop_mixed()
+
+    def _drop_mixed(self) -> None:
+        self._mixed_panes &= self._windows.keys()
+        self._mixed_gone = 0
+        left = pl.DataFrame(list(self._mixed_panes), schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
+        for store in self._mixed:
+            kept = [frame.join(left, on=[PANE, SINCE], how="semi") for frame in store.frames]
+            store.replace([frame for frame in kept if frame.height])

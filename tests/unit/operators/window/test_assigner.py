@@ -39,15 +39,12 @@ def local(zone: str, *spans: Span) -> list[str]:
 @settings(max_examples=150, deadline=None)
 @given(st.data(), MOMENTS, st.integers(1, 200), st.integers(-300, 300))
 def test_panes_are_where_windows_agree(data: st.DataObject, moment: int, every: int, offset: int) -> None:
-    window: Window = data.draw(
-        st.sampled_from(
-            [
-                Tumbling(every, offset),
-                Sliding(every + data.draw(st.integers(0, 900)), every, offset),
-                Cumulate(every * data.draw(st.integers(1, 9)), every, offset),
-            ]
-        )
-    )
+    choices: list[Window] = [
+        Tumbling(every, offset),
+        Sliding(every + data.draw(st.integers(0, 900)), every, offset),
+        Cumulate(every * data.draw(st.integers(1, 9)), every, offset),
+    ]
+    window = data.draw(st.sampled_from(choices))
     assert window.check() == []
     assigner = window.assigner()
     start = pane(assigner, moment)
