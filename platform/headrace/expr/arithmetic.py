@@ -14,6 +14,7 @@ import polars as pl
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import FLOAT_TYPES, INT_TYPES, DataType, Decimal, Primitive, polars_type
+from headrace.expr.binding import aligned, bound
 from headrace.expr.coercion import (
     INT32_MAX,
     INT32_MIN,
@@ -193,8 +194,7 @@ def _quotients(pair: Sequence[pl.Series]) -> pl.Series:
 
 def _by_numpy(pair: Sequence[pl.Series], kernel: Callable[..., np.ndarray[Any, Any]]) -> pl.Series:
     """A kernel over two columns, one of which may be a constant; NULL where either is."""
-    height = 0 if 0 in (len(pair[0]), len(pair[1])) else max(len(pair[0]), len(pair[1]))
-    left, right = (item if len(item) == height else item.new_from_index(0, height) for item in pair)
+    left, right = aligned(pair)
     missing = left.is_null() | right.is_null()
     with np.errstate(all="ignore"):
         result = kernel(left.fill_null(0).to_numpy(), right.fill_null(1).to_numpy())
@@ -216,14 +216,25 @@ def _decimals(symbol: str, left: Term, right: Term) -> Term:
         raise ExpressionError(f"{one} times {two} has {scale} decimal places; 38 is the most", remedy="cast one side")
     dtype = Decimal(min(precision, PRECISION_MAX), scale)
     held = pl.Decimal(PRECISION_MAX, scale)
-    a, b = left.value.cast(held, strict=False), right.value.cast(held, strict=False)
-    lost = None
-    if precision > PRECISION_MAX:
-        lost = _too_large(symbol, left.value, right.value, 10.0 ** (PRECISION_MAX - scale))
-        lost = lost | (a.is_null() & left.value.is_not_null()) | (b.is_null() & right.value.is_not_null())
-        a, b = pl.when(~lost).then(a), pl.when(~lost).then(b)
-    value = a + b if symbol == "+" else a - b if symbol == "-" else a * b
-    return combine([left, right], dtype, value.cast(polars_type(dtype), strict=False), fails=lost)
+    limit = 10.0 ** (PRECISION_MAX - scale) if precision > PRECISION_MAX else None
+
+    def lost(one: Term, two: Term) -> pl.Expr:
+        assert limit is not None, "the result may be too large"
+        a, b = one.value.cast(held, strict=False), two.value.cast(held, strict=False)
+        unheld = (a.is_null() & one.value.is_not_null()) | (b.is_null() & two.value.is_not_null())
+        return _too_large(symbol, one.value, two.value, limit) | unheld
+
+    def exact(one: Term, two: Term) -> pl.Expr:
+        a, b = one.value.cast(held, strict=False), two.value.cast(held, strict=False)
+        if limit is not None:
+            fits = ~lost(one, two)
+            a, b = pl.when(fits).then(a), pl.when(fits).then(b)
+        value = a + b if symbol == "+" else a - b if symbol == "-" else a * b
+        return value.cast(polars_type(dtype), strict=False)
+
+    parts = [left, right]
+    fails = None if limit is None else bound(parts, lost, Primitive.BOOL)
+    return combine(parts, dtype, bound(parts, exact, dtype), fails=fails)
 
 
 def _too_large(symbol: str, left: pl.Expr, right: pl.Expr, limit: float) -> pl.Expr:
@@ -238,9 +249,12 @@ def _decimal_modulo(left: Term, right: Term, dtype: DataType) -> Term:
     if not isinstance(dtype, Decimal):
         raise ExpressionError(f"{left.type_name} % {right.type_name} needs more than 38 digits", remedy="cast one side")
     a, b = with_type(left, dtype), with_type(right, dtype)
-    zero = b.value == 0
-    remainder = a.value % pl.when(~zero).then(b.value)
-    signs_differ = (remainder != 0) & ((a.value < 0) != (b.value < 0))
-    value = pl.when(signs_differ).then(remainder - b.value).otherwise(remainder)
-    fails = zero & a.value.is_not_null()
-    return combine([a, b], dtype, value.cast(polars_type(dtype), strict=False), fails=fails)
+
+    def remainders(one: Term, two: Term) -> pl.Expr:
+        floored = one.value % pl.when(two.value != 0).then(two.value)
+        signs_differ = (floored != 0) & ((one.value < 0) != (two.value < 0))
+        value = pl.when(signs_differ).then(floored - two.value).otherwise(floored)
+        return value.cast(polars_type(dtype), strict=False)
+
+    fails = (b.value == 0) & a.value.is_not_null()
+    return combine([a, b], dtype, bound([a, b], remainders, dtype), fails=fails)

@@ -24,6 +24,7 @@ from headrace.core.types import (
     parse_type,
     polars_type,
 )
+from headrace.expr.binding import bound
 from headrace.expr.coercion import is_number, is_time
 from headrace.expr.term import Term, combine, with_type
 from headrace.expr.timestamps import DATE_TEXT, date_text, parse_timestamp, timestamp_text
@@ -85,7 +86,9 @@ def cast(term: Term, dtype: DataType, *, attempt: bool) -> Term:
     source = term.known_type()
     if source == dtype:
         return term
-    conversion = _convert(term.value, source, dtype)
+    fallible = _convert(term.value, source, dtype).fallible
+    value = bound([term], lambda held: _convert(held.value, source, dtype).value, dtype)
+    conversion = _Conversion(value, fallible)
     if not conversion.fallible:
         return combine([term], dtype, conversion.value)
     if attempt:

@@ -13,6 +13,7 @@ import polars as pl
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import FLOAT_TYPES, DataType, ListOf, Primitive, Struct, polars_type
+from headrace.expr.binding import bound
 from headrace.expr.coercion import unify, unify_for_comparison
 from headrace.expr.term import Term, combine, either, literal, only_where, with_type
 
@@ -116,7 +117,12 @@ def invert(term: Term) -> Term:
 
 def between(term: Term, low: Term, high: Term) -> Term:
     """`x between low and high`, both ends included."""
-    return both(compare(">=", term, low), compare("<=", term, high))
+
+    def value(item: Term, first: Term, last: Term) -> pl.Expr:
+        return compare(">=", item, first).value & compare("<=", item, last).value
+
+    compare(">=", term, low), compare("<=", term, high)
+    return combine([term, low, high], Primitive.BOOL, bound([term, low, high], value, Primitive.BOOL))
 
 
 def member(term: Term, choices: Sequence[Term]) -> Term:
@@ -125,8 +131,8 @@ def member(term: Term, choices: Sequence[Term]) -> Term:
     has_null = len(given) < len(choices)
     if not given:
         return combine([term], Primitive.BOOL, pl.lit(None, dtype=pl.Boolean), nullable=True)
-    if all(choice.literal is not None for choice in given) and term.type == Primitive.STRING:
-        found = _string_member(term, given)
+    if all(choice.literal is not None for choice in given) and isinstance(term.type, Primitive):
+        found = _member_of_literals(term, given)
     else:
         found = compare("=", term, given[0])
         for choice in given[1:]:
@@ -138,10 +144,11 @@ def member(term: Term, choices: Sequence[Term]) -> Term:
     return found
 
 
-def _string_member(term: Term, choices: Sequence[Term]) -> Term:
-    unify([term, *choices], "in")
-    values = pl.Series([choice.literal for choice in choices], dtype=pl.String)
-    return combine([term], Primitive.BOOL, term.value.is_in(values.implode()))
+def _member_of_literals(term: Term, choices: Sequence[Term]) -> Term:
+    (held, *others), dtype = unify([term, *choices], "in")
+    values = pl.select(pl.concat([other.value for other in others])).to_series()
+    assert values.dtype == polars_type(dtype), "the literals are in the common type"
+    return combine([held], Primitive.BOOL, held.value.is_in(values.implode()))
 
 
 def greatest(terms: Sequence[Term], *, least: bool) -> Term:
@@ -149,12 +156,19 @@ def greatest(terms: Sequence[Term], *, least: bool) -> Term:
     name = "least" if least else "greatest"
     typed, dtype = unify(terms, name)
     require_order(dtype, name)
-    values = [term.value for term in typed]
-    value = pl.min_horizontal(values) if least else pl.max_horizontal(values)
-    if dtype in FLOAT_TYPES and not least:
-        any_nan = pl.any_horizontal([item.is_nan().fill_null(value=False) for item in values])
-        value = pl.when(any_nan).then(pl.lit(math.nan, dtype=polars_type(dtype))).otherwise(value)
+    if least:
+        value = pl.min_horizontal([term.value for term in typed])
+    elif dtype in FLOAT_TYPES:
+        value = bound(typed, _greatest_float, dtype)
+    else:
+        value = pl.max_horizontal([term.value for term in typed])
     return combine(typed, dtype, value, nullable=all(term.nullable for term in typed))
+
+
+def _greatest_float(*terms: Term) -> pl.Expr:
+    any_nan = pl.any_horizontal([term.value.is_nan().fill_null(value=False) for term in terms])
+    largest = pl.max_horizontal([term.value for term in terms])
+    return pl.when(any_nan).then(pl.lit(math.nan, dtype=polars_type(terms[0].known_type()))).otherwise(largest)
 
 
 def require_order(dtype: DataType, what: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from headrace.core.errors import ExpressionError
+from headrace.expr.binding import bound
 from headrace.expr.coercion import unify
 from headrace.expr.comparison import as_bool, compare
 from headrace.expr.term import NULL, Term, combine, either, only_where
@@ -74,9 +75,12 @@ def nullif(term: Term, other: Term) -> Term:
     dtype = term.known_type()
     if other.type is None and other.interval is None:
         return term
-    same = compare("=", term, other)
-    value = pl.when(~same.value.fill_null(value=False)).then(term.value)
-    return combine([term, same], dtype, value, nullable=True)
+    compare("=", term, other)
+
+    def value(one: Term, two: Term) -> pl.Expr:
+        return pl.when(~compare("=", one, two).value.fill_null(value=False)).then(one.value)
+
+    return combine([term, other], dtype, bound([term, other], value, dtype), nullable=True)
 
 
 def choose(terms: Sequence[Term]) -> Term:

@@ -13,6 +13,7 @@ import polars as pl
 
 from headrace.core.errors import ExpressionError, did_you_mean
 from headrace.core.types import TIMESTAMP, Primitive, polars_type
+from headrace.expr.binding import bound, once
 from headrace.expr.term import Interval, Term, combine, with_type
 
 STAMP = polars_type(TIMESTAMP)
@@ -72,7 +73,13 @@ def in_range(microseconds: pl.Expr) -> pl.Expr:
 def shift(term: Term, interval: Interval, sign: int) -> Term:
     """A timestamp or date plus (sign 1) or minus (-1) an interval: a timestamp. Months first, clipped to month ends."""
     stamp = with_type(term, TIMESTAMP)
-    value = stamp.value
+    if not interval.months and not interval.length:
+        return stamp
+    value = bound([stamp], lambda held: _shifted(held.value, interval, sign), TIMESTAMP)
+    return combine([stamp], TIMESTAMP, value, fails=value.is_null() & term.value.is_not_null())
+
+
+def _shifted(value: pl.Expr, interval: Interval, sign: int) -> pl.Expr:
     if interval.months:
         room = abs(interval.months) * 31 * 86_400_000_000
         safe = value.to_physical().is_between(
@@ -85,24 +92,33 @@ def shift(term: Term, interval: Interval, sign: int) -> Term:
     if microseconds:
         moved = value.to_physical() + pl.lit(microseconds, dtype=pl.Int64)
         value = pl.when(in_range(moved)).then(moved).cast(STAMP)
-    if value is stamp.value:
-        return stamp
-    return combine([stamp], TIMESTAMP, value, fails=value.is_null() & term.value.is_not_null())
+    return value
 
 
 def shift_days(term: Term, days: Term, sign: int) -> Term:
     """A date plus or minus whole days: a date."""
-    moved = term.value.to_physical().cast(pl.Int64) + sign * with_type(days, Primitive.INT64).value.clip(
-        -10_000_000, 10_000_000
-    )
-    inside = moved.is_between(MIN_US // 86_400_000_000, MAX_US // 86_400_000_000)
-    value = pl.when(inside).then(moved).cast(pl.Int32).cast(pl.Date)
-    return combine([term, days], Primitive.DATE, value, fails=~inside)
+
+    def moved(date: Term, number: Term) -> pl.Expr:
+        count = number.value.cast(pl.Int64).clip(-10_000_000, 10_000_000)
+        return date.value.to_physical().cast(pl.Int64) + sign * count
+
+    def inside(date: Term, number: Term) -> pl.Expr:
+        return moved(date, number).is_between(MIN_US // 86_400_000_000, MAX_US // 86_400_000_000)
+
+    def shifted(date: Term, number: Term) -> pl.Expr:
+        return pl.when(inside(date, number)).then(moved(date, number)).cast(pl.Int32).cast(pl.Date)
+
+    parts = [term, days]
+    return combine(parts, Primitive.DATE, bound(parts, shifted, Primitive.DATE), fails=~inside(term, days))
 
 
 def parse_timestamp(text: pl.Expr) -> pl.Expr:
     """ISO 8601 text as a timestamp, UTC where it names no zone; NULL where it is none. Further digits are cut."""
-    parts = text.str.extract_groups(_STAMP_TEXT).struct
+    return once([text.str.extract_groups(_STAMP_TEXT)], _stamp_of_groups, STAMP)
+
+
+def _stamp_of_groups(groups: pl.Expr) -> pl.Expr:
+    parts = groups.struct
     zone = parts.field("4").fill_null("+0000").str.replace("(?i)^z$", "+0000")
     clean = pl.concat_str(
         parts.field("1"),

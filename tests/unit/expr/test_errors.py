@@ -39,7 +39,7 @@ def _error(text: str) -> ExpressionError:
         ("case when i then 1 end", 10, ["when needs a bool"]),
         ("case when ok then 1 else 'a' end", 10, ["int64 and string"]),
         ("coalesce(i, s)", 0, ["int32 and string"]),
-        ("i in (1, 'a')", 0, ["int32 and string"]),
+        ("i in (1, 'a')", 0, ["int64 and string"]),
         ("upper(i)", 0, ["upper(int32)", "upper(string)"]),
         ("i like 'a'", 0, ["like needs a string"]),
         ("t - u", 0, ["date_diff"]),

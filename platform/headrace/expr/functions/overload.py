@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import INT_TYPES, TIMESTAMP, DataType, Decimal, ListOf, Primitive
+from headrace.expr.binding import bound
 from headrace.expr.coercion import is_number, is_time
 from headrace.expr.term import Term, combine, with_type
 
@@ -49,7 +50,7 @@ _HELD: Final[dict[Kind, DataType]] = {
 
 Result = DataType | Callable[[Sequence[Term]], DataType]
 Build = Callable[..., pl.Expr]
-Mask = Callable[..., pl.Expr | None]
+Mask = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,15 @@ class Overload:
         """The call. Raises ExpressionError where an argument's value is wrong."""
         held = [_held(kind, term) for kind, term in zip(self.parameters, terms, strict=True)]
         dtype = self.result(held) if callable(self.result) else self.result
-        own = [replace(term, fails=None) for term in held]
-        fails = self.fails(*own) if self.fails else None
-        return combine(held, dtype, self.build(*own), nullable=True if self.nullable else None, fails=fails)
+        value = bound(held, self.build, dtype)
+        fails = self._mask(held)
+        return combine(held, dtype, value, nullable=True if self.nullable else None, fails=fails)
+
+    def _mask(self, held: Sequence[Term]) -> pl.Expr | None:
+        build = self.fails
+        if build is None or build(*(replace(term, fails=None) for term in held)) is None:
+            return None
+        return bound(held, build, Primitive.BOOL)
 
 
 @dataclass(frozen=True, slots=True)
