@@ -100,7 +100,9 @@ def _located(finding: Finding, places: Places) -> Problem:
 
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:
-    return sorted(problems, key=_order)
+    """Sorted by place; what an alias shows at several paths is one mistake."""
+    once = {(str(problem.location), problem.message): problem for problem in problems}
+    return sorted(once.values(), key=_order)
 
 
 def _order(problem: Problem) -> tuple[bool, int, int]:

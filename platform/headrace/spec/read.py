@@ -191,7 +191,7 @@ def _too_parallel(
         )
     for name, node in nodes.items():
         if node.parallelism is not None and node.parallelism > most:
-            group = next(group for group in ("sources", "steps", "sinks") if name in (data.get(group) or {}))
+            group = next(group for group in ("sources", "steps", "sinks") if name in _names(data, group))
             message = f"parallelism {node.parallelism} is above max_parallelism {most}"
             findings.append(Finding(message, remedy, (group, name, "parallelism")))
     return findings
@@ -221,9 +221,9 @@ def _read_tests(
 
 def _check_case(case: TestCase, data: Mapping[str, Any], sources: Mapping[str, SourceNode]) -> None:
     findings: list[Finding] = []
-    outputs = [*(data.get("steps") or {}), *(data.get("sinks") or {})]
+    outputs = [*_names(data, "steps"), *_names(data, "sinks")]
     for side, names, valid in (
-        ("inputs", case.inputs, list(data.get("sources") or {})),
+        ("inputs", case.inputs, _names(data, "sources")),
         ("outputs", case.outputs, outputs),
     ):
         for name in names:
@@ -238,3 +238,8 @@ def _check_case(case: TestCase, data: Mapping[str, Any], sources: Mapping[str, S
                     row_values(row, node.columns, also=tuple(node.config.metadata_columns.values()))
     if findings:
         raise Wrong(findings)
+
+
+def _names(data: Mapping[str, Any], group: str) -> list[str]:
+    section = data.get(group)
+    return [str(name) for name in section] if isinstance(section, Mapping) else []

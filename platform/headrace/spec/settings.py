@@ -118,7 +118,7 @@ def read_restart(data: object) -> Restart:
     if not isinstance(data, Mapping):
         raise wrong(f"takes a mapping, not {kind_of(data)}", "write {strategy: fixed-delay, attempts: 3, delay: 1s}")
     strategy = data.get("strategy", "exponential-delay")
-    if strategy not in STRATEGIES:
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
         near = did_you_mean(str(strategy), tuple(STRATEGIES))
         raise wrong(
             f"{kind_of(strategy)} is not valid for 'strategy'",

@@ -129,6 +129,14 @@ def test_variables() -> None:
     )
 
 
+def test_a_mistake_under_an_alias_is_said_once() -> None:
+    lines = wrong_lines(FLIGHTS.replace("${KAFKA_BROKERS:-localhost:9092}", "${KAFKA_BROKERS}"))
+    assert lines == [
+        "p.yaml:3:12: variable 'KAFKA_BROKERS' is not set",
+        "  set it, or give a default: ${KAFKA_BROKERS:-default}",
+    ]
+
+
 def test_overrides() -> None:
     loaded = load(
         FLIGHTS,
