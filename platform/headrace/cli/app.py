@@ -18,6 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: loading rich would take as long as all the rest
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -39,17 +40,17 @@ def root(
     """Kafka-native stream processing for Python: pipelines in YAML or Python, event time, exact results."""
 
 
-app.command("init")(init.init)
-app.command("run")(run.run)
-app.command("test")(test.test)
-app.command("validate")(validate.validate)
-app.command("explain")(explain.explain)
-app.command("preview")(preview.preview)
-app.command("infer")(infer.infer)
-app.command("connectors")(connectors.connectors)
+app.command("init", short_help="make a small project that runs at once")(init.init)
+app.command("run", short_help="run a pipeline on this host")(run.run)
+app.command("test", short_help="run the tests inside a pipeline file")(test.test)
+app.command("validate", short_help="check a pipeline, run nothing")(validate.validate)
+app.command("explain", short_help="show what a pipeline does, and its plan")(explain.explain)
+app.command("preview", short_help="show the first rows of a node")(preview.preview)
+app.command("infer", short_help="make a schema from a topic or a file")(infer.infer)
+app.command("connectors", short_help="list connectors, or show one's fields")(connectors.connectors)
 app.add_typer(kafka.app)
 
 
 def main() -> None:
     """The entry point of the `headrace` script."""
-    app()
+    app(prog_name="headrace")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from headrace.core.types import Schema
-from headrace.local.compile import Loaded, compile_loaded, compile_pipeline
+from headrace.local.compile import Loaded, compile_loaded
 from headrace.local.job import JobState, LocalJob, Progress
 from headrace.local.quiet_source import quiet_source
-from headrace.local.rows_run import sink_spec
+from headrace.local.rows_run import compile_tapped
 from headrace.local.substitute import check_reference, with_taps
 from headrace.spec.pipeline import Pipeline
 
@@ -37,9 +37,8 @@ def preview(loaded: Loaded, reference: str, *, rows: int, seconds: float) -> Pre
     changed, taps = with_taps(
         _quiet(loaded.pipeline), (_read_by(loaded.pipeline, reference),), keep_sinks=False, rows_max=rows
     )
-    ((name, collection),) = taps.values()
-    compiled = compile_pipeline(changed)
-    spec = sink_spec(compiled, name)
+    compiled, specs = compile_tapped(changed, taps)
+    ((_, collection),), (spec,) = taps.values(), specs.values()
     job = LocalJob(compiled.physical)
     deadline_s = time.monotonic() + seconds
     timed_out = False

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from headrace.core.errors import UserError
+from headrace.core.ids import split_output
 from headrace.core.types import Schema
 from headrace.local.collect_sink import Collection
 from headrace.local.compile import Compiled, compile_pipeline
 from headrace.local.job import LocalJob, Progress
-from headrace.local.substitute import with_rows, with_taps
+from headrace.local.substitute import Taps, with_rows, with_taps
 from headrace.plan.physical import SinkSpec
 from headrace.spec.pipeline import Pipeline
 
@@ -56,22 +58,32 @@ def resized(pipeline: Pipeline, *, batch_rows: int | None = None, parallelism: i
 def run_on_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame], taps: Sequence[str] = ()) -> RowsRun:
     """Runs to the end. `rows`: source -> frame, as `substitute.rows_source` takes it; `taps`: nodes beside the sinks.
 
-    Raises InvalidPipeline where a tap names an output that is not there, and what the job raises.
+    Raises UserError where a tap names an output that is not there, and what the job raises.
     """
     changed, collected = with_taps(with_rows(pipeline, rows), taps, keep_sinks=True)
-    compiled = compile_pipeline(changed)
+    compiled, specs = compile_tapped(changed, collected)
     job = LocalJob(compiled.physical)
     job.run()
     outputs = {
-        name: Output(spec.schema, spec.update_key, collection)
-        for name, (sink, collection) in collected.items()
-        for spec in [sink_spec(compiled, sink)]
+        name: Output(specs[name].schema, specs[name].update_key, collection)
+        for name, (_, collection) in collected.items()
     }
     return RowsRun(outputs, job.progress(), job.counters())
 
 
-def sink_spec(compiled: Compiled, name: str) -> SinkSpec:
-    """The planned sink of that name."""
-    spec = compiled.logical.node(name).spec
-    assert isinstance(spec, SinkSpec), "taps are sinks"
-    return spec
+def compile_tapped(pipeline: Pipeline, taps: Taps) -> tuple[Compiled, dict[str, SinkSpec]]:
+    """Compiles what `with_taps` made: the plan, and the planned sink of each reference.
+
+    Raises UserError for a side output that is not there.
+    """
+    compiled = compile_pipeline(pipeline)
+    planned = {node.name: node.spec for node in compiled.logical.nodes}
+    specs: dict[str, SinkSpec] = {}
+    for reference, (sink, _) in taps.items():
+        spec = planned.get(sink)
+        if not isinstance(spec, SinkSpec):
+            node, output = split_output(reference)
+            remedy = "side outputs are `late` of a windowed aggregate and `bad` of a node with `on_error: divert`"
+            raise UserError(f"{node} has no output {output!r}", remedy=remedy)
+        specs[reference] = spec
+    return compiled, specs

@@ -24,6 +24,9 @@ from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY
 CONNECTOR = "rows"
 _TAP = "tap"
 
+Taps = Mapping[str, tuple[str, Collection]]
+"""Reference -> (name of the sink that collects there, its collection)."""
+
 
 def input_schema(node: SourceNode) -> Schema:
     """What a row handed over for this source holds: its columns and the metadata columns behind them."""
@@ -80,11 +83,11 @@ def with_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame]) -> Pipeline:
 
 def with_taps(
     pipeline: Pipeline, references: Sequence[str], *, keep_sinks: bool, rows_max: int | None = None
-) -> tuple[Pipeline, dict[str, tuple[str, Collection]]]:
+) -> tuple[Pipeline, Taps]:
     """The pipeline with collections for sinks: one at each reference (a node, a sink, or `node.late`, `node.bad`).
 
-    With `keep_sinks` every sink is collected, asked for or not. Gives reference -> (name of the sink that collects,
-    its collection). Raises UserError for a reference to nothing.
+    With `keep_sinks` every sink is collected, asked for or not. Raises UserError for a reference to no node; whether
+    a side output is there, planning tells.
     """
     sinks: dict[str, SinkNode] = {}
     taps: dict[str, tuple[str, Collection]] = {}

@@ -6,18 +6,19 @@ multisets, updating rows by the last one of each key, floats bit for bit but for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from headrace.core.errors import HeadraceError, InvalidPipeline, Problem
+from headrace.core.errors import HeadraceError, InvalidPipeline, Problem, UserError
 from headrace.core.types import Schema
-from headrace.local.compile import Compiled, Loaded, compile_loaded, compile_pipeline
+from headrace.local.compile import Loaded, compile_loaded
 from headrace.local.row_diff import RowDiff, diff_rows
-from headrace.local.rows_run import resized, run_on_rows, sink_spec
-from headrace.local.substitute import check_reference, input_schema, with_rows, with_taps
+from headrace.local.rows_run import compile_tapped, resized, run_on_rows
+from headrace.local.substitute import input_schema, with_rows, with_taps
 from headrace.local.typed_rows import problems_of, typed_frame
+from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import RecordTime, SourceSpec
 from headrace.spec.finding import Finding, Wrong
 from headrace.spec.pipeline import Pipeline, TestCase
@@ -96,11 +97,7 @@ def run_case(pipeline: Pipeline, case: PreparedCase) -> CaseResult:
 
 def _prepared(case: TestCase, index: int, loaded: Loaded, problems: list[Problem]) -> PreparedCase:
     path = ("tests", str(index))
-    try:
-        planned = _planned(loaded.pipeline, case)
-    except HeadraceError as error:
-        problems.append(_located(loaded, Finding(error.message, error.remedy, (*path, "outputs"))))
-        return PreparedCase(case.name, {}, {})
+    planned = _planned(case, loaded, path, problems)
     inputs = {}
     for name, rows in case.inputs.items():
         schema = input_schema(loaded.pipeline.sources[name])
@@ -111,28 +108,35 @@ def _prepared(case: TestCase, index: int, loaded: Loaded, problems: list[Problem
             problems.append(_located(loaded, Finding(message, remedy, (*path, "inputs", name))))
     outputs = {}
     for name, rows in case.outputs.items():
-        schema = planned.schemas[name]
-        outputs[name] = _typed(rows, schema, (*path, "outputs", name), loaded, problems)
+        if name in planned.schemas:
+            outputs[name] = _typed(rows, planned.schemas[name], (*path, "outputs", name), loaded, problems)
     return PreparedCase(case.name, inputs, outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    compiled: Compiled
+    nodes: Sequence[LogicalNode]
     schemas: Mapping[str, Schema]
 
 
-def _planned(pipeline: Pipeline, case: TestCase) -> _Planned:
-    """The case's pipeline, to know the columns of what it expects."""
+def _planned(case: TestCase, loaded: Loaded, path: tuple[str, ...], problems: list[Problem]) -> _Planned:
+    """The case's pipeline, to know the columns of what it expects; an output that is not there is a problem."""
+    schemas: dict[str, Schema] = {}
+    nodes: Sequence[LogicalNode] = ()
     for reference in case.outputs:
-        check_reference(pipeline, reference)
-    changed, taps = with_taps(with_rows(pipeline, {}), tuple(case.outputs), keep_sinks=True)
-    compiled = compile_pipeline(changed)
-    return _Planned(compiled, {name: sink_spec(compiled, sink).schema for name, (sink, _) in taps.items()})
+        try:
+            changed, taps = with_taps(with_rows(loaded.pipeline, {}), (reference,), keep_sinks=True)
+            compiled, specs = compile_tapped(changed, taps)
+        except UserError as error:
+            problems.append(_located(loaded, Finding(error.message, error.remedy, (*path, "outputs", reference))))
+        else:
+            nodes = compiled.logical.nodes
+            schemas[reference] = specs[reference].schema
+    return _Planned(nodes, schemas)
 
 
 def _needs_stamps(planned: _Planned, source: str) -> bool:
-    specs = [node.spec for node in planned.compiled.logical.nodes if node.name == source]
+    specs = [node.spec for node in planned.nodes if node.name == source]
     return any(isinstance(spec, SourceSpec) and isinstance(spec.time, RecordTime) for spec in specs)
 
 

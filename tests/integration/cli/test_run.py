@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from .conftest import Headrace
+
+
+def written(folder: Path) -> list[dict[str, object]]:
+    lines = [line for file in sorted(folder.glob("part-*")) for line in file.read_text().splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+def test_run_writes_the_windows_and_sums_up(headrace: Headrace, pipeline: Path, tmp_path: Path) -> None:
+    result = headrace("run", str(pipeline), "--json")
+
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert summary.pop("seconds") >= 0
+    assert summary == {"state": "FINISHED", "rows_in": 5, "rows_out": 3, "late": 1, "bad": 0, "savepoint": None}
+    assert sorted(
+        (str(row["station"]), str(row["window_start"]), row["rides"], row["mean"]) for row in written(tmp_path / "out")
+    ) == [
+        ("a", "2024-05-01T08:00:00.000Z", 1, 10.0),
+        ("a", "2024-05-01T09:00:00.000Z", 1, 20.0),
+        ("b", "2024-05-01T08:00:00.000Z", 1, 4.5),
+    ]
+
+
+def test_the_summary_for_people_is_one_line_on_stdout(headrace: Headrace, pipeline: Path) -> None:
+    result = headrace("run", str(pipeline), "--parallelism", "2", "--threads")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("FINISHED: 5 rows in, 3 out, 1 late, 0 bad, ")
+    assert len(result.stdout.splitlines()) == 1
+
+
+def test_set_changes_a_field(headrace: Headrace, pipeline: Path, tmp_path: Path) -> None:
+    result = headrace("run", str(pipeline), "--set", f"sinks.out.files.path={tmp_path / 'other'}", "--json")
+
+    assert result.exit_code == 0
+    assert len(written(tmp_path / "other")) == 3
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bad_row_fails_the_job_with_its_place(headrace: Headrace, pipeline: Path, tmp_path: Path) -> None:
+    with (tmp_path / "rides.jsonl").open("a") as rows:
+        rows.write('{"station": 7}\n')
+
+    result = headrace("run", str(pipeline), "--json")
+
+    assert result.exit_code == 1
+    summary = json.loads(result.stdout)
+    assert (summary["state"], summary["savepoint"]) == ("FAILED", None)
+    assert "rides.jsonl line 6" in summary["error"]
+    assert result.stderr.startswith("error: source rides:")
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "nowhere.yaml"], "nowhere.yaml"),
+        (["run", "nowhere.py"], "nowhere.py"),
+        (["run", "{folder}"], "is a folder"),
+        (["run", "{file}", "--set", "sources.nix.files.path=x"], "there is no source 'nix'"),
+        (["run", "{file}", "--set", "nonsense"], "not `path=value`"),
+        (["run", "{file}", "--floors", "{folder}/nowhere.json"], "cannot be read"),
+        (["run", "{file}", "--floors", "{folder}/rides.jsonl"], "no list of floors"),
+        (["validate", "{folder}"], "is a folder"),
+        (["explain", "nowhere.yaml"], "nowhere.yaml"),
+        (["preview", "{file}", "hourlyy"], "did you mean 'hourly'?"),
+        (["test", "{file}"], "has no tests"),
+        (["connectors", "kafkaa"], "did you mean 'kafka'?"),
+        (["infer", "./nowhere.jsonl"], "there is no file"),
+    ],
+)
+def test_a_slip_is_said_in_one_message_with_exit_code_2(
+    headrace: Headrace, pipeline: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    result = headrace(*(text.format(file=pipeline, folder=tmp_path) for text in arguments))
+
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert not result.stdout
+
+
+def test_floors_are_written_and_taken(headrace: Headrace, pipeline: Path, tmp_path: Path) -> None:
+    floors = tmp_path / "floors.json"
+
+    assert headrace("run", str(pipeline), "--record-floors", str(floors)).exit_code == 0
+    assert json.loads(floors.read_text()) == []
+    # a floor above every row: all of them come too late
+    floor = {"source": "rides", "topic": "rides", "partition": 0, "position": 0, "floor": 1 << 50}
+    floors.write_text(json.dumps([floor]))
+    assert headrace("run", str(pipeline), "--floors", str(floors)).exit_code == 0
+
+
+UNBOUNDED = """\
+name: endless
+sources:
+  ticks:
+    generator:
+      rate: 200
+      columns:
+        n: {sequence: {start: 0}}
+    schema:
+      n: int64 not null
+sinks:
+  out:
+    from: ticks
+    print: {}
+    format: json
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_job_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "endless.yaml"
+    file.write_text(UNBOUNDED)
+    command = [sys.executable, "-m", "headrace", "run", str(file), "--json"]
+    errors = tmp_path / "stderr"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as job,
+    ):
+        guard = threading.Timer(60, job.kill)
+        guard.start()
+        try:
+            assert job.stdout is not None
+            lines = [job.stdout.readline()]
+            os.kill(job.pid, number)
+            lines += job.stdout.read().splitlines()
+            code = job.wait()
+        finally:
+            guard.cancel()
+
+    assert json.loads(lines[0]) == {"n": 0}
+    assert code == 0, errors.read_text()
+    summary = json.loads(lines[-1])
+    assert summary["state"] == "CANCELED"
+    assert summary["rows_out"] == len(lines) - 1
+    assert "stopping" in errors.read_text()
