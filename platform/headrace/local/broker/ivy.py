@@ -5,6 +5,7 @@ Owns how Ivy is found, called and watched. It must not know checksums or the cac
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import subprocess
@@ -19,6 +20,7 @@ from headrace.local.broker.java import Java
 
 KAFKA_VERSION = "4.3.1"
 
+_CACHE = "cache"
 _STALLED_SECONDS = 120.0
 _LOOK_SECONDS = 0.2
 _CONNECT_MS, _READ_MS = 15_000, 60_000
@@ -65,7 +67,7 @@ def retrieve(java: Java, folder: Path, *, jars_total: int, on_progress: Callable
     when nothing arrives for two minutes.
     """
     ivy = find_ivy()
-    descriptor, cache, out, log = (folder / name for name in ("ivy.xml", "cache", "jars", "ivy.log"))
+    descriptor, cache, out, log = (folder / name for name in ("ivy.xml", _CACHE, "jars", "ivy.log"))
     descriptor.write_text(_DESCRIPTOR)
     command = [
         str(java.program),
@@ -82,7 +84,7 @@ def retrieve(java: Java, folder: Path, *, jars_total: int, on_progress: Callable
             command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, env=_environment(os.environ)
         )
         try:
-            _watch(process, cache, jars_total=jars_total, on_progress=on_progress)
+            _watch(process, folder, jars_total=jars_total, on_progress=on_progress)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -137,13 +139,13 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _watch(
-    process: subprocess.Popen[bytes], cache: Path, *, jars_total: int, on_progress: Callable[[FetchProgress], None]
+    process: subprocess.Popen[bytes], folder: Path, *, jars_total: int, on_progress: Callable[[FetchProgress], None]
 ) -> None:
     """Report what has arrived in Ivy's cache until Ivy ends or nothing new came for `_STALLED_SECONDS`."""
     last: FetchProgress | None = None
     changed_at = time.monotonic()
     while process.poll() is None and time.monotonic() - changed_at < _STALLED_SECONDS:
-        seen = _arrived(cache, jars_total)
+        seen = arrived(folder, jars_total)
         if seen != last:
             last, changed_at = seen, time.monotonic()
             on_progress(seen)
@@ -151,15 +153,17 @@ def _watch(
             process.wait(_LOOK_SECONDS)
         except subprocess.TimeoutExpired:
             continue
-    on_progress(_arrived(cache, jars_total))
+    on_progress(arrived(folder, jars_total))
 
 
-def _arrived(cache: Path, jars_total: int) -> FetchProgress:
+def arrived(folder: Path, jars_total: int) -> FetchProgress:
+    """How far the fetch into `folder` is, whichever process does it."""
     descriptors = jars = size = 0
-    for path in cache.glob("*/*/**/*") if cache.is_dir() else ():
+    for path in folder.glob(f"{_CACHE}/*/*/**/*"):
         if path.suffix == ".jar":
-            jars += 1
-            size += path.stat().st_size
+            with contextlib.suppress(FileNotFoundError):
+                size += path.stat().st_size
+                jars += 1
         elif path.suffix == ".original":
             descriptors += 1
     return FetchProgress(descriptors=descriptors, jars=jars, jars_total=jars_total, bytes=size)

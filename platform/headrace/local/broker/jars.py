@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -17,8 +18,10 @@ from pathlib import Path
 
 from headrace.core.errors import ExternalError
 from headrace.core.settings import cache_folder
-from headrace.local.broker.ivy import KAFKA_VERSION, FetchProgress, retrieve
+from headrace.local.broker.ivy import KAFKA_VERSION, FetchProgress, arrived, retrieve
 from headrace.local.broker.java import Java
+
+_LOOK_SECONDS = 0.2
 
 
 def jars_folder() -> Path:
@@ -41,11 +44,12 @@ def ensure_jars(java: Java, *, on_progress: Callable[[FetchProgress], None] | No
     """
     folder, listed = jars_folder(), listed_jars()
     if unfit_jars(folder, listed):
-        with _lock(folder.with_name(f"{folder.name}.lock")):
+        report = on_progress or _silent
+        with _lock(folder, lambda: report(arrived(_scratch(folder), len(listed)))):
             # another process may have fetched them while this one waited
             unfit = unfit_jars(folder, listed)
             if unfit:
-                _fetch(java, folder, unfit, listed, on_progress or _silent)
+                _fetch(java, folder, unfit, listed, report)
     return tuple(folder / name for name in listed)
 
 
@@ -62,7 +66,7 @@ def _fetch(
     on_progress: Callable[[FetchProgress], None],
 ) -> None:
     """Resolve the whole set beside `folder`, verify it, and move what is unfit into place."""
-    scratch = folder.with_name(f"{folder.name}.partial")
+    scratch = _scratch(folder)
     shutil.rmtree(scratch, ignore_errors=True)  # of a fetch that was killed; ours alone, for the lock is held
     scratch.mkdir()
     try:
@@ -94,12 +98,26 @@ def _sha256(path: Path) -> str | None:
         return None
 
 
+def _scratch(folder: Path) -> Path:
+    """Where a fetch happens, beside its goal."""
+    return folder.with_name(f"{folder.name}.partial")
+
+
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock that other processes see; it goes with the process, so a crash leaves none behind."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+def _lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold a lock that other processes see; it goes with the process, so a crash leaves none behind.
+
+    A fetch ends or fails in bounded time, and so does the wait for one.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as handle:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                on_wait()
+                time.sleep(_LOOK_SECONDS)
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import re
 from collections.abc import Callable
@@ -109,4 +110,23 @@ def test_many_at_once_fetch_once(repository: FakeRepository) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = set(pool.map(lambda _: jars.ensure_jars(JAVA), range(8)))
     assert len(found) == 1
+    assert repository.fetches == 1
+
+
+def test_one_that_waits_for_anothers_fetch_shows_how_far_it_is(repository: FakeRepository) -> None:
+    folder = jars.jars_folder()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    arriving = folder.with_name(f"{folder.name}.partial") / "cache" / "org" / "mod" / "jars"
+    arriving.mkdir(parents=True)
+    (arriving / "a.jar").write_bytes(b"12345")
+    seen: list[FetchProgress] = []
+    with folder.with_name(f"{folder.name}.lock").open("w") as other, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def release(progress: FetchProgress) -> None:
+            seen.append(progress)
+            fcntl.flock(other, fcntl.LOCK_UN)
+
+        pool.submit(jars.ensure_jars, JAVA, on_progress=release).result(timeout=30)
+    assert seen[0] == FetchProgress(descriptors=0, jars=1, jars_total=2, bytes=5)
     assert repository.fetches == 1
