@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from headrace.local.compile import Compiled, compile_pipeline
+from headrace.plan.explain import explain_dict, explain_lines, plan_dict
+from headrace.spec.pipeline import Pipeline
+
+
+def data() -> dict[str, Any]:
+    return {
+        "name": "delays",
+        "parallelism": 2,
+        "sources": {
+            "flights": {
+                "kafka": {
+                    "brokers": "b:1",
+                    "topic": "flights",
+                    "properties": {"sasl.password": "hush", "client.rack": "r1"},
+                },
+                "format": "json",
+                "schema": {"origin": "string not null", "delay": "float64", "at": "timestamp(s)"},
+                "time": {"column": "at", "out_of_orderness": "30m", "idle_after": "1m"},
+                "on_error": {"dead_letter": "wrong"},
+            }
+        },
+        "steps": {
+            "departed": {"from": "flights", "filter": "delay is not null"},
+            "shaped": {"from": "departed", "select": {"origin": "origin", "late": "delay > 15", "delay": "delay"}},
+            "hourly": {
+                "from": "shaped",
+                "key_by": ["origin"],
+                "window": {"sliding": "1h", "every": "10m", "offset": "5m", "timezone": "Europe/Oslo"},
+                "aggregate": {"n": "count(*)", "mean": "avg(delay)"},
+                "allowed_lateness": "1m",
+            },
+        },
+        "sinks": {
+            "out": {
+                "from": "hourly",
+                "kafka": {
+                    "brokers": "b:1",
+                    "topic": "out",
+                    "mode": "upsert",
+                    "key": ["origin", "window_start", "window_end"],
+                },
+                "format": "json",
+            }
+        },
+    }
+
+
+def compiled(changes: dict[str, Any] | None = None) -> Compiled:
+    return compile_pipeline(Pipeline.from_dict({**data(), **(changes or {})}))
+
+
+def test_the_canonical_plan_is_json_and_stable() -> None:
+    plan = plan_dict(compiled().physical)
+
+    assert json.loads(json.dumps(plan)) == plan
+    assert plan == plan_dict(compiled().physical)
+    assert len(plan["hash"]) == 64
+    assert [task["name"] for task in plan["tasks"]] == ["flights", "hourly"]
+    assert plan["edges"][0]["partitioning"] == "hash(origin)"
+    source = plan["tasks"][0]["nodes"][0]
+    assert source["schema"][2] == ["at", "timestamp(s)"]
+    assert source["time"]["kind"] == "row"
+    aggregate = plan["tasks"][1]["nodes"][0]
+    assert aggregate["config"]["window"]["kind"] == "sliding"
+
+
+def change(path: str, value: object) -> dict[str, Any]:
+    """The data with one field changed."""
+    changed = data()
+    *above, last = path.split("/")
+    here = changed
+    for name in above:
+        here = here[name]
+    here[last] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("sources/flights/kafka/topic", "other"),
+        ("sources/flights/schema/at", "timestamp"),
+        ("sources/flights/time/out_of_orderness", "31m"),
+        ("steps/departed/filter", "delay is null"),
+        ("steps/hourly/window", {"tumbling": "1h"}),
+        ("steps/hourly/allowed_lateness", "2m"),
+        ("parallelism", 3),
+        ("max_parallelism", 64),
+        ("batch", {"max_rows": 10}),
+        ("sinks/out/format", {"json": {"timestamps": "epoch_ms"}}),
+    ],
+)
+def test_every_difference_changes_the_hash(path: str, value: object) -> None:
+    changed = compile_pipeline(Pipeline.from_dict(change(path, value)))
+
+    assert plan_dict(changed.physical)["hash"] != plan_dict(compiled().physical)["hash"]
+
+
+def test_secrets_are_masked_everywhere() -> None:
+    made = compiled()
+    shown = json.dumps(explain_dict(made.logical, made.physical)) + "\n".join(
+        explain_lines(made.logical, made.physical)
+    )
+
+    assert "hush" not in shown
+    assert "***" in shown
+    assert "r1" in shown
+
+
+def test_logical_nodes_say_what_they_give() -> None:
+    made = compiled()
+    nodes = {node["name"]: node for node in explain_dict(made.logical, made.physical)["nodes"]}
+
+    assert list(nodes) == ["flights", "departed", "shaped", "hourly", "out", "flights.bad"]
+    assert nodes["flights"]["time"] == "at, out of orderness 30m, idle after 1m"
+    assert nodes["flights"]["side_outputs"]["bad"]["read"] is True
+    assert nodes["hourly"]["emits"] == "updating(origin, window_start, window_end)"
+    assert nodes["hourly"]["side_outputs"]["late"]["read"] is False
+    assert nodes["shaped"]["columns"] == {"origin": "string not null", "late": "bool", "delay": "float64"}
+    assert nodes["flights.bad"]["implicit"] is True
+    assert nodes["out"]["columns"] is None
+
+
+def test_the_text_says_the_same_at_a_glance() -> None:
+    made = compiled()
+    text = "\n".join(explain_lines(made.logical, made.physical))
+
+    assert text.startswith("delays: 6 nodes in 2 tasks, 4 subtasks; replayable")
+    assert "  does         filter delay is not null" in text
+    assert "by origin; sliding 1h every 10m offset 5m in Europe/Oslo; allowed lateness 1m" in text
+    assert "  hourly.late  append: origin string not null, late bool, delay float64 (nobody reads it)" in text
+    assert "sink flights.bad (dead letters)" in text
+    assert "  shaped -> hourly: hash(origin)" in text
+
+
+def test_reasons_against_a_replay_are_named() -> None:
+    made = compile_pipeline(Pipeline.from_dict(change("steps/hourly/lateness", "operator")))
+    shown = explain_dict(made.logical, made.physical)
+
+    assert shown["replayable"] is False
+    hourly = next(node for node in shown["nodes"] if node["name"] == "hourly")
+    assert hourly["not_replayable"]
+    assert "not replayable: lateness: operator" in "\n".join(explain_lines(made.logical, made.physical))
+
+
+def test_every_verb_has_words() -> None:
+    steps = {
+        "a": {"from": "s", "with_columns": {"m": "n + 1"}},
+        "b": {"from": "a", "drop": ["m"]},
+        "c": {"from": "b", "rename": {"n": "k"}},
+        "d": {"from": "c", "explode": "tags"},
+        "e": {"from": "d", "select": ["k", "tags"]},
+        "f": {"from": "c", "select": {"k": "k", "tags": "'x'"}},
+        "g": {"union": ["e", "f"]},
+        "h": {"from": "g", "map": {"function": "m.n:f", "schema": {"k": "int64"}}},
+        "i": {"from": "h", "aggregate": {"total": "sum(k)"}},
+    }
+    pipeline = {
+        "name": "verbs",
+        "sources": {"s": {"memory": {"name": "x"}, "schema": {"n": "int64", "tags": ["string"]}}},
+        "steps": steps,
+        "sinks": {"o": {"from": "i", "memory": {"name": "y"}}},
+    }
+    made = compile_pipeline(Pipeline.from_dict(pipeline))
+
+    words = {node["name"]: node["what"] for node in explain_dict(made.logical, made.physical)["nodes"]}
+
+    assert [words[name] for name in steps] == [
+        "with_columns m = n + 1",
+        "drop m",
+        "rename n to k",
+        "explode tags",
+        "select k, tags",
+        "select k = k, tags = 'x'",
+        "union e, f",
+        "map m.n:f",
+        "aggregate total = sum(k); over all rows; running",
+    ]
+    assert words["s"] == "memory: name x"
