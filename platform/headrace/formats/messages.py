@@ -39,7 +39,18 @@ def join_lines(values: pa.Array) -> bytes | None:
         return b""
     lists = pa.ListArray.from_arrays(pa.array([0, size], pa.int32()), values)
     joined = pc.binary_join(lists, b"\n")
-    return bytes(joined[0].as_buffer())
+    _, _, data = joined.buffers()
+    length: int = pc.binary_length(joined)[0].as_py()
+    return bytes(data.slice(0, length).to_pybytes())
+
+
+def message_bytes(values: pa.Array) -> tuple[npt.NDArray[np.uint8], Indices]:
+    """All bytes of messages without NULLs, and the n + 1 places in them where messages begin and end."""
+    _, offsets, data = values.buffers()
+    dtype = np.int32 if pa.types.is_binary(values.type) else np.int64
+    places = np.frombuffer(offsets, dtype=dtype)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    found = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
+    return found[places[0] : places[-1]], places - places[0]
 
 
 def take(values: pa.Array, index: Indices) -> pa.Array:

@@ -171,10 +171,8 @@ def _value(value: object, dtype: DataType) -> object:  # noqa: PLR0911
 
 def _integer(value: object, bits: int) -> int | None:
     assert isinstance(value, int | decimal.Decimal)
-    if isinstance(value, decimal.Decimal) and abs(value) < 2**200 and value != int(value):
-        return None
-    whole: int = int(value) if abs(value) < 2**200 else 2**200
-    return whole if -(2 ** (bits - 1)) <= whole < 2 ** (bits - 1) else None
+    whole = int(value)
+    return whole if whole == value and whole in range(-(1 << bits - 1), 1 << bits - 1) else None
 
 
 def _decimal(value: object, precision: int, scale: int) -> int | None:

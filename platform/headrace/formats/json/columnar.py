@@ -12,7 +12,9 @@ Times, dates, base64 and decimals are read as strings and understood here.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 import orjson
@@ -24,10 +26,15 @@ from headrace.formats.json.decimals import read_decimals
 from headrace.formats.text_columns import Mask, parse_dates, parse_timestamps
 from headrace.formats.text_values import FLOAT32_LIMIT, INT64_MAX, MICROSECONDS
 
-_LOOKS_COERCED = r"^(?:-?[0-9]|[\[{]|true$|false$)"
+_LOOKS_COERCED = r"^(?:-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?$|[\[{]|true$|false$)"
+_COERCED = re.compile(_LOOKS_COERCED.replace("$", r"\Z"))
 _SURROGATE = r"\\u[dD][89abAB]"
 _DOUBTFUL_MAX = 16
 """So many doubtful strings in one column of one batch make it worth reading the column as a category."""
+_FORGIVEN_SHARE = 0.2
+"""Doubtful rows cost ten times the others; beyond this share, parsing every message to find the bad ones is cheaper."""
+_ROWS_FEW = 1024
+"""Up to so many values Python's own loop is faster than starting the library's."""
 _PLAIN = {Primitive.BOOL, Primitive.INT32, Primitive.INT64, Primitive.FLOAT64, Primitive.STRING}
 
 
@@ -37,6 +44,8 @@ class ColumnReader:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._categories: set[str] = {item.name for item in schema if item.type is Primitive.BINARY}
+        self._strings = [item.name for item in schema if item.type in (Primitive.STRING, Primitive.BINARY)]
+        self._needs_texts = any(isinstance(item.type, Decimal) for item in schema)
         self._times = [item.name for item in schema if isinstance(item.type, Timestamp)]
         self.integer_times: set[str] = set()
         """Timestamp columns that are read as integers just now; the others as strings."""
@@ -63,21 +72,51 @@ class ColumnReader:
 
         None where a message is bad, or is several lines: nothing is known then.
         """
-        frame = self._load(joined, len(values))
+        frame = self._load(joined, len(values), self._categories)
         if frame is None:
             return None
+        coerced = self._coerced(frame, self._categories)
+        often = {name for name, mask in coerced.items() if mask.sum() > _DOUBTFUL_MAX}
+        if often:
+            self._categories |= often
+            return self.read(joined, values)
+        return self._finished(frame, joined, values, coerced)
+
+    @property
+    def tolerates(self) -> bool:
+        """Whether `read_tolerantly` may be called: what is wrong inside a list or struct would go unseen."""
+        return not self._nests()
+
+    def read_tolerantly(self, joined: bytes, values: pa.Array) -> tuple[pl.DataFrame, Mask] | None:
+        """The same for messages that may hold values of wrong types: every row with a NULL is doubtful too.
+
+        None where a message is no JSON, or where so many rows are doubtful that this way does not pay.
+        """
+        frame = self._load(joined, len(values), frozenset(), forgiving=True)
+        if frame is None:
+            return None
+        coerced = self._coerced(frame, frozenset())
+        for name in frame.columns:
+            if frame[name].null_count():
+                coerced[name] = frame[name].is_null().to_numpy() | coerced.get(name, False)
+        if sum(int(mask.sum()) for mask in coerced.values()) > len(values) * _FORGIVEN_SHARE:
+            return None
+        return self._finished(frame, joined, values, coerced)
+
+    def _finished(
+        self, frame: pl.DataFrame, joined: bytes, values: pa.Array, coerced: dict[str, Mask]
+    ) -> tuple[pl.DataFrame, Mask] | None:
         doubtful = np.zeros(len(values), dtype=np.bool_)
-        if b"\\" in joined:
-            doubtful |= _texts(values).str.contains(_SURROGATE).to_numpy()
+        for mask in coerced.values():
+            doubtful |= mask
+        texts = _texts(values) if self._needs_texts or b"\\" in joined else None
+        if texts is not None:
+            doubtful |= texts.str.contains(_SURROGATE).to_numpy()
         columns = []
         for item in self._schema:
-            column, doubts = self._finish(item, frame[item.name], values)
-            if item.type is Primitive.STRING and doubts is not None and doubts.sum() > _DOUBTFUL_MAX:
-                self._categories.add(item.name)
-                return self.read(joined, values)
+            column, doubts = self._finish(item, frame[item.name], texts)
             if not item.nullable and column.null_count():
-                nulls = column.is_null().to_numpy()
-                doubts = nulls if doubts is None else doubts | nulls
+                doubtful |= column.is_null().to_numpy()
             if _misses_inner(column, item.type):
                 return None
             if doubts is not None:
@@ -85,37 +124,45 @@ class ColumnReader:
             columns.append(column)
         return pl.DataFrame(columns), doubtful
 
-    def _load(self, joined: bytes, size: int) -> pl.DataFrame | None:
+    def _load(
+        self, joined: bytes, size: int, categories: AbstractSet[str], *, forgiving: bool = False
+    ) -> pl.DataFrame | None:
         # A set of categories for each call: it is forgotten with the frame.
-        category = pl.Categorical(pl.Categories.random()) if self._categories or self._nests() else pl.Categorical()
-        schema = {item.name: self._reading_type(item, category) for item in self._schema}
+        category = pl.Categorical(pl.Categories.random()) if categories or self._nests() else pl.Categorical()
+        schema = {item.name: self._reading_type(item, category, categories) for item in self._schema}
         try:
-            frame = pl.read_ndjson(joined, schema=schema)
+            frame = pl.read_ndjson(joined, schema=schema, ignore_errors=forgiving)
         except pl.exceptions.PolarsError:
             return None
         return frame if frame.height == size else None
 
+    def _coerced(self, frame: pl.DataFrame, categories: AbstractSet[str]) -> dict[str, Mask]:
+        """For columns that were read as strings: where the text could be that of another value."""
+        found = {}
+        for name in self._strings:
+            if name not in categories and (mask := _look_coerced(frame[name])) is not None:
+                found[name] = mask
+        return found
+
     def _nests(self) -> bool:
         return any(isinstance(item.type, ListOf | Struct) for item in self._schema)
 
-    def _reading_type(self, item: Field, category: pl.Categorical) -> pl.DataType:
+    def _reading_type(self, item: Field, category: pl.Categorical, categories: AbstractSet[str]) -> pl.DataType:
         match item.type:
             case Timestamp():
                 return pl.Int64() if item.name in self.integer_times else pl.String()
             case Decimal() | Primitive.DATE:
                 return pl.String()
             case Primitive.STRING | Primitive.BINARY:
-                return category if item.name in self._categories else pl.String()
+                return category if item.name in categories else pl.String()
             case Primitive.FLOAT32:
                 return pl.Float64()
             case _:
                 return _nested_reading_type(item.type, category)
 
-    def _finish(self, item: Field, read: pl.Series, values: pa.Array) -> tuple[pl.Series, Mask | None]:
+    def _finish(self, item: Field, read: pl.Series, texts: pl.Series | None) -> tuple[pl.Series, Mask | None]:
         """The column in its final type, and which rows are doubtful (None: none)."""
         match item.type:
-            case Primitive.STRING if item.name not in self._categories:
-                return read, _marked(read.str.contains(_LOOKS_COERCED))
             case Primitive.BINARY:
                 decoded = read.cast(pl.String).str.decode("base64", strict=False)
                 return decoded, _lost(read, decoded)
@@ -130,7 +177,8 @@ class ColumnReader:
                 micros, understood = parse_timestamps(read)
                 return _filled(read, micros, understood, polars_type(item.type))
             case Decimal():
-                numbers = read_decimals(item.name, item.type, _texts(values), read)
+                assert texts is not None, "decimals are read from the text of messages"
+                numbers = read_decimals(item.name, item.type, texts, read)
                 return numbers, _lost(read, numbers)
             case Primitive.FLOAT32:
                 return read.cast(pl.Float32), _marked(read.abs() >= FLOAT32_LIMIT)
@@ -193,6 +241,15 @@ def _object(raw: bytes) -> dict[str, object]:
 def _texts(values: pa.Array) -> pl.Series:
     """Messages that are known to be UTF-8, as strings."""
     return pl.Series(pl.from_arrow(values)).cast(pl.String)
+
+
+def _look_coerced(texts: pl.Series) -> Mask | None:
+    """Where a text could be that of a number, boolean, list or object; None where none could."""
+    if len(texts) > _ROWS_FEW:
+        return _marked(texts.str.contains(_LOOKS_COERCED))
+    looks = _COERCED.match
+    found = [text is not None and looks(text) is not None for text in texts.to_list()]
+    return np.array(found, dtype=np.bool_) if True in found else None
 
 
 def _marked(found: pl.Series) -> Mask | None:

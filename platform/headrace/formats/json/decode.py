@@ -11,6 +11,7 @@ from headrace.core.types import Schema
 from headrace.formats.json.columnar import ColumnReader
 from headrace.formats.json.rows import BadValue, RowReader
 from headrace.formats.json.screen import Screen
+from headrace.formats.json.sift import begin_objects, sift
 from headrace.formats.messages import Indices, assemble, join_lines, live_messages, take
 
 SMALL_ROWS_MAX = 96
@@ -43,8 +44,9 @@ class JsonDecoder:
             self._read_rows(live, np.arange(len(live)), result)
         else:
             self._columns.look(live)
-            if self._dirty or not self._read_columns(live, 0, result):
-                self._read_mixed(live, result)
+            places = np.arange(len(live))
+            if self._dirty or not self._read_columns(live, places, result):
+                self._read_mixed(live, places, result)
             self._dirty = len(result.bad) > len(live) * _DIRTY_SHARE
         rows, good = result.rows(self._rows)
         return assemble(len(values), index, rows, good, result.bad)
@@ -58,20 +60,18 @@ class JsonDecoder:
             except BadValue as bad:
                 result.bad[place] = bad.reason
 
-    def _read_columns(self, values: pa.Array, begin: int, result: _Result, index: Indices | None = None) -> bool:
-        """Reads messages as columns; False where one of them is bad, and then nothing is read.
+    def _read_columns(self, values: pa.Array, index: Indices, result: _Result, *, tolerant: bool = False) -> bool:
+        """Reads messages, whose places in the batch are `index`, as columns; False where that failed.
 
-        Their places in the batch are `index`, or those from `begin` on.
+        It fails, and then nothing is read, if one of them is bad; if `tolerant`, only if one is no JSON.
         """
         joined = join_lines(values)
-        if joined is None or _lines(joined) != len(values):
+        if joined is None or not _one_line_each(values, joined):
             return False
-        read = self._columns.read(joined, values)
+        read = self._columns.read_tolerantly(joined, values) if tolerant else self._columns.read(joined, values)
         if read is None:
             return False
         frame, doubtful = read
-        if index is None:
-            index = np.arange(begin, begin + len(values))
         if doubtful.any():
             unsure = np.flatnonzero(doubtful)
             self._read_rows(take(values, unsure), index[unsure], result)
@@ -79,24 +79,35 @@ class JsonDecoder:
         result.add(frame, index)
         return True
 
-    def _read_mixed(self, live: pa.Array, result: _Result) -> None:
-        """A batch that holds bad messages: finds the slices that hold them, and screens those."""
+    def _read_mixed(self, live: pa.Array, index: Indices, result: _Result) -> None:
+        """A batch that holds bad messages: where they are few, finds the slices that hold them first."""
         if self._dirty:
-            self._read_screened(live, 0, result)
+            self._read_dirty(live, index, result)
             return
         step = max(_SLICE_ROWS_MIN, -(-len(live) // _SLICES))
         for begin in range(0, len(live), step):
-            part = live.slice(begin, step)
-            if not self._read_columns(part, begin, result):
-                self._read_screened(part, begin, result)
+            part, part_index = live.slice(begin, step), index[begin : begin + step]
+            if not self._read_columns(part, part_index, result):
+                self._read_dirty(part, part_index, result)
 
-    def _read_screened(self, part: pa.Array, begin: int, result: _Result) -> None:
+    def _read_dirty(self, part: pa.Array, index: Indices, result: _Result) -> None:
+        """Messages of which some are bad: sets the worst aside by their bytes and forgives the others their types."""
+        if self._columns.tolerates:
+            plausible = sift(part)
+            fine, others = np.flatnonzero(plausible), np.flatnonzero(~plausible)
+            if self._read_columns(take(part, fine), index[fine], result, tolerant=True):
+                self._read_rows(take(part, others), index[others], result)
+                return
+        self._read_screened(part, index, result)
+
+    def _read_screened(self, part: pa.Array, index: Indices, result: _Result) -> None:
+        """The same where that failed: parses every message by itself to set the bad ones aside."""
         accepts = Screen(self._schema, self._columns.integer_times).accepts
         accepted = np.fromiter(map(accepts, part.to_pylist()), dtype=np.bool_, count=len(part))
         fine, others = np.flatnonzero(accepted), np.flatnonzero(~accepted)
-        if len(fine) and not self._read_columns(take(part, fine), 0, result, begin + fine):
+        if len(fine) and not self._read_columns(take(part, fine), index[fine], result):
             others = np.arange(len(part))  # equal keys of different types: rare enough to read all one by one
-        self._read_rows(take(part, others), begin + others, result)
+        self._read_rows(take(part, others), index[others], result)
 
 
 class _Result:
@@ -129,6 +140,12 @@ class _Result:
         return frame, index if self.bad else None
 
 
-def _lines(joined: bytes) -> int:
-    """How many lines these are, counting empty ones."""
-    return int(np.count_nonzero(np.frombuffer(joined, dtype=np.uint8) == 10)) + 1
+def _one_line_each(values: pa.Array, joined: bytes) -> bool:
+    """Whether the reader, if it finds as many rows in `joined` as there are messages, has found one in each.
+
+    It skips blank lines, so a message of two rows could hide a blank one; but no message that begins an object is
+    blank. Where some begin otherwise, newlines are counted.
+    """
+    if begin_objects(values):
+        return True
+    return int(np.count_nonzero(np.frombuffer(joined, dtype=np.uint8) == ord("\n"))) + 1 == len(values)
