@@ -130,11 +130,7 @@ def _cycles(nodes: Mapping[str, GraphNode]) -> list[Finding]:
     nodes = {name: node for name, node in nodes.items() if node.group == "steps"}
     findings: list[Finding] = []
     done: set[str] = set()
-    for start in nodes.values():
-        trail: list[str] = []
-        cycle = _find_cycle(start, nodes, done, trail)
-        if cycle is None:
-            continue
+    for cycle in (cycle for start in nodes.values() for cycle in _find_cycles(start, nodes, done)):
         head = nodes[min(cycle, key=list(nodes).index)]
         turn = cycle.index(head.name)
         flow = [*cycle[turn:], *cycle[:turn], head.name]
@@ -144,25 +140,25 @@ def _cycles(nodes: Mapping[str, GraphNode]) -> list[Finding]:
     return findings
 
 
-def _find_cycle(start: GraphNode, nodes: Mapping[str, GraphNode], done: set[str], trail: list[str]) -> list[str] | None:
-    """Depth first without recursion: a file may be long. The cycle is listed from reader to what it reads."""
-    stack = [(start, iter(_upstream(start, nodes)))]
+def _find_cycles(start: GraphNode, nodes: Mapping[str, GraphNode], done: set[str]) -> list[list[str]]:
+    """Depth first without recursion: a file may be long. A cycle is listed from each reader to what it reads."""
     if start.name in done:
-        return None
-    trail.append(start.name)
-    found: list[str] | None = None
+        return []
+    stack = [(start, iter(_upstream(start, nodes)))]
+    trail = [start.name]
+    found: list[list[str]] = []
     while stack:
         node, rest = stack[-1]
-        below = next(rest, None)
-        if below is None:
+        above = next(rest, None)
+        if above is None:
             stack.pop()
             trail.pop()
             done.add(node.name)
-        elif below.name in trail:
-            found = found or trail[trail.index(below.name) :].copy()
-        elif below.name not in done:
-            trail.append(below.name)
-            stack.append((below, iter(_upstream(below, nodes))))
+        elif above.name in trail:
+            found.append(trail[trail.index(above.name) :])
+        elif above.name not in done:
+            trail.append(above.name)
+            stack.append((above, iter(_upstream(above, nodes))))
     return found
 
 

@@ -6,7 +6,7 @@ A verb's fields hold expressions as text; only their shape is checked here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -265,11 +265,10 @@ def read_verb(name: str, body: Mapping[str, Any]) -> Verb:
         raise Wrong([_moved(finding, (name,)) for finding in found.findings]) from found
 
 
-def _under(name: str, read: Any) -> Verb:
+def _under(name: str, read: Callable[[], Verb]) -> Verb:
     findings: list[Finding] = []
     with collecting(findings, name):
-        verb: Verb = read()
-        return verb
+        return read()
     raise Wrong(findings)
 
 

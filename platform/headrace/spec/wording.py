@@ -17,6 +17,9 @@ from headrace.spec.finding import Finding, Path, Wrong, joined
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+SHOWN_MAX = 80
+"""Characters of a value that a message repeats."""
+
 _BOUNDS = {
     "greater_than": ("more than", "gt"),
     "greater_than_equal": ("at least", "ge"),
@@ -93,7 +96,8 @@ def kind_of(data: object) -> str:
         case list() | tuple():
             return "a list"
         case _:
-            return repr(data)
+            text = repr(data)
+            return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}.."
 
 
 def translate(error: ValidationError, data: Mapping[Any, Any], model: type[BaseModel]) -> list[Finding]:

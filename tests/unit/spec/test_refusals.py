@@ -246,6 +246,18 @@ def test_refused(change: Callable[[Data], None], expected: list[str]) -> None:
         assert text.startswith(beginning)
 
 
+def test_every_cycle_is_named() -> None:
+    data = small()
+    for name, inputs in {"d": ["e", "f"], "e": ["b", "e2"], "e2": ["e", "b"], "f": ["g", "b"], "g": ["f", "b"]}.items():
+        data["steps"][name] = {"union": inputs}
+    with pytest.raises(InvalidPipeline) as raised:
+        Pipeline.from_dict(data)
+    assert [(problem.path, problem.message) for problem in raised.value.problems] == [
+        (("steps", "e", "union", "1"), "a cycle: e -> e2 -> e"),
+        (("steps", "f", "union", "0"), "a cycle: f -> g -> f"),
+    ]
+
+
 def test_not_a_mapping() -> None:
     with pytest.raises(InvalidPipeline, match="a pipeline is a mapping, not a list"):
         Pipeline.from_dict([])  # type: ignore[arg-type]
