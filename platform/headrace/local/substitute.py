@@ -13,7 +13,7 @@ import polars as pl
 from headrace.connect.metadata import METADATA
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.ids import split_output
-from headrace.core.types import Field, Schema
+from headrace.core.types import Field, Schema, polars_type
 from headrace.local.collect_sink import Collection, CollectSink
 from headrace.local.rows_source import RowsSource, StampedRowsSource
 from headrace.operators.operator import OnError
@@ -29,13 +29,16 @@ Taps = Mapping[str, tuple[str, Collection]]
 
 
 def input_schema(node: SourceNode) -> Schema:
-    """What a row handed over for this source holds: its columns and the metadata columns behind them."""
+    """What a row handed over for this source may hold: its columns and the metadata columns behind them.
+
+    Metadata may be left out: the place of a row and its timestamp are then known from where it stands.
+    """
     metadata = node.config.metadata_columns.items()
     return Schema((*node.columns, *(Field(column, METADATA[kind].type) for kind, column in metadata)))
 
 
-def rows_source(node: SourceNode, rows: pl.DataFrame) -> SourceNode:
-    """The source with `rows` in place of its connector.
+def rows_source(name: str, node: SourceNode, rows: pl.DataFrame) -> SourceNode:
+    """Source `name` with `rows` in place of its connector.
 
     `rows` has the columns of `input_schema` and may have `$timestamp` (epoch ms) and `$partition`; without them rows
     are of partition 0, and of epoch 0 where the source's event time is that of its records.
@@ -45,9 +48,8 @@ def rows_source(node: SourceNode, rows: pl.DataFrame) -> SourceNode:
     place = rows.get_column(PARTITION_KEY).fill_null(0) if PARTITION_KEY in rows.columns else None
     count = 1 if place is None or not rows.height else int(place.cast(pl.Int64).to_numpy().max()) + 1
     frames = [rows] if place is None else [rows.filter(place == number) for number in range(count)]
-    hidden = [name for name in (PARTITION_KEY, TIMESTAMP_KEY) if name in rows.columns]
     config = kind(
-        partitions=tuple(frame.drop(hidden) for frame in frames),
+        partitions=tuple(_with_metadata(frame, name, number, node) for number, frame in enumerate(frames)),
         stamps=tuple(_stamps(frame, record_time=record_time) for frame in frames),
     )
     return node.model_copy(
@@ -59,6 +61,26 @@ def rows_source(node: SourceNode, rows: pl.DataFrame) -> SourceNode:
             "on_error": _kept(node.on_error),
         }
     )
+
+
+def _with_metadata(frame: pl.DataFrame, name: str, partition: int, node: SourceNode) -> pl.DataFrame:
+    """The visible columns, with what the row's place says where a metadata column has no value."""
+    schema = input_schema(node)
+    known: dict[str, pl.Expr] = {
+        "topic": pl.lit(name),
+        "partition": pl.lit(partition),
+        "offset": pl.int_range(pl.len()),
+    }
+    if TIMESTAMP_KEY in frame.columns:
+        known["timestamp"] = pl.from_epoch(pl.col(TIMESTAMP_KEY), time_unit="ms").dt.replace_time_zone("UTC")
+    filled = []
+    for kind, column in node.config.metadata_columns.items():
+        if kind in known:
+            value = known[kind].cast(polars_type(schema.field(column).type))
+            given = pl.col(column) if column in frame.columns else pl.lit(None)
+            filled.append(pl.coalesce(given, value).alias(column))
+    hidden = [key for key in (PARTITION_KEY, TIMESTAMP_KEY) if key in frame.columns]
+    return frame.with_columns(filled).drop(hidden)
 
 
 def _stamps(frame: pl.DataFrame, *, record_time: bool) -> pl.Series | None:
@@ -75,7 +97,7 @@ def _kept(rule: object) -> object:
 def with_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame]) -> Pipeline:
     """Every source gives the rows that `rows` has for it, or none."""
     sources = {
-        name: rows_source(node, rows[name] if name in rows else input_schema(node).empty())
+        name: rows_source(name, node, rows[name] if name in rows else input_schema(node).empty())
         for name, node in pipeline.sources.items()
     }
     return pipeline.model_copy(update={"sources": sources})
