@@ -18,9 +18,9 @@ from headrace.expr.compiled import AggregateFunction
 from headrace.operators.window.accumulator.columns import MAX, MIN, NANMAX, ROWS, SUM
 from headrace.operators.window.accumulator.layout import CallState
 from headrace.operators.window.accumulator.rational import scaled_quotient, variance
+from headrace.operators.window.accumulator.rounding import EXPONENT_MAX, quotients
 
 _F = AggregateFunction
-_EXACT_MAX = 1 << 53
 _DECIMAL = decimal.Context(prec=80)
 
 
@@ -75,26 +75,26 @@ def _counts(state: CallState, merged: pl.DataFrame) -> pl.Series:
     return _column(merged, f"{SUM}{state.rows}.{ROWS}", pl.Int64()).fill_null(0)
 
 
-def _totals(merged: pl.DataFrame, lane: str | None) -> _Totals:
-    """The lanes' columns of units as one whole number per group."""
+def _units(merged: pl.DataFrame, lane: str | None) -> dict[str, int]:
+    """The columns of a sum's whole numbers, and the power of two that each counts."""
     prefix = f"{SUM}{lane}."
     units = {}
     for name in merged.columns:
         part = name.rpartition(".")[2]
         if name.startswith(prefix) and part.startswith("e"):
             units[name] = int(part[1:])
-    if not units:
-        return _Totals([0] * merged.height, 0)
-    lowest = min(units.values())
-    numbers: list[int] | None = None
+    return units
+
+
+def _totals(merged: pl.DataFrame, lane: str | None) -> _Totals:
+    """The lanes' columns of units as one whole number per group."""
+    units = _units(merged, lane)
+    lowest = min(units.values(), default=0)
+    numbers = [0] * merged.height
     for name, exponent in units.items():
         shift = exponent - lowest
-        lane_numbers = merged.get_column(name).fill_null(0).to_list()
-        if numbers is None:
-            numbers = [number << shift for number in lane_numbers]
-        else:
-            numbers = [total + (number << shift) for total, number in zip(numbers, lane_numbers, strict=True)]
-    assert numbers is not None, "there is at least one column"
+        column = merged.get_column(name).fill_null(0).to_list()
+        numbers = [total + (number << shift) for total, number in zip(numbers, column, strict=True)]
     return _Totals(numbers, lowest)
 
 
@@ -154,16 +154,39 @@ def _special(nan: int, pinf: int, ninf: int) -> float | None:
 
 def _quotients(state: CallState, merged: pl.DataFrame, *, divide: bool = True) -> Finished:
     """Sums as floats, or divided by their counts; NULL where nothing counts."""
-    totals, counts = _totals(merged, state.total), _counts(state, merged).to_list()
-    scale = _scale(_argument_type(state))
-    unit = 10**scale
+    counts = _counts(state, merged)
     if isinstance(state.call.type, Decimal):
-        return Finished(_decimal_averages(state, totals, counts, state.call.type))
-    values: list[float | None] = [
-        scaled_quotient(total, (count if divide else 1) * unit, totals.exponent) if count else None
-        for total, count in zip(totals.numbers, counts, strict=True)
-    ]
-    return Finished(_floats(state, _with_specials(values, _specials(state, merged))))
+        totals = _totals(merged, state.total)
+        return Finished(_decimal_averages(state, totals, counts.to_list(), state.call.type))
+    unit = 10 ** _scale(_argument_type(state))
+    values, proven = _fast_quotients(state, merged, counts if divide else None)
+    unproven = (~proven & (counts > 0)).arg_true()
+    if unproven.len():
+        some, totals = counts.gather(unproven).to_list(), _totals(merged[unproven], state.total)
+        exact = [
+            scaled_quotient(total, (count if divide else 1) * unit, totals.exponent)
+            for total, count in zip(totals.numbers, some, strict=True)
+        ]
+        values = values.scatter(unproven, exact)
+    values = values.set(counts == 0, None)
+    if (specials := _specials(state, merged)) is not None:
+        values = pl.Series(_with_specials(values.to_list(), specials), dtype=pl.Float64)
+    return Finished(values.cast(polars_type(state.call.type)).alias(state.call.slot))
+
+
+def _fast_quotients(state: CallState, merged: pl.DataFrame, counts: pl.Series | None) -> tuple[pl.Series, pl.Series]:
+    """The results that float arithmetic can prove; and where it did."""
+    units = _units(merged, state.total)
+    if not units:
+        return pl.repeat(0.0, merged.height, eager=True), pl.repeat(value=True, n=merged.height, eager=True)
+    columns = [merged.get_column(name).fill_null(0).cast(pl.Int64, strict=False) for name in units]
+    fits = all(abs(unit) < EXPONENT_MAX for unit in units.values()) and not any(map(pl.Series.has_nulls, columns))
+    if not fits or _scale(_argument_type(state)):
+        return pl.repeat(0.0, merged.height, eager=True), pl.repeat(value=False, n=merged.height, eager=True)
+    lanes = [(column.to_numpy(), unit) for column, unit in zip(columns, units.values(), strict=True)]
+    divisors = None if counts is None else counts.clip(lower_bound=1).to_numpy()
+    values, proven = quotients(lanes, divisors)
+    return pl.Series(values), pl.Series(proven)
 
 
 def _decimal_averages(state: CallState, totals: _Totals, counts: Sequence[int], dtype: Decimal) -> pl.Series:
