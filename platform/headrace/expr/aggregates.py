@@ -69,6 +69,8 @@ class AggregateCompiler:
                 function, None, distinct=False, where=condition, slot=slot, type=Primitive.INT64
             ), False
         argument = self._scalar(arguments[0])
+        if distinct and isinstance(argument.type, ListOf | Struct):
+            raise _at(node, f"distinct takes no {argument.type}", "take a field or an element of it")
         dtype = _result_type(function, argument.type, node)
         call = AggregateCall(function, argument, distinct=distinct, where=condition, slot=slot, type=dtype)
         return call, _nullable(call)

@@ -34,6 +34,8 @@ class Scope:
                 f"column {name!r} is neither a key nor inside an aggregate",
                 remedy=f"add it to key_by, or aggregate it: first({name}), max({name})",
             )
+        if name == "*" or (name.startswith("^") and name.endswith("$")):
+            raise ExpressionError(f"column {name!r} reads as a pattern", remedy="rename it first: rename: {old: new}")
         return column_term(found)
 
     def path(self, names: Sequence[str]) -> Term:

@@ -285,6 +285,8 @@ class Translator:
             return self._aggregate(node)
         if isinstance(node, exp.Filter):
             raise ExpressionError("filter (where ..) belongs to an aggregate call")
+        if name == "now" and self._aggregate is not None:
+            raise ExpressionError("now() is a row's event time, not a group's", remedy="aggregate it: max(now())")
         if name == "now" and not self._scope.has_time:
             raise ExpressionError(
                 "now() is the row's event time, and these rows have none", remedy="give the source a `time:`"

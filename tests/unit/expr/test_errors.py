@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.errors import ExpressionError
+from headrace.core.types import schema_of
 from headrace.expr.compiler import compile_aggregates, compile_predicate, compile_scalar
 from unit.expr.grid import SCHEMA
 
@@ -100,6 +101,12 @@ def test_names_in_quotes() -> None:
     assert '"I"' not in str(_error('"I"'))
 
 
+@pytest.mark.parametrize("name", ["*", "^a.*$"])
+def test_a_column_whose_name_polars_would_expand(name: str) -> None:
+    with pytest.raises(ExpressionError, match="pattern"):
+        compile_scalar(f'"{name}"', schema_of({name: "int64"}))
+
+
 def test_a_condition_is_a_bool() -> None:
     assert compile_predicate("i > 0", SCHEMA).nullable
     with pytest.raises(ExpressionError, match="condition"):
@@ -136,7 +143,8 @@ def test_what_is_too_large_is_an_error(text: str) -> None:
         ("count(distinct a, b)", 0, ["one argument"]),
         ("sum(a) over ()", 0, ["window functions"]),
         ("first(a order by b)", 6, ["order by"]),
-        ("now()", 0, ["now()"]),
+        ("now()", 0, ["max(now())"]),
+        ("count(distinct l)", 0, ["distinct takes no [int64]"]),
     ],
 )
 def test_errors_of_aggregates(text: str, offset: int, words: list[str]) -> None:

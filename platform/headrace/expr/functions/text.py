@@ -59,6 +59,23 @@ def _substring(text: pl.Expr, start: pl.Expr, count: pl.Expr | None) -> pl.Expr:
     return text.str.slice(low, (high - low).clip(0, None))
 
 
+def _sliced(term: Term, start: Term, count: Term | None = None) -> pl.Expr:
+    """The common case, a literal place at or after the first character, is a plain slice."""
+    first, size = start.literal, None if count is None else count.literal
+    if isinstance(first, int) and first > 0:
+        if count is None:
+            return term.value.str.slice(first - 1)
+        if isinstance(size, int) and size >= 0:
+            return term.value.str.slice(first - 1, size)
+    return _substring(term.value, start.value, None if count is None else count.value)
+
+
+def _left_of(term: Term, count: Term) -> pl.Expr:
+    if isinstance(count.literal, int) and count.literal >= 0:
+        return term.value.str.slice(0, count.literal)
+    return _left(term.value, count.value)
+
+
 def _left(text: pl.Expr, count: pl.Expr) -> pl.Expr:
     number = _bounded(count)
     return text.str.slice(0, pl.when(number < 0).then(_length(text) + number).otherwise(number).clip(0, None))
@@ -196,8 +213,8 @@ _LENGTH = (
     Overload((Kind.LIST,), Primitive.INT64, plain(lambda x: x.list.len().cast(pl.Int64))),
 )
 _SUBSTRING = (
-    Overload((_S, Kind.INT), Primitive.STRING, plain(lambda x, start: _substring(x, start, None))),
-    Overload((_S, Kind.INT, Kind.INT), Primitive.STRING, plain(_substring)),
+    Overload((_S, Kind.INT), Primitive.STRING, _sliced),
+    Overload((_S, Kind.INT, Kind.INT), Primitive.STRING, _sliced),
 )
 _STRPOS = (Overload((_S, Kind.TEXT), Primitive.INT64, _find),)
 
@@ -216,7 +233,7 @@ TEXT: tuple[Function, ...] = (
     Function(
         "left",
         "the first n characters; all but the last -n",
-        (Overload((_S, Kind.INT), Primitive.STRING, plain(_left)),),
+        (Overload((_S, Kind.INT), Primitive.STRING, _left_of),),
     ),
     Function(
         "right",
