@@ -86,7 +86,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # this environment's pip installs into the other one: a Python without ensurepip can do that too
     venv.create(folder / "venv", symlinks=True, with_pip=False)
     programs = folder / "venv" / "bin"
-    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check"]
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        programs / "python",
+        "--disable-pip-version-check",
+    ]
     run(*pip, "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt", wheel, cwd=folder)
     return programs
 
@@ -98,6 +105,11 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
 
 def test_it_tells_its_version(installed: Path, tmp_path: Path) -> None:
     assert run(installed / "headrace", "--version", cwd=tmp_path).stdout == f"headrace {headrace.__version__}\n"
+
+
+def test_it_makes_a_project_and_runs_its_tests(installed: Path, tmp_path: Path) -> None:
+    run(installed / "headrace", "init", "rides", cwd=tmp_path)
+    run(installed / "headrace", "test", "pipeline.yaml", cwd=tmp_path / "rides")
 
 
 def test_it_runs_a_pipeline_on_files(installed: Path, tmp_path: Path) -> None:
