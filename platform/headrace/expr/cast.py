@@ -66,6 +66,8 @@ def _named(text: str) -> DataType:
     try:
         return parse_type(text)[0]
     except UserError as error:
+        if error.remedy is None:
+            raise ExpressionError(error.message) from error
         hint = did_you_mean(text, _NAMES)
         valid = "valid types: " + ", ".join(_NAMES).replace("decimal,", "decimal(p,s),")
         raise ExpressionError(f"cannot cast to {text!r}", remedy=f"{hint} {valid}" if hint else valid) from error

@@ -57,6 +57,8 @@ first and end at the last day of the month: January 31 plus a month is the last 
 | `is [not] distinct from` | the same | `bool`, never NULL |
 | `is [not] null` `is [not] true` `is [not] false` | any, `bool` | `bool`, never NULL |
 | `and` `or` `not` | `bool` | three-valued; a side that is not needed cannot fail the row |
+| `position('a' in s)` | a literal and a string | `int64`, as `strpos` |
+| `extract(part from x)` | a timestamp or date | `int64`, as `date_part`; `epoch` is `float64` |
 | `like` `ilike` `not like`, `escape 'c'` | a string and a literal | `bool`; `%` any text, `_` one character |
 | `\\|\\|` | strings; a number or time beside one is written out | `string` |
 | `case when .. then .. else .. end`, `case x when ..` | | branches of one common type; one that is not taken cannot fail |

@@ -291,11 +291,19 @@ class Translator:
             raise ExpressionError(
                 "now() is the row's event time, and these rows have none", remedy="give the source a `time:`"
             )
+        if name == "position":
+            return self._position(call)
         if name not in FUNCTIONS and name not in FORMS:
             known = [*FUNCTIONS, *FORMS, *(AGGREGATES if self._aggregate else ())]
             hint = did_you_mean(name, known) or "docs/expressions.md lists all functions"
             raise ExpressionError(f"there is no function {name!r}", remedy=hint)
         return self._call(name, [self.term(item) for item in call.expressions])
+
+    def _position(self, call: exp.Expr) -> Term:
+        inner = call.expressions[0] if len(call.expressions) == 1 else None
+        if not isinstance(inner, exp.In) or inner.args.get("field") is None:
+            raise ExpressionError("position takes a text and where to look", remedy="write position('a' in s)")
+        return self._call("strpos", [self.term(inner.args["field"]), self.term(inner.this)])
 
     def _call(self, name: str, terms: Sequence[Term]) -> Term:
         if name == "date_part" and len(terms) == 2 and terms[0].literal == "epoch":

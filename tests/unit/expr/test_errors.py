@@ -28,6 +28,8 @@ def _error(text: str) -> ExpressionError:
         ("i.q", 0, ["field of a struct", "int32"]),
         ("cast(s as strin)", 5, ["'strin'", "'string'"]),
         ("cast(s as uint8)", 5, ["valid types"]),
+        ("cast(s as decimal(50,2))", 5, ["precision is 1 to 38"]),
+        ("position(s)", 0, ["position('a' in s)"]),
         ("date_trunc('houer', t)", 0, ["'houer'", "'hour'"]),
         # types
         ("s + 1", 0, ["string and int64", "cast"]),

@@ -51,6 +51,7 @@ s not in ('a')
 a in (b, 3)
 null in (1, 2)
 i between 0 and j
+position('b' in s)
 i not between -5 and 5
 t between u and t
 s between 'a' and 'b'
