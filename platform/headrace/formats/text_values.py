@@ -10,6 +10,7 @@ import binascii
 import datetime as dt
 import decimal
 import re
+from functools import lru_cache
 
 _RFC3339 = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
@@ -52,6 +53,7 @@ def scale_timestamp(value: int, unit: str) -> int | None:
     return micros if INT64_MIN <= micros <= INT64_MAX else None
 
 
+@lru_cache(maxsize=4096)
 def parse_date(text: str) -> int | None:
     """`YYYY-MM-DD` to days since the epoch; None where it is no date."""
     if _DATE.fullmatch(text) is None:

@@ -18,6 +18,7 @@ SMALL_ROWS_MAX = 96
 """The default: at about so many messages the fixed cost of the columnar reader is earned back."""
 _SLICES = 8
 _SLICE_ROWS_MIN = 256
+_NOWHERE = -1
 _DIRTY_SHARE = 1 / 1000
 """From this share of bad messages on, the next batch is screened before the columnar reader tries it whole."""
 
@@ -75,7 +76,7 @@ class JsonDecoder:
         if doubtful.any():
             unsure = np.flatnonzero(doubtful)
             self._read_rows(take(values, unsure), index[unsure], result)
-            frame, index = frame.filter(pl.Series(~doubtful)), index[~doubtful]
+            index = np.where(doubtful, _NOWHERE, index)
         result.add(frame, index)
         return True
 
@@ -122,7 +123,7 @@ class _Result:
         self.bad: dict[int, str] = {}
 
     def add(self, frame: pl.DataFrame, index: Indices) -> None:
-        """Rows that were read as columns, and their places in the batch."""
+        """Rows, and their places in the batch; those that are `_NOWHERE` do not count."""
         self._frames.append(frame)
         self._indices.append(index)
 
@@ -134,8 +135,9 @@ class _Result:
             frame, index = self._frames[0], self._indices[0]
         else:
             frame, index = pl.concat(self._frames), np.concatenate(self._indices)
-        if (index[1:] < index[:-1]).any():
+        if (index < 0).any() or (index[1:] < index[:-1]).any():
             order = np.argsort(index, kind="stable")
+            order = order[np.searchsorted(index, 0, sorter=order) :]
             frame, index = frame[order], index[order]
         return frame, index if self.bad else None
 

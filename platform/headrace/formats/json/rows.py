@@ -73,8 +73,12 @@ class RowReader:
             raise BadValue(_not_json(raw, cause)) from cause
         if type(parsed) is not dict:
             raise BadValue(f"not an object: {_kind(parsed)}")
-        if self._exact_numbers or b"\\" in raw or any(raw.count(key) > 1 for key in self._keys):
+        if self._exact_numbers or b"\\" in raw:
             return _parse_exactly(raw, parsed)
+        count = raw.count
+        for key in self._keys:
+            if count(key) > 1:
+                return _parse_exactly(raw, parsed)
         return parsed
 
     def _convert(self, parsed: dict[str, object]) -> list[object]:
