@@ -34,7 +34,7 @@ class Record:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """The session's broker. A test that stops or kills one starts its own."""
-    with EmbeddedBroker(BrokerConfig(tmp_path_factory.mktemp("kafka"))) as running:
+    with EmbeddedBroker(BrokerConfig(tmp_path_factory.mktemp("kafka"), short_lived=True)) as running:
         yield running
 
 

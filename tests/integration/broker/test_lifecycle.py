@@ -15,7 +15,7 @@ pytestmark = pytest.mark.broker
 
 
 def test_after_a_crash_it_comes_back_on_the_same_port_with_its_data(tmp_path: Path) -> None:
-    with EmbeddedBroker(BrokerConfig(tmp_path)) as broker:
+    with EmbeddedBroker(BrokerConfig(tmp_path, short_lived=True)) as broker:
         before = broker.bootstrap
         create_topic(broker, "kept")
         produce(broker, "kept", [b"1", b"2"])
@@ -45,7 +45,7 @@ def test_a_broker_that_does_not_start_shows_the_end_of_its_log(tmp_path: Path) -
     identity = tmp_path / "logs" / "meta.properties"
     identity.parent.mkdir()
     identity.write_text("version=1\nnode.id=7\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n")
-    broker = EmbeddedBroker(BrokerConfig(tmp_path))
+    broker = EmbeddedBroker(BrokerConfig(tmp_path, short_lived=True))
     with pytest.raises(ExternalError) as caught:
         broker.start()
     assert "the Kafka broker did not start" in caught.value.message

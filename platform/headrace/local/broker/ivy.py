@@ -159,13 +159,13 @@ def _watch(
 def arrived(folder: Path, jars_total: int) -> FetchProgress:
     """How far the fetch into `folder` is, whichever process does it."""
     descriptors = jars = size = 0
-    for path in folder.glob(f"{_CACHE}/*/*/**/*"):
-        if path.suffix == ".jar":
-            with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError):  # that process may be clearing up
+        for path in folder.glob(f"{_CACHE}/*/*/**/*"):
+            if path.suffix == ".jar":
                 size += path.stat().st_size
                 jars += 1
-        elif path.suffix == ".original":
-            descriptors += 1
+            elif path.suffix == ".original":
+                descriptors += 1
     return FetchProgress(descriptors=descriptors, jars=jars, jars_total=jars_total, bytes=size)
 
 
