@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, Unreachable
 from headrace_connectors.kafka.properties import connection_settings
 
 CONNECT_TIMEOUT_S = 8.0
@@ -64,13 +64,12 @@ class ClientWatch:
         if self._hopeless is not None:
             raise translated(self._hopeless, self._brokers)
 
-    def unreachable(self) -> ExternalError:
+    def unreachable(self) -> Unreachable:
         """The error for brokers that did not answer in time."""
         detail = f": {self._last}" if self._last else ""
-        return ExternalError(
+        return Unreachable(
             f"no Kafka broker answers at {self._brokers}{detail}",
             remedy="start it (`headrace kafka up` starts one here) or correct `brokers:`",
-            retry=True,
         )
 
 

@@ -122,6 +122,51 @@ sinks:
 """
 
 
+def test_progress_goes_to_stderr_as_plain_lines(
+    headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.cli.run.PLAIN_SECONDS", 0.0)
+    file = tmp_path / "slow.yaml"
+    file.write_text(UNBOUNDED.replace("rate: 200", "rate: 200\n      rows: 60"))
+
+    result = headrace("run", str(file), "--json")
+
+    lines = result.stderr.splitlines()
+    assert lines, "rows for 0.3 s are looked at more than once"
+    assert all(line.startswith("in ") and " | watermark " in line for line in lines)
+    assert "\x1b" not in result.stderr
+
+
+PYTHON = """\
+from headrace.spec.pipeline import Pipeline
+
+DATA = {
+    "name": "p",
+    "sources": {
+        "s": {"generator": {"rows": 3, "columns": {"n": {"sequence": {"start": 0}}}}, "schema": {"n": "int64"}},
+    },
+    "sinks": {"o": {"from": "s", "print": {}}},
+}
+one = Pipeline.from_dict(DATA)
+"""
+
+
+def test_a_python_file_holds_pipelines(headrace: Headrace, tmp_path: Path) -> None:
+    file = tmp_path / "two_pipelines.py"
+    file.write_text(PYTHON)
+    alone = headrace("run", str(file), "--json")
+    file.with_name("both.py").write_text(PYTHON + "two = one\n")
+    both = str(tmp_path / "both.py")
+
+    assert json.loads(alone.stdout.splitlines()[-1])["rows_out"] == 3
+    assert headrace("validate", f"{both}:two").exit_code == 0
+    assert "write " in headrace("validate", both).stderr
+    assert "did you mean 'two'?" in headrace("validate", f"{both}:twoo").stderr
+    refused = headrace("run", str(file), "--set", "name=x")
+    assert refused.exit_code == 2
+    assert "change a YAML file" in refused.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_job_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "endless.yaml"

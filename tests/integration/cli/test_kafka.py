@@ -1,0 +1,112 @@
+"""run, preview and infer against a real broker."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from headrace.local.broker import EmbeddedBroker
+from support.broker import consume_all, create_topic, produce, unique_topic
+
+from .conftest import Headrace
+
+pytestmark = pytest.mark.broker
+
+PIPELINE = """\
+name: totals
+sources:
+  rides:
+    kafka:
+      brokers: {brokers}
+      topic: {topic}
+      group: {topic}-group
+      stop: latest
+    format: json
+    schema:
+      n: int64 not null
+    on_error:
+      dead_letter: {topic}-bad
+sinks:
+  out:
+    from: rides
+    kafka:
+      brokers: {brokers}
+      topic: {topic}-out
+      create_topic: {}
+    format: json
+"""
+
+
+def written(tmp_path: Path, brokers: str, topic: str) -> str:
+    file = tmp_path / "totals.yaml"
+    file.write_text(PIPELINE.replace("{brokers}", brokers).replace("{topic}", topic))
+    return str(file)
+
+
+def committed(broker: EmbeddedBroker, topic: str) -> int:
+    """The offset that the pipeline's group has published; negative where there is none."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"{topic}-group"})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=30)
+        return int(found.offset)
+    finally:
+        consumer.close()
+
+
+def test_preview_leaves_no_trace_and_run_does(headrace: Headrace, broker: EmbeddedBroker, tmp_path: Path) -> None:
+    topic = unique_topic()
+    create_topic(broker, topic)
+    create_topic(broker, f"{topic}-bad")
+    produce(broker, topic, [b'{"n": 1}', b"nonsense", b'{"n": 2}'])
+    file = written(tmp_path, broker.bootstrap, topic)
+
+    looked = headrace("preview", file, "rides", "--json")
+    assert [row["n"] for row in json.loads(looked.stdout)["rows"]] == [1, 2]
+    bad = headrace("preview", file, "rides.bad", "--json")
+    assert [row["offset"] for row in json.loads(bad.stdout)["rows"]] == [1]
+    assert committed(broker, topic) < 0
+    assert consume_all(broker, f"{topic}-bad") == []
+
+    ran = headrace("run", file, "--json")
+    assert ran.exit_code == 0, ran.output
+    summary = json.loads(ran.stdout)
+    assert (summary["rows_in"], summary["rows_out"], summary["bad"]) == (3, 2, 1)
+    assert committed(broker, topic) == 3
+    assert [record.value for record in consume_all(broker, f"{topic}-out")] == [b'{"n":1}', b'{"n":2}']
+    assert [record.value for record in consume_all(broker, f"{topic}-bad")] == [b"nonsense"]
+
+
+def test_infer_reads_a_topic(headrace: Headrace, broker: EmbeddedBroker) -> None:
+    topic = unique_topic()
+    create_topic(broker, topic)
+    produce(broker, topic, [b'{"n": 1, "at": "2024-01-01T00:00:00Z"}', None, b'{"n": null}'])
+
+    result = headrace("infer", topic, "--brokers", broker.bootstrap, "--json")
+
+    assert json.loads(result.stdout)["schema"] == {"n": "int64", "at": "timestamp"}
+
+
+def test_a_topic_that_is_not_there_is_wrong_use(headrace: Headrace, broker: EmbeddedBroker, tmp_path: Path) -> None:
+    file = written(tmp_path, broker.bootstrap, unique_topic())
+
+    result = headrace("run", file, "--json")
+
+    assert result.exit_code == 2, result.output
+    assert json.loads(result.stdout)["state"] == "FAILED"
+    assert "Traceback" not in result.output
+    assert headrace("infer", unique_topic(), "--brokers", broker.bootstrap).exit_code == 2
+
+
+def test_a_broker_that_is_not_there_is_exit_code_3(headrace: Headrace, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = f"127.0.0.1:{server.getsockname()[1]}"
+    file = written(tmp_path, nobody, "rides")
+
+    result = headrace("run", file)
+
+    assert result.exit_code == 3, result.output
+    assert nobody in result.stderr
