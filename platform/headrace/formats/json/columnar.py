@@ -88,7 +88,7 @@ class ColumnReader:
         return not self._nests()
 
     def read_tolerantly(self, joined: bytes, values: pa.Array) -> tuple[pl.DataFrame, Mask] | None:
-        """The same for messages that may hold values of wrong types: every row with a NULL is doubtful too.
+        """The same for messages that may hold values of wrong types: NULLs that may stand for those are doubtful too.
 
         None where a message is no JSON, or where so many rows are doubtful that this way does not pay.
         """
@@ -98,7 +98,7 @@ class ColumnReader:
         coerced = self._coerced(frame, frozenset())
         for name in frame.columns:
             if frame[name].null_count():
-                coerced[name] = frame[name].is_null().to_numpy() | coerced.get(name, False)
+                coerced[name] = _forgiven(name, frame[name], values) | coerced.get(name, False)
         if sum(int(mask.sum()) for mask in coerced.values()) > len(values) * _FORGIVEN_SHARE:
             return None
         return self._finished(frame, joined, values, coerced)
@@ -241,6 +241,22 @@ def _object(raw: bytes) -> dict[str, object]:
 def _texts(values: pa.Array) -> pl.Series:
     """Messages that are known to be UTF-8, as strings."""
     return pl.Series(pl.from_arrow(values)).cast(pl.String)
+
+
+def _forgiven(name: str, read: pl.Series, values: pa.Array) -> Mask:
+    """Where a NULL may stand for a value of a wrong type.
+
+    It does not where the message has no escapes and either no such key at all, or only one, with null after it.
+    """
+    doubtful = read.is_null().to_numpy(writable=True)
+    key = orjson.dumps(name)
+    present = key + b":null", key + b": null"
+    nulls = np.flatnonzero(doubtful)
+    for index, raw in zip(nulls.tolist(), values.take(pa.array(nulls)).to_pylist(), strict=True):
+        count = raw.count(key)
+        if b"\\" not in raw and (count == 0 or (count == 1 and (present[0] in raw or present[1] in raw))):
+            doubtful[index] = False
+    return doubtful
 
 
 def _look_coerced(texts: pl.Series) -> Mask | None:
