@@ -27,7 +27,7 @@ from headrace.core.types import (
 from headrace.expr.binding import bound
 from headrace.expr.coercion import is_number, is_time
 from headrace.expr.term import Term, combine, with_type
-from headrace.expr.timestamps import DATE_TEXT, date_text, parse_timestamp, timestamp_text
+from headrace.expr.timestamps import date_text, parse_date, parse_timestamp, timestamp_text
 
 _ALIASES: dict[str, DataType] = {
     "BOOLEAN": Primitive.BOOL,
@@ -136,11 +136,19 @@ def _between_numbers(value: pl.Expr, source: DataType, target: DataType) -> _Con
         if source in FLOAT_TYPES:
             return _Conversion(value.round(0, mode="half_to_even").cast(plain, strict=False))
         if isinstance(source, Decimal):
-            whole = value.round(0, mode="half_away_from_zero") if source.scale else value
+            whole = _nearest_whole(value) if source.scale else value
             digits = 9 if target == Primitive.INT32 else 18
             return _Conversion(whole.cast(plain, strict=False), fallible=source.precision - source.scale >= digits)
         return _Conversion(value.cast(plain, strict=False), fallible=target == Primitive.INT32)
     return _Conversion(value.cast(plain, strict=False))
+
+
+def _nearest_whole(value: pl.Expr) -> pl.Expr:
+    """A decimal to the nearest integer, halves away from zero, without polars' rounding, which raises for the whole
+    frame where a carry needs a 39th digit."""
+    fraction = value - value.truncate(0)
+    carry = pl.when(fraction >= 0.5).then(1).when(fraction <= -0.5).then(-1).otherwise(0)
+    return value.cast(pl.Int128) + carry
 
 
 def _from_string(value: pl.Expr, target: DataType) -> _Conversion:
@@ -153,7 +161,7 @@ def _from_string(value: pl.Expr, target: DataType) -> _Conversion:
         no = lower.is_in(pl.Series(["false", "f", "no", "n", "0"]).implode())
         return _Conversion(pl.when(yes).then(statement=True).when(no).then(statement=False))
     if target == Primitive.DATE:
-        return _Conversion(pl.when(text.str.contains(DATE_TEXT)).then(text.str.to_date("%Y-%m-%d", strict=False)))
+        return _Conversion(parse_date(text))
     if isinstance(target, Timestamp):
         return _Conversion(parse_timestamp(text))
     if is_number(target):

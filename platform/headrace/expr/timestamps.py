@@ -7,7 +7,7 @@ fails). Beyond that range polars does not give an error but panics.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import date, timedelta
 
 import polars as pl
 
@@ -19,7 +19,7 @@ from headrace.expr.term import Interval, Term, combine, with_type
 STAMP = polars_type(TIMESTAMP)
 MIN_US = -62_135_596_800_000_000
 MAX_US = 253_402_300_799_999_999
-DATE_TEXT = r"^\d{4}-\d{2}-\d{2}$"
+_DATE_TEXT = r"^\d{4}-\d{2}-\d{2}$"
 _STAMP_TEXT = r"^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2})(:\d{2}(?:\.\d{1,9})?)?(?:\s*([Zz]|[+-]\d{2}(?::?\d{2})?))?)?$"
 _INTERVAL_PART = re.compile(r"\s*([+-]?\d+)\s*([a-zA-Z]+)\s*")
 _LENGTHS = {
@@ -34,7 +34,6 @@ _LENGTHS = {
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _SHORT = {"us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "min": "minute", "h": "hour"}
 UNITS = (*_LENGTHS, *_MONTHS)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def unit_named(text: str) -> str:
@@ -127,7 +126,14 @@ def _stamp_of_groups(groups: pl.Expr) -> pl.Expr:
         parts.field("3").fill_null(":00"),
         zone,
     )
-    return clean.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%#z", time_unit="us", strict=False)
+    parsed = clean.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%#z", time_unit="us", strict=False)
+    return once([parsed], lambda made: pl.when(in_range(made.to_physical())).then(made), STAMP)
+
+
+def parse_date(text: pl.Expr) -> pl.Expr:
+    """`2013-01-31` as a date; NULL where it is none."""
+    parsed = text.str.to_date("%Y-%m-%d", strict=False)
+    return pl.when(text.str.contains(_DATE_TEXT) & (parsed >= pl.lit(date(1, 1, 1)))).then(parsed)
 
 
 def date_text(value: pl.Expr) -> pl.Expr:

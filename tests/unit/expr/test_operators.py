@@ -21,6 +21,7 @@ _CASTS = {
     "t": ("date", "varchar"),
     "n": ("double", "int", "bigint", "varchar", "decimal(12,4)", "decimal(4,2)"),
     "num": ("double", "bool", "date"),
+    "w": ("double", "int", "bigint", "decimal(38,2)", "decimal(38,6)"),
     "s": ("varchar",),
 }
 _OTHERS = """
@@ -231,7 +232,17 @@ def test_texts_of_timestamps(text: str, instant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2013-02-30", "2013-1-1", "", "now", "2013-01-01 25:00:00", "2013-01-01 05:06:07 Mars"]
+    "text",
+    [
+        "0000-01-01",
+        "0001-01-01 00:00+14",
+        "2013-02-30",
+        "2013-1-1",
+        "",
+        "now",
+        "2013-01-01 25:00:00",
+        "2013-01-01 05:06:07 Mars",
+    ],
 )
 def test_texts_that_are_no_timestamps_fail(text: str) -> None:
     assert headrace(f"cast(concat('', '{text}') as timestamp)")[0] == FAILED
