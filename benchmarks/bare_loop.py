@@ -61,7 +61,9 @@ class Loop:
         self.round = self.rows_in = self.rows_out = 0
 
     def run(self) -> dict[str, Any]:
-        ends = {p: self.consumer.get_watermark_offsets(TopicPartition(self.source, p), 10)[1] for p in range(PARTITIONS)}
+        ends = {
+            p: self.consumer.get_watermark_offsets(TopicPartition(self.source, p), 10)[1] for p in range(PARTITIONS)
+        }
         start = OFFSET_END if self.seconds else 0
         self.warm_up()
         self.consumer.assign([TopicPartition(self.source, p, start) for p in range(PARTITIONS)])

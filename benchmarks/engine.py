@@ -22,10 +22,7 @@ from headrace.spec.pipeline import Pipeline
 
 def main() -> None:
     job, brokers, source, sink, *rest = sys.argv[1:]
-    if job == "k":
-        data = windowed(brokers, source, sink)
-    else:
-        data = passed(brokers, source, sink, bounded=not rest)
+    data = windowed(brokers, source, sink) if job == "k" else passed(brokers, source, sink, bounded=not rest)
     running = LocalJob(compile_pipeline(Pipeline.from_dict(data)).physical)
     if rest:
         threading.Timer(float(rest[0]), running.stop).start()

@@ -32,9 +32,7 @@ def passed(brokers: str, source: str, sink: str, *, bounded: bool = True) -> dic
     }
 
 
-def _source(
-    brokers: str, topic: str, ts: str, time: dict[str, str] | None, *, bounded: bool = True
-) -> dict[str, Any]:
+def _source(brokers: str, topic: str, ts: str, time: dict[str, str] | None, *, bounded: bool = True) -> dict[str, Any]:
     kafka = {"brokers": brokers, "topic": topic, "start": "earliest"}
     if bounded:
         kafka["stop"] = "latest"

@@ -152,4 +152,4 @@ class SinkConfig(Config):
 
         Raises UserError or ExternalError with the remedy.
         """
-        return None
+        return
