@@ -54,7 +54,7 @@ def preview(loaded: Loaded, reference: str, *, rows: int, seconds: float) -> Pre
     state = job.run(supervise)
     emits = "append" if spec.update_key is None else f"updating({', '.join(spec.update_key)})"
     missed = timed_out and state is JobState.CANCELED and not collection.full
-    return Preview(spec.schema, emits, collection.frame(spec.schema), missed)
+    return Preview(spec.schema, emits, collection.frame(spec.schema).head(rows), missed)
 
 
 def _read_by(pipeline: Pipeline, reference: str) -> str:

@@ -279,7 +279,8 @@ def explain_lines(logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[str]
     """Both plans as text; a line that begins a section does not begin with a space."""
     subtasks = sum(task.parallelism for task in physical.tasks)
     yield (
-        f"{logical.pipeline}: {len(logical.nodes)} nodes in {len(physical.tasks)} tasks, {subtasks} subtasks; "
+        f"{logical.pipeline}: {_count(len(logical.nodes), 'node')} in {_count(len(physical.tasks), 'task')}, "
+        f"{_count(subtasks, 'subtask')}; "
         f"{'replayable' if logical.replayable else 'not replayable'}"
     )
     read = {reference for node in logical.nodes for reference in node.inputs}
@@ -295,6 +296,10 @@ def explain_lines(logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[str]
         yield "edges"
     for edge in physical.edges:
         yield f"  {_reference(edge.source, edge.output)} -> {edge.to_task}: {edge.partitioning}"
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def _node_lines(node: LogicalNode, read: set[tuple[str, str]]) -> Iterator[str]:

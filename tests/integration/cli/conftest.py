@@ -54,14 +54,16 @@ ROWS = """\
 
 @pytest.fixture
 def headrace() -> Iterator[Headrace]:
-    """Runs a command in this process; the import path is put back."""
+    """Runs a command in this process; the import path is put back, and what `init` made is imported afresh."""
     before = list(sys.path)
+    sys.modules.pop("functions", None)
 
     def call(*arguments: str) -> Result:
         return CliRunner().invoke(app, list(arguments))
 
     yield call
     sys.path[:] = before
+    sys.modules.pop("functions", None)
 
 
 @pytest.fixture

@@ -155,7 +155,6 @@ def test_init_makes_a_project_that_works(headrace: Headrace, tmp_path: Path, mon
 
     made = headrace("init", str(folder))
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "modules", {name: m for name, m in sys.modules.items() if name != "functions"})
 
     assert made.exit_code == 0, made.output
     assert headrace("validate", "pipeline.yaml").exit_code == 0

@@ -59,7 +59,7 @@ def test_explain_as_text_and_as_json(headrace: Headrace, pipeline: Path) -> None
     text = headrace("explain", str(pipeline)).stdout
     document = json.loads(headrace("explain", str(pipeline), "--json").stdout)
 
-    assert text.startswith("rides: 4 nodes in 1 tasks, 1 subtasks; replayable\n")
+    assert text.startswith("rides: 4 nodes in 1 task, 1 subtask; replayable\n")
     assert "\x1b" not in text
     assert "step hourly\n  reads        finished\n" in text
     assert document["nodes"][2]["columns"] == {
