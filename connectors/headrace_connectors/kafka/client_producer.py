@@ -10,7 +10,7 @@ import polars as pl
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, bad_settings, base_settings
-from headrace_connectors.kafka.records import HELD_SETTINGS, SETTINGS, Records, delivery_failed, rows_allowed
+from headrace_connectors.kafka.records import HELD_SETTINGS, HURRY_MS, SETTINGS, Records, delivery_failed, rows_allowed
 
 
 class ClientProducer:
@@ -58,6 +58,10 @@ class ClientProducer:
             deque(map(self._producer.produce, *columns), maxlen=0)
         except KafkaException as cause:
             raise delivery_failed(cause.args[0], self._topic, self._brokers) from cause
+
+    def hurry(self) -> None:
+        """Sends what is queued: while a flush is under way, the client does not linger."""
+        self._producer.flush(HURRY_MS / 1000)
 
     def flush(self) -> None:
         """Waits for every record; each one is either acknowledged or failed after message.timeout.ms."""

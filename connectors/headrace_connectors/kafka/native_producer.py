@@ -19,7 +19,7 @@ from headrace.core.errors import ExternalError
 from headrace_connectors.kafka import librdkafka
 from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, LOG, ClientWatch, base_settings
 from headrace_connectors.kafka.librdkafka import DELIVERY_CALLBACK, ERROR_CALLBACK, LOG_CALLBACK, MESSAGE, Metadata
-from headrace_connectors.kafka.records import HELD_SETTINGS, SETTINGS, Records, delivery_failed, rows_allowed
+from headrace_connectors.kafka.records import HELD_SETTINGS, HURRY_MS, SETTINGS, Records, delivery_failed, rows_allowed
 
 _CALLBACKS = ("error_cb", "logger")
 _LOG_LEVELS = {3: 40, 4: 30, 5: 20, 6: 20, 7: 10}
@@ -115,6 +115,10 @@ class NativeProducer:
         if taken < count:
             codes = messages["err"]
             raise delivery_failed(KafkaError(int(codes[codes != 0][0])), self._topic, self._brokers)
+
+    def hurry(self) -> None:
+        """Sends what is queued: while a flush is under way, the library does not linger."""
+        self._lib.rd_kafka_flush(self._handle, HURRY_MS)
 
     def flush(self) -> None:
         """Waits for every record; each one is either acknowledged or failed after message.timeout.ms."""

@@ -18,11 +18,14 @@ QUEUED_ROWS_MAX = 200_000
 QUEUED_BYTES_MAX = 64 << 20
 """Bounds of the records that wait for the broker's answer; a full queue holds the writer up."""
 
+LINGER_MS = 5
+HURRY_MS = 1
+
 SETTINGS: dict[str, Any] = {
     "compression.type": "lz4",
     "batch.size": 262_144,
-    # rows come as whole batches, so there is next to nothing to wait for
-    "linger.ms": 2,
+    # rows come as whole batches; at low rates the writer does not wait even for this (`RecordQueue.hurry`)
+    "linger.ms": LINGER_MS,
     # a broker that restarts within this is ridden out; only then does a record count as failed
     "message.timeout.ms": 300_000,
 }
@@ -75,6 +78,10 @@ class RecordQueue(Protocol):
 
         Raises ExternalError when a record is known to have failed.
         """
+        ...
+
+    def hurry(self) -> None:
+        """Sends what is queued now instead of waiting for more; takes up to 1 ms."""
         ...
 
     def flush(self) -> None:

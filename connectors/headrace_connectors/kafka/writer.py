@@ -25,6 +25,8 @@ from headrace_connectors.kafka.records import ANY_PARTITION, RecordQueue, Record
 
 SPREAD_ROWS = 4_000
 """Rows without a key go to one partition for as long as this, then to the next: full batches, even partitions."""
+LOW_RATE_S = 0.003
+"""Batches further apart than this are sent at once: at such a rate lingering costs latency and saves nothing."""
 PARTITIONS_AGE_S = 300.0
 
 
@@ -35,6 +37,9 @@ class KafkaWriter:
         self._config, self._context = config, context
         self._queue = self._open_queue()
         self._key: KeyEncoder | None = key_encoder(config.key, context.schema) if config.key else None
+        # whoever chooses how long to linger has chosen between latency and load
+        self._hurries = not {"linger.ms", "queue.buffering.max.ms"} & set(config.properties)
+        self._written_at = 0.0
         self._partitions = 0
         self._partitions_due = 0.0
         # subtasks begin at different partitions, so that few rows do not all meet in one
@@ -53,7 +58,15 @@ class KafkaWriter:
         records = self._records(batch)
         if records.keys is not None:
             self._queue.send(records, ANY_PARTITION)
-            return
+        else:
+            self._spread(records)
+        now = time.monotonic()
+        if self._hurries and now - self._written_at >= LOW_RATE_S:
+            self._queue.hurry()
+            now = time.monotonic()
+        self._written_at = now
+
+    def _spread(self, records: Records) -> None:
         self._refresh_partitions()
         for begin in range(0, len(records), SPREAD_ROWS):
             self._turn = (self._turn + 1) % self._partitions
