@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.errors import UserError
 from headrace.core.types import Field, ListOf, Primitive, Schema, schema_of
 from headrace.formats.csv import FORMAT, CsvFormat
 from headrace.formats.csv.decode import CsvDecoder
@@ -195,12 +194,12 @@ def test_header_of_files() -> None:
     assert CsvFormat(header=True).open_encoder(schema).file_header() == b"b,a\n"
     odd = schema_of({'a"b': "int64", "c,d": "int64"})
     assert CsvFormat(header=True).open_encoder(odd).file_header() == b'"a""b","c,d"\n'
-    read = CsvFormat(header=True).with_header(b'\xef\xbb\xbfa,other,"b"\r\n')
-    assert read.columns == ("a", "other", "b")
-    decoded = read.open_decoder(schema).decode(pa.array([b"x,y,1"], pa.binary()))
+
+
+def test_columns_may_stand_in_another_order_and_others_between() -> None:
+    schema = schema_of({"b": "int64", "a": "string"})
+    decoded = CsvFormat(columns=("a", "other", "b")).open_decoder(schema).decode(pa.array([b"x,y,1"], pa.binary()))
     assert decoded.rows.rows() == [(1, "x")]
-    with pytest.raises(UserError, match="no list of column names"):
-        CsvFormat().with_header(b"a,a")
 
 
 def test_columns_that_the_line_lacks_are_null() -> None:
@@ -222,10 +221,18 @@ def test_nesting_is_refused_before_anything_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"delimiter": ""}, {"delimiter": "ab"}, {"delimiter": "1"}, {"quote": ","}, {"null": "a,b"}]
+    "options",
+    [
+        {"delimiter": ""},
+        {"delimiter": "ab"},
+        {"delimiter": "1"},
+        {"quote": ","},
+        {"null": "a,b"},
+        {"columns": ["a"], "header": True},
+    ],
 )
-def test_options_that_cannot_work_are_refused(options: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"character|null"):
+def test_options_that_cannot_work_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"character|null|columns"):
         CsvFormat.model_validate(options)
 
 

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from headrace.connect.format import Decoded
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, schema_of
+from headrace.formats.json import columnar
 from headrace.formats.json.decode import JsonDecoder
 from support.formats import Verdict, verdicts
 
@@ -403,6 +405,17 @@ def test_verdicts_and_rows_equal_the_oracle_for_every_cut(name: str, data: st.Da
             messages, decode_in(messages, schema, size, small, binary), one_by_one, strict=True
         ):
             assert repr(found) == repr(right), (raw, size, small)
+
+
+@pytest.mark.parametrize("name", ["flat", "simple"])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_forgiving_types_first_changes_no_verdict(name: str, data: st.DataObject) -> None:
+    schema = SCHEMAS[name]
+    messages = data.draw(st.lists(message(schema.names), max_size=25))
+    one_by_one = decode_in(messages, schema, 500, 1000, pa.binary())
+    with mock.patch.object(columnar, "_FORGIVEN_SHARE", 99.0):
+        assert repr(decode_in(messages, schema, 500, 0, pa.binary())) == repr(one_by_one)
 
 
 def decode(schema: Schema, *messages: bytes | None, small_rows_max: int = 0) -> Decoded:

@@ -6,11 +6,10 @@ import pydantic
 
 from headrace.connect.format import Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
-from headrace.core.errors import UserError
 from headrace.core.types import ListOf, Schema, Struct
 from headrace.formats.csv.decode import CsvDecoder
 from headrace.formats.csv.encode import CsvEncoder
-from headrace.formats.csv.line import Dialect, LineReader, MalformedLine
+from headrace.formats.csv.line import Dialect
 
 __all__ = ["FORMAT", "CsvFormat"]
 
@@ -46,6 +45,8 @@ class CsvFormat(FormatConfig):
             raise ValueError("null holds a delimiter, a quote or a newline")
         if self.columns is not None and len(set(self.columns)) < len(self.columns):
             raise ValueError("columns names one twice")
+        if self.columns is not None and self.header:
+            raise ValueError("columns and header do not go together: a file with a header names its columns itself")
         return self
 
     def check_source(self, schema: Schema) -> list[str]:
@@ -67,14 +68,6 @@ class CsvFormat(FormatConfig):
     def open_encoder(self, schema: Schema) -> Encoder:
         """Writes lines with the schema's columns in order."""
         return CsvEncoder(schema, self._dialect, header=self.header)
-
-    def with_header(self, line: bytes) -> CsvFormat:
-        """The same format with `columns` as the first line of a file names them. Raises UserError."""
-        try:
-            names = tuple(item.text for item in LineReader(self._dialect).fields(line.decode("utf-8-sig")))
-            return CsvFormat(**{**self.model_dump(), "columns": names})
-        except (MalformedLine, UnicodeDecodeError, pydantic.ValidationError) as cause:
-            raise UserError(f"the first line of the file is no list of column names: {cause}") from cause
 
     @property
     def _dialect(self) -> Dialect:
