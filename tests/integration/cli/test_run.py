@@ -101,7 +101,14 @@ def test_floors_are_written_and_taken(headrace: Headrace, pipeline: Path, tmp_pa
     # a floor above every row: all of them come too late
     floor = {"source": "rides", "topic": "rides", "partition": 0, "position": 0, "floor": 1 << 50}
     floors.write_text(json.dumps([floor]))
-    assert headrace("run", str(pipeline), "--floors", str(floors)).exit_code == 0
+
+    again = headrace("run", str(pipeline), "--floors", str(floors), "--json")
+
+    assert again.exit_code == 0
+    assert (json.loads(again.stdout)["late"], json.loads(again.stdout)["rows_out"]) == (4, 0)
+    assert "1 floor took effect" in again.stderr
+    headrace("run", str(pipeline), "--floors", str(floors), "--record-floors", str(floors))
+    assert json.loads(floors.read_text()) == [floor]
 
 
 UNBOUNDED = """\
