@@ -21,6 +21,8 @@ from headrace.operators.window.results import Results, StepShape
 from headrace.operators.window.store import PartialStore
 
 _LATEST = f"{MAX}ts"
+_FRAMES_MAX = 4
+"""Frames added between merges: every batch looks for its keys in all of them."""
 
 
 class RunningAggregate:
@@ -31,7 +33,8 @@ class RunningAggregate:
         self._layout = Layout(shape.aggregates, shape.keys, order, latest=_LATEST)
         self._failures = RowFailures(errors, shape.aggregates, timed=False)
         self._results = Results(shape, self._layout, errors, [], pl.lit(0))
-        self._stores = [PartialStore(partial(part.merge, by=self._keys)) for part in self._layout.parts]
+        merges = [partial(part.merge, by=self._keys) for part in self._layout.parts]
+        self._stores = [PartialStore(merge, _FRAMES_MAX) for merge in merges]
 
     def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
         """Emits the new values of every key in the batch, in order of the keys."""
@@ -39,14 +42,14 @@ class RunningAggregate:
         passing = self._failures.passing(batch, out)
         if not passing.height:
             return
-        touched: pl.DataFrame | None = None
-        for rows in passing.iter_slices(ROWS_MAX):
+        touched: list[pl.DataFrame] = []
+        for rows in passing.iter_slices(ROWS_MAX) if passing.height > ROWS_MAX else (passing,):
             working = self._layout.rows(rows)
-            for store, part in zip(self._stores, self._layout.parts, strict=True):
-                store.append(part.partial(working, self._keys))
-            keys = working.select(self._keys).unique() if self._keys else None
-            touched = keys if touched is None or keys is None else pl.concat([touched, keys]).unique()
-        merged = self._merged(touched)
+            made = [part.partial(working, self._keys) for part in self._layout.parts]
+            for store, frame in zip(self._stores, made, strict=True):
+                store.append(frame)
+            touched.append(made[0].select(self._keys))
+        merged = self._merged(touched[0] if len(touched) == 1 else pl.concat(touched).unique())
         ordered = merged.sort(self._keys) if self._keys else merged
         self._results.emit(ordered.rename({_LATEST: TS}), out)
 
@@ -57,8 +60,8 @@ class RunningAggregate:
     def close(self) -> None:
         """Holds nothing outside of memory."""
 
-    def _merged(self, touched: pl.DataFrame | None) -> pl.DataFrame:
-        """The touched groups (None: the one group there is), whole."""
+    def _merged(self, touched: pl.DataFrame) -> pl.DataFrame:
+        """The groups of the touched keys, whole."""
         frames = self._just(self._stores[0], touched)
         for store, values in zip(self._stores[1:], self._layout.distinct.values(), strict=True):
             found = self._just(store, touched)
@@ -66,7 +69,7 @@ class RunningAggregate:
                 frames.append(values.fold(values.merge(found, self._keys), self._keys))
         return self._layout.merge(frames, self._keys)
 
-    def _just(self, store: PartialStore, touched: pl.DataFrame | None) -> list[pl.DataFrame]:
-        if touched is None:
+    def _just(self, store: PartialStore, touched: pl.DataFrame) -> list[pl.DataFrame]:
+        if not self._keys:
             return list(store.frames)
         return [frame.join(touched, on=self._keys, how="semi", nulls_equal=True) for frame in store.frames]

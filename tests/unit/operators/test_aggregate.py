@@ -144,6 +144,14 @@ def test_an_integer_sum_that_does_not_fit_fails_at_emission(text: str) -> None:
     assert {**bad, REASON: ""} == {"key": "a", "x": None, "i": None, "s": None, REASON: "", TS: 9}
 
 
+def test_float32_values_are_added_as_they_are() -> None:
+    config = step({"s": "sum(v)", "d": "sum(distinct v)"}, keys=(), columns={"v": "float32"})
+    values = [3e38, 3e38, 1.5, -3e38]
+    exact = [float(value) for value in pl.Series(values, dtype=pl.Float32)]
+    (row,) = once(config, {"v": values}, [1] * 4).rows
+    assert (row["s"], row["d"]) == (math.fsum(exact), 1.5)
+
+
 def test_a_sum_may_leave_int64_on_the_way() -> None:
     (row,) = once(
         step({"s": "sum(i)"}), {"key": ["a"] * 4, "i": [2**63 - 1, 2**63 - 1, -(2**63), -(2**62)]}, [1] * 4
@@ -237,7 +245,8 @@ def test_state_goes_with_its_windows(window: Window) -> None:
         operator.on_watermark(start + 4, out)
     operator.on_watermark(10_000, out)
     state = operator._state  # type: ignore[attr-defined]
-    assert not (state._windows or state._panes_of or state._narrow or state._due)
+    names = ("_last_end", "_since", "_starts", "_known", "_due", "_taken", "_narrow", "_mixed_panes")
+    assert not any(getattr(state, name) for name in names)
 
 
 def test_made_rows_have_a_place_in_the_total_order() -> None:

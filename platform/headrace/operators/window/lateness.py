@@ -20,10 +20,9 @@ _FAR = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class PaneWindows:
-    """What lateness needs to know of a pane: where it ends, and the ends of its windows, ascending."""
+    """What is known of every pane that rows come for: where it ends, and where its first window ends."""
 
     end: int
-    ends: Times
     first_end: int
 
 
@@ -54,8 +53,7 @@ class Judge:
         if found is None:
             if len(self._known) >= _PANES_KEPT:
                 self._known.clear()
-            ends = np.array([end for _, end in self._assigner.windows(pane)], dtype=np.int64)
-            found = self._known[pane] = PaneWindows(self._assigner.pane_end(pane), ends, int(ends[0]))
+            found = self._known[pane] = PaneWindows(self._assigner.pane_end(pane), self._assigner.windows(pane)[0][1])
         return found
 
     def on_time(self, pane: int, watermark: int) -> bool:
@@ -77,7 +75,7 @@ class Judge:
         partly = 0
         for number in np.unique(place[touched]).tolist():
             rows = touched[place[touched] == number]
-            ends = self.pane(int(distinct[number])).ends
+            ends = np.array([end for _, end in self._assigner.windows(int(distinct[number]))], dtype=np.int64)
             first = np.searchsorted(ends, lost[rows], side="right")
             taken = first < ends.size
             since[rows[taken]] = ends[first[taken]]

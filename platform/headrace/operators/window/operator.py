@@ -164,8 +164,7 @@ class WindowAggregate:
         return batch.get_column(WM).to_numpy() if WM in batch.columns else None
 
     def _emit(self, merged: pl.DataFrame, out: Collector) -> None:
-        ordered = merged.sort([WINDOW_END, WINDOW_START, *self._keys])
-        self._results.emit(ordered.with_columns((pl.col(WINDOW_END) - 1).alias(TS)), out)
+        self._results.emit(merged.with_columns((pl.col(WINDOW_END) - 1).alias(TS)), out)
 
     def _refires(self) -> bool:
         return self._rule.allowed_lateness_ms > 0
@@ -177,7 +176,7 @@ class WindowAggregate:
         self._state.take_due(self._watermark)  # windows that get their first row after their time fire here, not later
         touched: dict[Span, list[pl.DataFrame]] = {}
         for pane, partial in added:
-            for window in self._state.windows_of([pane]):
+            for window in self._state.windows_of(pane):
                 if window[1] - 1 <= self._watermark:
                     touched.setdefault(window, []).append(partial)
         for window in sorted(touched, key=lambda span: (span[1], span[0])):

@@ -11,6 +11,7 @@ Every store has one part for the aggregates and one per argument that is counted
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -43,9 +44,12 @@ class WindowState:
         self._mixed = self._stores([PANE, SINCE, *self._keys])
         self._mixed_panes: set[PaneKey] = set()
         self._mixed_gone = 0
-        self._windows: dict[PaneKey, tuple[Span, ...]] = {}
-        self._panes_of: dict[Span, list[PaneKey]] = {}
+        self._last_end: dict[PaneKey, int] = {}  # end of the pane's last window
+        self._since: dict[int, list[int]] = {}  # pane start to the second parts of its keys
+        self._starts: list[int] = []  # pane starts, ascending
+        self._known: set[Span] = set()  # windows that have rows: due, or taken and not yet forgotten
         self._due: list[Span] = []  # heap of (end, start)
+        self._taken: list[Span] = []
         self._first_gone = TIME_MAX  # no pane's last window ends before this
 
     def _stores(self, by: list[str]) -> list[PartialStore]:
@@ -82,17 +86,20 @@ class WindowState:
 
     def _register(self, panes: Iterable[PaneKey]) -> None:
         for key in panes:
-            if key in self._windows:
+            if key in self._last_end:
                 continue
             pane, since = key
-            windows = tuple(span for span in self._assigner.windows(pane) if span[1] >= since)
-            self._windows[key] = windows
+            windows = self.windows_of(key)
+            self._last_end[key] = windows[-1][1]
             self._first_gone = min(self._first_gone, windows[-1][1])
+            if pane not in self._since:
+                self._since[pane] = []
+                bisect.insort(self._starts, pane)
+            self._since[pane].append(since)
             for span in windows:
-                if span not in self._panes_of:
-                    self._panes_of[span] = []
+                if span not in self._known:
+                    self._known.add(span)
                     heapq.heappush(self._due, (span[1], span[0]))
-                self._panes_of[span].append(key)
 
     # ------------------------------------------------------------------ windows out
 
@@ -102,45 +109,51 @@ class WindowState:
         while self._due and self._due[0][0] - 1 <= watermark:
             end, start = heapq.heappop(self._due)
             due.append((start, end))
+        self._taken += due
         return due
 
-    def windows_of(self, panes: Iterable[PaneKey]) -> dict[Span, list[PaneKey]]:
-        """The windows of panes, each with those of the panes that it contains."""
-        found: dict[Span, list[PaneKey]] = {}
-        for key in panes:
-            for span in self._windows[key]:
-                found.setdefault(span, []).append(key)
-        return found
+    def windows_of(self, key: PaneKey) -> list[Span]:
+        """The windows that count the rows of a pane of state, by end, then start."""
+        pane, since = key
+        return [span for span in self._assigner.windows(pane) if span[1] >= since]
+
+    def _panes_of(self, window: Span) -> list[PaneKey]:
+        """The panes of state that a window counts: a pane is in a window if its start is."""
+        start, end = window
+        inside = self._starts[bisect.bisect_left(self._starts, start) : bisect.bisect_left(self._starts, end)]
+        return [(pane, since) for pane in inside for since in self._since[pane] if since <= end]
 
     def merged(self, windows: Sequence[Span], only: pl.DataFrame | None = None) -> pl.DataFrame:
         """Aggregates per window and group: WINDOW_START, WINDOW_END, keys, state columns; windows must have rows.
 
+        In order of the windows' end and start, then of the keys.
         With `only`, a frame of keys, just those groups.
         """
-        if len(windows) == 1 and self._mixed_panes.isdisjoint(self._panes_of[windows[0]]):
+        if len(windows) == 1 and self._mixed_panes.isdisjoint(self._panes_of(windows[0])):
             return self._merged_one(windows[0], only)
         return self._merged_many(windows, only)
 
     def _merged_one(self, window: Span, only: pl.DataFrame | None) -> pl.DataFrame:
-        panes = self._panes_of[window]
+        panes = self._panes_of(window)
         parts: list[list[pl.DataFrame]] = []
         for index in range(1 + len(self._layout.distinct)):
             frames = [frame for pane in panes for frame in self._read(pane, index)]
             parts.append([self._just(frame, only) for frame in frames])
         start, end = window
-        return self._fold(parts, self._keys).with_columns(
+        merged = self._fold(parts, self._keys)
+        return (merged.sort(self._keys) if self._keys else merged).with_columns(
             pl.lit(start, dtype=pl.Int64).alias(WINDOW_START), pl.lit(end, dtype=pl.Int64).alias(WINDOW_END)
         )
 
     def _read(self, pane: PaneKey, index: int) -> list[pl.DataFrame]:
         """A narrow pane's frames; merged first where more than one window reads them."""
         store = self._narrow[pane][index]
-        if len(self._windows[pane]) > 1 and store.frames:
+        if store.frames and self._last_end[pane] > pane[1]:
             store.compact()
         return store.frames
 
     def _merged_many(self, windows: Sequence[Span], only: pl.DataFrame | None) -> pl.DataFrame:
-        pairs = [(*pane, *window) for window in windows for pane in self._panes_of[window]]
+        pairs = [(*pane, *window) for window in windows for pane in self._panes_of(window)]
         named = dict.fromkeys((PANE, SINCE, WINDOW_START, WINDOW_END), pl.Int64)
         places = pl.DataFrame(pairs, schema=named, orient="row")
         panes = list(dict.fromkeys((pane, since) for pane, since, _, _ in pairs))
@@ -154,7 +167,8 @@ class WindowState:
                     frames += [frame.with_columns(placed) for frame in self._read(pane, index)]
             chosen = [self._just(frame, only).join(places, on=[PANE, SINCE], how="inner") for frame in frames]
             parts.append([frame for frame in chosen if frame.height])
-        return self._fold(parts, [WINDOW_START, WINDOW_END, *self._keys])
+        by = [WINDOW_END, WINDOW_START, *self._keys]
+        return self._fold(parts, by).sort(by)
 
     def _just(self, frame: pl.DataFrame, only: pl.DataFrame | None) -> pl.DataFrame:
         if only is None or not self._keys:
@@ -175,7 +189,7 @@ class WindowState:
         run: list[Span] = []
         rows = 0
         for window in windows:
-            weight = sum(self._rows_of(pane, mixed_rows) for pane in self._panes_of[window])
+            weight = sum(self._rows_of(pane, mixed_rows) for pane in self._panes_of(window))
             if run and rows + weight > ROWS_MERGED_MAX:
                 yield run
                 run, rows = [], 0
@@ -196,20 +210,25 @@ class WindowState:
         Rows of the mixed store are taken out when about half of them may be forgotten, so that looking through them
         stays cheap per row; until then nothing asks for them.
         """
+        self._known.difference_update(span for span in self._taken if span[1] - 1 <= watermark)
+        self._taken = [span for span in self._taken if span[1] - 1 > watermark]
         if self._first_gone - 1 > watermark:
             return
-        gone = [key for key, windows in self._windows.items() if windows[-1][1] - 1 <= watermark]
+        gone = [key for key, end in self._last_end.items() if end - 1 <= watermark]
         for key in gone:
-            for span in self._windows.pop(key):
-                self._panes_of.pop(span, None)
+            del self._last_end[key]
             self._narrow.pop(key, None)
-        self._first_gone = min((windows[-1][1] for windows in self._windows.values()), default=TIME_MAX)
+            self._since[key[0]].remove(key[1])
+            if not self._since[key[0]]:
+                del self._since[key[0]]
+        self._starts = sorted(self._since)
+        self._first_gone = min(self._last_end.values(), default=TIME_MAX)
         self._mixed_gone += sum(key in self._mixed_panes for key in gone)
         if self._mixed_gone and 2 * self._mixed_gone >= len(self._mixed_panes):
             self._drop_mixed()
 
     def _drop_mixed(self) -> None:
-        self._mixed_panes &= self._windows.keys()
+        self._mixed_panes &= self._last_end.keys()
         self._mixed_gone = 0
         left = pl.DataFrame(list(self._mixed_panes), schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
         for store in self._mixed:

@@ -2,7 +2,7 @@
 
 A batch appends one partial frame, which costs nothing; frames are merged when read or when they are many. Merging
 takes the newest frames and every older one that is at most twice as large as what is taken, so a row is merged a
-logarithmic number of times, and what is held stays within `FRAMES_MAX` frames and (besides `ROWS_PENDING_MAX` rows)
+logarithmic number of times, and what is held stays within `frames_max` frames and (besides `ROWS_PENDING_MAX` rows)
 1.5 times the rows of the fully merged state.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 FRAMES_MAX = 64
-"""Frames that are added before some are merged."""
+"""Frames that are added before some are merged, where they are read once."""
 ROWS_PENDING_MAX = 262_144
 """Rows in added frames before some are merged."""
 
@@ -23,11 +23,12 @@ Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 class PartialStore:
     """Frames of one piece of state; what the rows mean is known by the merge function only."""
 
-    __slots__ = ("_merge", "_pending_frames", "_pending_rows", "frames")
+    __slots__ = ("_frames_max", "_merge", "_pending_frames", "_pending_rows", "frames")
 
-    def __init__(self, merge: Merge) -> None:
+    def __init__(self, merge: Merge, frames_max: int = FRAMES_MAX) -> None:
         self.frames: list[pl.DataFrame] = []
         self._merge = merge
+        self._frames_max = frames_max
         self._pending_frames = 0
         self._pending_rows = 0
 
@@ -36,7 +37,7 @@ class PartialStore:
         self.frames.append(frame)
         self._pending_frames += 1
         self._pending_rows += frame.height
-        if self._pending_frames >= FRAMES_MAX or self._pending_rows >= ROWS_PENDING_MAX:
+        if self._pending_frames >= self._frames_max or self._pending_rows >= ROWS_PENDING_MAX:
             self._merge_newest()
 
     def compact(self) -> pl.DataFrame:

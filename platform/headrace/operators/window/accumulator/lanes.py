@@ -116,7 +116,7 @@ class FloatSum:
 
     def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
         """One column per limb that the rows need."""
-        values = rows.get_column(self.column).fill_null(0.0).to_numpy()
+        values = rows.get_column(self.column).cast(pl.Float64).fill_null(0.0).to_numpy()
         made = []
         finite = np.isfinite(values)
         if not finite.all():

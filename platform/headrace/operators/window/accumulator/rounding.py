@@ -46,10 +46,14 @@ def quotients(lanes: Sequence[tuple[Whole, int]], counts: Whole | None) -> tuple
     high, low, unsure = _sums(lanes)
     if counts is not None:
         high, low, unsure = _divided(high, low, unsure, counts.astype(np.float64))
-    value = high + (low - unsure)
-    proven = value == high + (low + unsure)
+    exact = unsure == 0.0
+    # one step further out: the bound itself may be lost in adding it to `low`
+    least = np.where(exact, low, np.nextafter(low - unsure, -np.inf))
+    most = np.where(exact, low, np.nextafter(low + unsure, np.inf))
+    value = high + least
+    proven = value == high + most
     tame = (np.abs(value) > 2.0**-EXPONENT_MAX) & (np.abs(value) < 2.0**EXPONENT_MAX)
-    nothing = (high == 0.0) & (low == 0.0) & (unsure == 0.0)
+    nothing = (high == 0.0) & (low == 0.0) & exact
     # adding 0.0 makes a sum of nothing positive, as the whole numbers have it
     return value + 0.0, (proven & tame) | nothing
 

@@ -32,6 +32,12 @@ def test_what_is_proven_is_what_whole_numbers_give(
         assert not sure or struct.pack(">d", value) == struct.pack(">d", exact)
 
 
+def test_a_hair_above_a_half_step_is_not_taken_for_the_half_step() -> None:
+    lanes = [(np.array([number], dtype=np.int64), unit) for number, unit in ((2**53 + 1, 64), (1, 0))]
+    values, proven = quotients(lanes, None)
+    assert values[0] == (2.0**53 + 2) * 2.0**64 or not proven[0]
+
+
 def test_ordinary_sums_and_averages_are_proven() -> None:
     random = np.random.default_rng(1)
     limbs = [(random.integers(-(2**45), 2**45, 20_000), unit) for unit in (-64, -32, 0)]
