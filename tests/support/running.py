@@ -1,0 +1,67 @@
+"""`headrace` as a user runs it: a process of its own, what it prints, and waiting until something is so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WAIT_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command that ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
+    """Starts `headrace <arguments>` in `folder`, with a home of its own there."""
+    environment = os.environ | {"HEADRACE_HOME": str(folder / "home"), "COLUMNS": "200"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "headrace", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], begun: float | None = None) -> Finished:
+    """Waits for its end."""
+    try:
+        out, err = process.communicate(timeout=WAIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"headrace did not end:\n{out}\n{err}") from None
+    return Finished(process.returncode, out, err, time.monotonic() - (begun or time.monotonic()))
+
+
+def headrace(arguments: Sequence[str], folder: Path) -> Finished:
+    """Runs `headrace <arguments>` to its end."""
+    begun = time.monotonic()
+    return finish(start(arguments, folder), begun)
+
+
+def wait_until(is_so: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:
+    """Asks again and again until it is so; fails with `what` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s: {what}"
+        time.sleep(0.02)
