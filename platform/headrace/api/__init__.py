@@ -1,0 +1,42 @@
+"""What `import headrace` offers: pipelines built in Python, and expressions for them.
+
+Importing it loads no engine: polars and the connectors are loaded when a pipeline is built, planned or run.
+"""
+
+from headrace.api.expression import (
+    Aggregate,
+    Expr,
+    avg,
+    case,
+    col,
+    count,
+    first,
+    fn,
+    last,
+    lit,
+    max_,
+    min_,
+    sql,
+    stddev,
+    sum_,
+    var,
+)
+
+__all__ = [
+    "Aggregate",
+    "Expr",
+    "col",
+    "lit",
+    "sql",
+    "fn",
+    "case",
+    "count",
+    "sum_",
+    "avg",
+    "min_",
+    "max_",
+    "var",
+    "stddev",
+    "first",
+    "last",
+]

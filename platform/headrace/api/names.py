@@ -1,0 +1,34 @@
+"""Names in SQL text: which may stand bare and which need quotes."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from headrace.core.errors import UserError
+
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
+
+
+@functools.cache
+def _words() -> frozenset[str]:
+    """Every word that the SQL tokenizer does not read as a plain name."""
+    from sqlglot.dialects.duckdb import DuckDB
+
+    return frozenset(word.upper() for word in DuckDB.Tokenizer.KEYWORDS)
+
+
+def identifier(name: str) -> str:
+    """A column's or field's name as SQL, quoted where it would not read as that name. Raises UserError."""
+    if not isinstance(name, str) or not name:
+        raise UserError(f"{name!r} is no column's name", remedy='write col("name"); a value is lit(..)')
+    if _BARE.match(name) and name.upper() not in _words():
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def call_name(name: str) -> str:
+    """The name of a function as it stands before its arguments. Raises UserError where it is none."""
+    if not _BARE.match(name):
+        raise UserError(f"{name!r} is no function's name", remedy='write fn("lower", col("x"))')
+    return name.lower()
