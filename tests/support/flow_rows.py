@@ -1,4 +1,4 @@
-"""Random rows over several partitions: disorder, late rows, NULLs, skew, NaN, signed zeros, infinities, ties in time."""
+"""Random rows over several partitions: disorder, late rows, NULLs, skew, NaN, signed zeros, ties in time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 from hypothesis import strategies as st
+
 from support.aggregate_oracle import Row
 
 FLOATS = st.one_of(

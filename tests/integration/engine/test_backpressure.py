@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
-from support.running import wait_until
 
 from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
 from headrace.exchange.channel import ChannelBounds
 from headrace.local.compile import compile_pipeline
 from headrace.local.job import JobOptions, LocalJob
 from headrace.spec.pipeline import Pipeline
+from support.running import wait_until
 
 BATCH_ROWS, QUEUE_ROWS, PARALLELISM = 500, 2_000, 2
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from support.broker import consume_all, create_topic, produce, unique_topic
-from support.running import Finished, finish, headrace, start, wait_until
 
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from support.broker import consume_all, create_topic, produce, unique_topic
+from support.running import Finished, finish, headrace, start, wait_until
 
 pytestmark = pytest.mark.broker
 

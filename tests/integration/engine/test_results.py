@@ -10,14 +10,14 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from support.aggregate_oracle import AGGREGATES, Row, aggregate, bits
-from support.flow_rows import Log, logs, sliding
 
 from headrace.local.compile import compile_pipeline
 from headrace.local.job import JobOptions, LocalJob
 from headrace.local.rows_run import resized
 from headrace.local.substitute import with_rows, with_taps
 from headrace.spec.pipeline import Pipeline
+from support.aggregate_oracle import AGGREGATES, Row, aggregate, bits
+from support.flow_rows import Log, logs, sliding
 
 NAMES = tuple(AGGREGATES)
 SHAPES = st.sampled_from([(1, 1), (7, 1), (1000, 1), (1, 2), (7, 2), (3, 5), (1000, 5)])
