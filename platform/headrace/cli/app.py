@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import connectors, explain, infer, init, kafka, preview, run, test, validate
+from headrace.cli import connectors, demo, explain, infer, init, kafka, preview, run, test, validate
 
 app = typer.Typer(
     name="headrace",
@@ -40,6 +40,7 @@ def root(
     """Kafka-native stream processing for Python: pipelines in YAML or Python, event time, exact results."""
 
 
+app.command("demo", short_help="see it work: real flights, a real broker")(demo.demo)
 app.command("init", short_help="make a small project that runs at once")(init.init)
 app.command("run", short_help="run a pipeline on this host")(run.run)
 app.command("test", short_help="run the tests inside a pipeline file")(test.test)
