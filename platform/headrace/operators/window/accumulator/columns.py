@@ -16,6 +16,8 @@ import polars as pl
 
 from headrace.operators.window.accumulator import position
 
+_CARRY_ABOVE = 1 << 44
+"""Lanes of int64 beyond this hand on what is above 32 bits: a batch adds at most 2^51 and a merge reads few batches."""
 SUM, MIN, MAX, NANMAX = "__sum.", "__min.", "__max.", "__nanmax."
 ROWS = "rows"
 
@@ -60,4 +62,46 @@ def merge(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
     merged = group(frame, by, [*plain, *(place.pick() for place in places)])
     if places:
         merged = position.gather(merged, frame, places, orders)
-    return merged
+    return carried(merged)
+
+
+def carried(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same sums with small limbs, so that they can grow by any number of rows."""
+    limbs = {name: series for name in _limbs(frame) if _large(series := frame.get_column(name))}
+    if not limbs:
+        return frame
+    made: dict[str, pl.Series] = {}
+    waiting = sorted(limbs, key=_unit, reverse=True)
+    while waiting:
+        name = waiting.pop()
+        numbers = made.get(name, limbs.get(name))
+        assert numbers is not None, "only columns that are there carry"
+        whole = numbers.to_numpy()
+        carry = (whole + (1 << 31)) >> 32
+        above = f"{name.rpartition('.')[0]}.e{_unit(name) + 32}"
+        before = made.get(above, frame.get_column(above) if above in frame.columns else None)
+        made[name] = pl.Series(name, whole - (carry << 32))
+        made[above] = pl.Series(above, carry if before is None else before.to_numpy() + carry)
+        if _large(made[above]) and above not in waiting:
+            waiting = sorted([*waiting, above], key=_unit, reverse=True)
+    return frame.with_columns(made.values())
+
+
+def _limbs(frame: pl.DataFrame) -> list[str]:
+    """Columns of units in int64: those of floats (whole numbers have 128 bits)."""
+    return [
+        name
+        for name, dtype in frame.schema.items()
+        if dtype == pl.Int64 and name.startswith(SUM) and name.rpartition(".")[2].startswith("e")
+    ]
+
+
+def _unit(name: str) -> int:
+    return int(name.rpartition(".e")[2])
+
+
+def _large(numbers: pl.Series) -> bool:
+    least, greatest = numbers.min(), numbers.max()
+    if not isinstance(least, int) or not isinstance(greatest, int):
+        return False  # no rows
+    return least < -_CARRY_ABOVE or greatest > _CARRY_ABOVE

@@ -23,6 +23,11 @@ _HALF_BITS = 63
 class Lane(Protocol):
     """One aggregate's state over one argument."""
 
+    @property
+    def id(self) -> str:
+        """What its state columns are named by."""
+        ...
+
     def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
         """State columns with one value per row, which add up; for what polars expressions do not do."""
         ...

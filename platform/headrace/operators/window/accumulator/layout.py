@@ -63,7 +63,6 @@ class LaneSet:
     """Lanes over one set of rows, shared by equal needs."""
 
     lanes: dict[tuple[str, str | None], Lane] = field(default_factory=dict)
-    ids: dict[tuple[str, str | None], str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -195,8 +194,8 @@ class Layout:
         key = (kind, column)
         if key not in lanes.lanes:
             name = f"{'d' if lanes is not self._direct else ''}{column or 'all'}{kind}"
-            lanes.ids[key], lanes.lanes[key] = name, _new_lane(name, kind, column, dtype)
-        return lanes.ids[key]
+            lanes.lanes[key] = _new_lane(name, kind, column, dtype)
+        return lanes.lanes[key].id
 
 
 def _new_lane(name: str, kind: str, column: str | None, dtype: DataType | None) -> Lane:

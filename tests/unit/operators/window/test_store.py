@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.operators.window.store import FRAMES_MAX, PartialStore
+
+
+def merge(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames).group_by("k").agg(pl.col("n").sum())
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=300))
+def test_many_small_frames_stay_few_and_keep_what_they_hold(keys: list[int]) -> None:
+    store = PartialStore(merge)
+    for key in keys:
+        store.append(pl.DataFrame({"k": [key], "n": [1]}))
+        assert len(store.frames) < 2 * FRAMES_MAX
+        assert sum(frame.height for frame in store.frames) <= FRAMES_MAX + 2 * 31
+    whole = dict(store.compact().rows())
+    assert whole == {key: keys.count(key) for key in set(keys)}
+    assert len(store.frames) == 1
