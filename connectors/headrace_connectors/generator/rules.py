@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from headrace.core.config import Config, Duration
 from headrace.core.errors import UserError
-from headrace.core.types import DataType, Timestamp, polars_type
+from headrace.core.types import DataType, Primitive, Timestamp, polars_type
 
 Words = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
@@ -187,12 +187,14 @@ def _unit(words: Words) -> npt.NDArray[np.float64]:
 def _typed_choices(name: str, choices: tuple[Any, ...], dtype: DataType) -> pl.Series:
     texts = pl.Series([None if item is None else str(item) for item in choices], dtype=pl.String)
     try:
-        if dtype == Timestamp():
-            return texts.str.to_datetime(time_zone="UTC", time_unit="us")
-        return (
-            texts.replace_strict({"true": True, "True": True, "false": False, "False": False})
-            if (polars_type(dtype) == pl.Boolean())
-            else texts.cast(polars_type(dtype))
-        )
+        match dtype:
+            case Timestamp():
+                return texts.str.to_datetime(time_zone="UTC", time_unit="us")
+            case Primitive.DATE:
+                return texts.str.to_date()
+            case Primitive.BOOL:
+                return texts.str.to_lowercase().replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
+            case _:
+                return texts.cast(polars_type(dtype))
     except pl.exceptions.PolarsError as cause:
         raise UserError(f"a choice of generated column {name!r} is no {dtype}: {list(choices)}") from cause
