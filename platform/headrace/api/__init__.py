@@ -3,6 +3,7 @@
 Importing it loads no engine: polars and the connectors are loaded when a pipeline is built, planned or run.
 """
 
+from headrace.api.builder import Pipeline, Stream, union
 from headrace.api.expression import (
     Aggregate,
     Expr,
@@ -21,8 +22,18 @@ from headrace.api.expression import (
     sum_,
     var,
 )
+from headrace.api.running import RunResult, load
+from headrace.api.running import explain_model as explain
+from headrace.api.running import run_model as run
 
 __all__ = [
+    "Pipeline",
+    "Stream",
+    "union",
+    "load",
+    "run",
+    "explain",
+    "RunResult",
     "Aggregate",
     "Expr",
     "col",

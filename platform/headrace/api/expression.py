@@ -224,7 +224,9 @@ class Aggregate(Expr):
     def distinct(self) -> Aggregate:
         """Each value counts once: `count(distinct x)`. Raises UserError for count(*)."""
         if self.argument == "*":
-            raise UserError(f"{self.sql} counts rows, which have no distinct values", remedy="count(col(..)).distinct()")
+            raise UserError(
+                f"{self.sql} counts rows, which have no distinct values", remedy="count(col(..)).distinct()"
+            )
         return _call(self.function, self.argument, unique=True, condition=self.condition)
 
     def where(self, predicate: Expression) -> Aggregate:
@@ -232,8 +234,6 @@ class Aggregate(Expr):
         added = expression(predicate)
         condition = added if self.condition is None else self.condition & added
         return _call(self.function, self.argument, unique=self.unique, condition=condition)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 Expression = Expr | str

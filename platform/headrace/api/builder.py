@@ -1,0 +1,288 @@
+"""The pipeline builder: a Pipeline collects nodes in their file form, a Stream is a handle on a node's rows.
+
+What it makes is the spec model that a YAML file gives, by the same reader, so there is one set of rules: the builder
+itself refuses only what the file form could not say (names taken twice, streams of another pipeline).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from headrace.api.expression import Expression
+from headrace.api.function import MapFunction, function_path
+from headrace.api.literal import Value
+from headrace.api.plain import Plain, expression_text, plain, row_text
+from headrace.api.running import RunResult, explain_model, run_model
+from headrace.api.yaml_text import yaml_text
+from headrace.core.errors import UserError
+
+if TYPE_CHECKING:
+    from headrace.local.job import Progress
+    from headrace.spec.pipeline import Pipeline as PipelineModel
+
+Columns = Mapping[str, Expression | Value]
+"""Column name to expression. Text is SQL, any other plain value a literal."""
+Setting = Mapping[str, object] | None
+
+
+class StepOptions(TypedDict, total=False):
+    """What any step may be given beside what it does; as the keys of a step in a file."""
+
+    on_error: str | Mapping[str, str]
+    parallelism: int
+    partition: str | Mapping[str, Sequence[str]]
+
+
+class AggregateOptions(StepOptions, total=False):
+    """What an aggregate may be given beside keys, window and columns; as the keys in a file."""
+
+    allowed_lateness: object
+    lateness: str
+    order: str
+
+
+class Pipeline:
+    """A pipeline under construction. Nodes are added by `source` and by the streams that it gives.
+
+    The settings are those of a file, as plain data: `checkpoint={"interval": "30s"}`. They are checked by `build`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        parallelism: int = 1,
+        max_parallelism: int | None = None,
+        batch: Setting = None,
+        checkpoint: Setting = None,
+        state: Setting = None,
+        restart: Setting = None,
+        connections: Setting = None,
+    ) -> None:
+        self.name = name
+        settings = {
+            "parallelism": parallelism,
+            "max_parallelism": max_parallelism,
+            "batch": batch,
+            "checkpoint": checkpoint,
+            "state": state,
+            "restart": restart,
+            "connections": connections,
+        }
+        self._settings = {key: plain(value, key) for key, value in settings.items() if value is not None}
+        self._nodes: dict[str, dict[str, Plain]] = {"sources": {}, "steps": {}, "sinks": {}}
+        self._tests: list[Plain] = []
+
+    def __repr__(self) -> str:
+        nodes = ", ".join(f"{len(nodes)} {group}" for group, nodes in self._nodes.items())
+        return f"<Pipeline {self.name}: {nodes}>"
+
+    def source(
+        self,
+        name: str,
+        *,
+        schema: Mapping[str, object],
+        format: str | Mapping[str, object] | None = None,  # noqa: A002 - the word of the file
+        time: Mapping[str, object] | None = None,
+        on_error: str | Mapping[str, str] | None = None,
+        parallelism: int | None = None,
+        **connector: Mapping[str, object],
+    ) -> Stream:
+        """Adds a source and gives its rows. The connector is named by its keyword: `kafka={"topic": ..}`."""
+        fields: dict[str, object] = {
+            **connector,
+            "format": format,
+            "schema": schema,
+            "time": time,
+            "on_error": on_error,
+            "parallelism": parallelism,
+        }
+        return self._add("sources", name, fields)
+
+    def union(self, name: str, *inputs: Stream, **options: Unpack[StepOptions]) -> Stream:
+        """Adds a step that gives the rows of all inputs; columns by name, of equal types."""
+        return self._add("steps", name, {"union": [self._reference(name, each) for each in inputs], **options})
+
+    def test(
+        self,
+        name: str,
+        *,
+        inputs: Mapping[str, Sequence[Mapping[str, object]]],
+        outputs: Mapping[str, Sequence[Mapping[str, object]]],
+    ) -> None:
+        """Adds a case of `headrace test`: rows by source, expected rows by sink or step."""
+        where = f"test {name!r}"
+        self._tests.append({"name": name, "inputs": row_text(inputs, where), "outputs": row_text(outputs, where)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file form as plain data, as it was given: not checked yet, and secrets are in it."""
+        nodes = {group: dict(nodes) for group, nodes in self._nodes.items() if nodes or group != "steps"}
+        data: dict[str, Any] = {"name": self.name, **self._settings, **nodes}
+        if self._tests:
+            data["tests"] = list(self._tests)
+        return data
+
+    def build(self) -> PipelineModel:
+        """The checked pipeline, equal to the one that the same file gives.
+
+        Raises InvalidPipeline with every problem, each with its dotted path (`steps.hourly.window`).
+        """
+        from headrace.spec.pipeline import Pipeline as PipelineModel
+
+        return PipelineModel.from_dict(self.to_dict())
+
+    def to_yaml(self) -> str:
+        """The pipeline as a file: loads back to an equal one. Secrets are in it. Raises InvalidPipeline."""
+        return yaml_text(self.build().to_dict())
+
+    def explain(self) -> str:
+        """The logical and the physical plan as text, as `headrace explain` prints them. Raises InvalidPipeline."""
+        return explain_model(self.build())
+
+    def run(
+        self,
+        *,
+        on_progress: Callable[[Progress], object] | None = None,
+        stop_when: Callable[[Progress], bool] | None = None,
+    ) -> RunResult:
+        """Runs in this process until the sources end; see `headrace.api.run`."""
+        return run_model(self.build(), on_progress=on_progress, stop_when=stop_when)
+
+    def _add(self, group: str, name: str, fields: Mapping[str, object]) -> Stream:
+        """Adds a node; fields that are None are not written."""
+        taken = next((kind for kind, nodes in self._nodes.items() if name in nodes), None)
+        if taken is not None:
+            raise UserError(
+                f"pipeline {self.name!r} has a {taken.removesuffix('s')} {name!r} already",
+                remedy="a node's name is its identity: choose another one",
+            )
+        node = {key: plain(value, f"{group}.{name}.{key}") for key, value in fields.items() if value is not None}
+        self._nodes[group][name] = node
+        return Stream(self, name)
+
+    def _reference(self, node: str, stream: Stream) -> str:
+        if stream.pipeline is not self:
+            raise UserError(
+                f"step {node!r} reads {stream.reference!r} of another pipeline, {stream.pipeline.name!r}",
+                remedy="build both in one pipeline",
+            )
+        return stream.reference
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stream:
+    """The rows of a node, or of one of its side outputs. Each verb adds a named step and gives that step's rows."""
+
+    pipeline: Pipeline
+    reference: str
+
+    @property
+    def late(self) -> Stream:
+        """The rows that came too late for a windowed aggregate, with its input columns."""
+        return self._side("late")
+
+    @property
+    def bad(self) -> Stream:
+        """The rows that this node set aside (`on_error="divert"`), with the reason."""
+        return self._side("bad")
+
+    def filter(self, name: str, predicate: Expression, **options: Unpack[StepOptions]) -> Stream:
+        """Keeps the rows for which the predicate is true."""
+        return self._step(name, {"filter": expression_text(predicate, f"steps.{name}.filter"), **options})
+
+    def select(self, name: str, columns: Sequence[str] | Columns, **options: Unpack[StepOptions]) -> Stream:
+        """Gives exactly these columns, in order: names, or name to expression."""
+        form = _expressions(columns, f"steps.{name}.select") if isinstance(columns, Mapping) else columns
+        return self._step(name, {"select": form, **options})
+
+    def with_columns(self, name: str, columns: Columns, **options: Unpack[StepOptions]) -> Stream:
+        """Adds or replaces columns."""
+        return self._step(name, {"with_columns": _expressions(columns, f"steps.{name}.with_columns"), **options})
+
+    def drop(self, name: str, columns: Sequence[str], **options: Unpack[StepOptions]) -> Stream:
+        """Leaves columns out."""
+        return self._step(name, {"drop": columns, **options})
+
+    def rename(self, name: str, columns: Mapping[str, str], **options: Unpack[StepOptions]) -> Stream:
+        """Renames columns: old name to new name."""
+        return self._step(name, {"rename": columns, **options})
+
+    def explode(self, name: str, column: str, **options: Unpack[StepOptions]) -> Stream:
+        """One row for each element of a list column."""
+        return self._step(name, {"explode": column, **options})
+
+    def union(self, name: str, *others: Stream, **options: Unpack[StepOptions]) -> Stream:
+        """These rows and those of the others; columns by name, of equal types."""
+        return self.pipeline.union(name, self, *others, **options)
+
+    def map(
+        self,
+        name: str,
+        *,
+        function: MapFunction | str,
+        schema: Mapping[str, object],
+        **options: Unpack[StepOptions],
+    ) -> Stream:
+        """A function on a polars DataFrame of the visible columns: the same rows in the same order, new columns.
+
+        A function object travels as its import path: a lambda, a nested function and one of the running script are
+        refused, for no other process could import them.
+        """
+        path = function_path(function, f"steps.{name}.map")
+        return self._step(name, {"map": {"function": path, "schema": schema}, **options})
+
+    def aggregate(
+        self,
+        name: str,
+        *,
+        aggregate: Columns,
+        key_by: Sequence[str] = (),
+        window: Mapping[str, object] | None = None,
+        **options: Unpack[AggregateOptions],
+    ) -> Stream:
+        """Aggregates by key and window; without a window a running aggregate, whose result updates."""
+        fields: dict[str, object] = {
+            "key_by": key_by or None,
+            "window": window,
+            "aggregate": _expressions(aggregate, f"steps.{name}.aggregate"),
+        }
+        return self._step(name, {**fields, **options})
+
+    def sink(
+        self,
+        name: str,
+        *,
+        format: str | Mapping[str, object] | None = None,  # noqa: A002 - the word of the file
+        parallelism: int | None = None,
+        partition: str | Mapping[str, Sequence[str]] | None = None,
+        **connector: Mapping[str, object],
+    ) -> None:
+        """Writes these rows. The connector is named by its keyword: `files={"path": ..}`."""
+        fields: dict[str, object] = {
+            "from": self.reference,
+            **connector,
+            "format": format,
+            "parallelism": parallelism,
+            "partition": partition,
+        }
+        self.pipeline._add("sinks", name, fields)
+
+    def _step(self, name: str, fields: Mapping[str, object]) -> Stream:
+        return self.pipeline._add("steps", name, {"from": self.reference, **fields})
+
+    def _side(self, output: str) -> Stream:
+        node, _, side = self.reference.partition(".")
+        if side:
+            raise UserError(f"{self.reference} is a side output and has none itself", remedy=f"take that of {node}")
+        return Stream(self.pipeline, f"{node}.{output}")
+
+
+def union(name: str, first: Stream, *others: Stream, **options: Unpack[StepOptions]) -> Stream:
+    """Adds a step that gives the rows of all streams; columns by name, of equal types."""
+    return first.pipeline.union(name, first, *others, **options)
+
+
+def _expressions(columns: Columns, where: str) -> dict[str, str]:
+    return {name: expression_text(given, f"{where}.{name}") for name, given in columns.items()}

@@ -1,0 +1,75 @@
+"""A pipeline's way into the engine: load, explain and run in this process. Loads the engine when it is called."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.local.job import JobState, Progress
+    from headrace.spec.pipeline import Pipeline as PipelineModel
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended. Rows are counted over all sources and sinks; dead letters count as bad, not as out."""
+
+    state: JobState
+    rows_in: int
+    rows_out: int
+    late: int
+    bad: int
+    seconds: float
+
+
+def load(file: str | PathLike[str], *, set_: Sequence[str] = (), parallelism: int | None = None) -> PipelineModel:
+    """The pipeline in `file.yaml` or `module.py[:name]`; `set_` holds `path=value` texts that override fields.
+
+    Its folder becomes the first on the import path. Raises UserError, or InvalidPipeline with every problem.
+    """
+    from headrace.local.compile import load_file
+
+    return load_file(fspath(file), set_, parallelism).pipeline
+
+
+def run_model(
+    model: PipelineModel,
+    *,
+    on_progress: Callable[[Progress], object] | None = None,
+    stop_when: Callable[[Progress], bool] | None = None,
+) -> RunResult:
+    """Runs a pipeline in this process until its sources end; blocks. Raises the job's first error.
+
+    `on_progress` is called about 20 times a second in the calling thread. Once `stop_when` is true the job reads no
+    further and ends without closing windows, as after Ctrl-C of `headrace run`.
+    """
+    from headrace.local.compile import compile_pipeline
+    from headrace.local.job import JobOptions, LocalJob
+
+    physical = compile_pipeline(model).physical
+    # names what the run makes (files of a sink), so that two runs never write to the same name
+    job = LocalJob(physical, JobOptions(job=f"{model.name}-{uuid.uuid4().hex[:8]}"))
+
+    def supervise(progress: Progress) -> None:
+        if on_progress is not None:
+            on_progress(progress)
+        if stop_when is not None and stop_when(progress):
+            job.stop()
+
+    started_s = time.monotonic()
+    state = job.run(supervise)
+    end = job.progress()
+    return RunResult(state, end.rows_in, end.rows_out, end.late, end.bad, time.monotonic() - started_s)
+
+
+def explain_model(model: PipelineModel) -> str:
+    """The logical and the physical plan as text, as `headrace explain` prints them. Raises InvalidPipeline."""
+    from headrace.local.compile import compile_pipeline
+    from headrace.plan.explain import explain_lines
+
+    compiled = compile_pipeline(model)
+    return "\n".join(explain_lines(compiled.logical, compiled.physical))
