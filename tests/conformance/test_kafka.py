@@ -19,25 +19,34 @@ pytestmark = pytest.mark.broker
 COLUMNS = schema_of({"id": "int64"})
 
 
+@pytest.fixture(scope="module")
+def one_topic(broker: EmbeddedBroker) -> SourceUnderTest:
+    topic = create_topic(broker, unique_topic("one"), 3)
+    numbers = range(90)
+    produce(broker, topic, [f'{{"id":{n}}}' for n in numbers], partition=[n * n % 3 for n in numbers])
+    config = KafkaSourceConfig.model_validate({"brokers": broker.bootstrap, "topic": topic, "stop": "latest"})
+    return SourceUnderTest(config, SourceContext("p", "n", COLUMNS, "json"), splits=3, rows=90)
+
+
+@pytest.fixture(scope="module")
+def two_topics(broker: EmbeddedBroker) -> SourceUnderTest:
+    topics = [create_topic(broker, unique_topic(name), 2) for name in ("two-a", "two-b")]
+    for topic in topics:
+        produce(broker, topic, [f"{topic}-{n}" for n in range(30)], partition=[n % 2 for n in range(30)])
+    config = KafkaSourceConfig.model_validate({"brokers": broker.bootstrap, "topics": topics, "stop": "latest"})
+    return SourceUnderTest(config, SourceContext("p", "n", COLUMNS, "json"), splits=4, rows=60)
+
+
 class TestOneTopic(SourceConformance):
     @pytest.fixture
-    def source(self, broker: EmbeddedBroker) -> SourceUnderTest:
-        topic = create_topic(broker, unique_topic("one"), 3)
-        numbers = range(90)
-        produce(broker, topic, [f'{{"id":{n}}}' for n in numbers], partition=[n * n % 3 for n in numbers])
-        config = KafkaSourceConfig.model_validate({"brokers": broker.bootstrap, "topic": topic, "stop": "latest"})
-        return SourceUnderTest(config, SourceContext("p", "n", COLUMNS, "json"), splits=3, rows=90)
+    def source(self, one_topic: SourceUnderTest) -> SourceUnderTest:
+        return one_topic
 
 
 class TestTwoTopics(SourceConformance):
     @pytest.fixture
-    def source(self, broker: EmbeddedBroker) -> SourceUnderTest:
-        topics = [create_topic(broker, unique_topic(name), 2) for name in ("two-a", "two-b")]
-        for topic in topics:
-            produce(broker, topic, [f"{topic}-{n}" for n in range(30)], partition=[n % 2 for n in range(30)])
-        given = {"brokers": broker.bootstrap, "topics": topics, "stop": "latest"}
-        config = KafkaSourceConfig.model_validate(given)
-        return SourceUnderTest(config, SourceContext("p", "n", COLUMNS, "json"), splits=4, rows=60)
+    def source(self, two_topics: SourceUnderTest) -> SourceUnderTest:
+        return two_topics
 
 
 class KafkaSink(SinkConformance):
