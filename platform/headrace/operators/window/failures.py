@@ -12,10 +12,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from headrace.core.batch import TS
-from headrace.expr.compiled import AggregateCall, CompiledAggregate, CompiledScalar
+from headrace.expr.compiled import AggregateCall, CompiledAggregate, CompiledScalar, all_calls
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors, failed_rows
-from headrace.operators.window.accumulator.layout import distinct_calls
 
 TIME_LIMIT_MS = 8_000_000_000_000_000
 """Event times beyond this (about the year 255000) cannot become window bounds."""
@@ -28,7 +27,7 @@ class RowFailures:
         """`timed`: rows have an event time, which windows need."""
         self._errors = errors
         self._timed = timed
-        self._tests = [pair for call in distinct_calls(aggregates) for pair in _fails(call)]
+        self._tests = [pair for call in all_calls(aggregates) for pair in _fails(call)]
 
     def passing(self, batch: pl.DataFrame, out: Collector) -> pl.DataFrame:
         """The rows that do not fail, maybe none."""

@@ -15,7 +15,7 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, TS
 from headrace.core.types import FLOAT_TYPES, DataType, Decimal, Field, Primitive
-from headrace.expr.compiled import AggregateCall, AggregateFunction, CompiledAggregate
+from headrace.expr.compiled import AggregateCall, AggregateFunction, CompiledAggregate, all_calls
 from headrace.operators.window.accumulator import columns, position
 from headrace.operators.window.accumulator.columns import SUM
 from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
@@ -39,11 +39,6 @@ class StatePart(Protocol):
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         """Fewer partial rows of the same meaning; at least one frame."""
         ...
-
-
-def distinct_calls(aggregates: Sequence[CompiledAggregate]) -> list[AggregateCall]:
-    """The calls of a step, each slot once (equal calls share one)."""
-    return list({call.slot: call for aggregate in aggregates for call in aggregate.calls}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +99,7 @@ class Layout:
         self._key_columns = [_normal(pl.col(item.name), item.type).alias(item.name) for item in keys]
         self._arguments: dict[tuple[str, ...], tuple[str, pl.Expr]] = {}
         self._direct = LaneSet()
-        self.calls = [self._state_of(call) for call in distinct_calls(aggregates)]
+        self.calls = [self._state_of(call) for call in all_calls(aggregates)]
         if not (self._direct.lanes or self.places):
             self._lane(self._direct, "count", None, None)  # groups exist by their rows, whatever is asked of them
         self._lanes = list(self._direct.lanes.values())
