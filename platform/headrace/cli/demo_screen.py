@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 
 import polars as pl
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -90,7 +90,7 @@ class LiveScreen:
 
     def moved(self, view: LiveView) -> None:
         """The bar, the rates and the tables anew."""
-        parts = [self._bar(view), self._rates(view), Text()]
+        parts: list[RenderableType] = [self._bar(view), self._rates(view), Text()]
         if view.windows:
             parts.append(_side_by_side(_latest(view.latest), _busiest(view.busiest)))
         self._live.update(Group(*parts), refresh=True)
