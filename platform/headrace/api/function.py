@@ -32,7 +32,7 @@ def function_path(function: MapFunction | str, where: str) -> str:
         raise UserError(
             f"{where}: {name} is in the script that runs, which other processes import under another name", remedy=_MOVE
         )
-    if _found(module, name) is not function:
+    if not _same(_found(module, name), function):
         raise UserError(f"{where}: importing {module}:{name} does not give this function", remedy=_MOVE)
     return f"{module}:{name}"
 
@@ -42,3 +42,9 @@ def _found(module: str, name: str) -> object:
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
+
+
+def _same(found: object, function: object) -> bool:
+    """Whether they do the same. A pipeline file that is loaded twice makes its functions twice, of equal code."""
+    code = getattr(function, "__code__", None)
+    return found is function or (code is not None and getattr(found, "__code__", None) == code)

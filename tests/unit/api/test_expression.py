@@ -189,7 +189,7 @@ def test_an_expression_has_no_truth_value() -> None:
         lambda: fn("drop table", A),
         lambda: A.is_in([]),
         lambda: A.is_in("abc"),
-        lambda: case(),
+        case,
         count().distinct,
         lambda: lit(cast("Value", object())),
         lambda: lit(Decimal("NaN")),
