@@ -12,7 +12,7 @@ import polars as pl
 from headrace.connect.source import MessageBatch, Polled, RowBatch, Run, SourceContext, Split, SplitId
 from headrace.core.errors import ExternalError
 from headrace_connectors.files.config import FilesSourceConfig
-from headrace_connectors.files.csv_header import Reorder, reorder_for
+from headrace_connectors.files.csv_header import CsvDialect, Reorder, reorder_for
 from headrace_connectors.files.lines import LineFile
 from headrace_connectors.files.parquet_rows import ParquetRows
 from headrace_connectors.files.paths import files_of, matching_files, place_of, position_of
@@ -158,10 +158,10 @@ class _TextRows:
         self._keep_blank = context.format == "raw"
         self._reorder: Reorder | None = None
         if context.format == "csv" and _is_true(context.format_options.get("header")):
-            delimiter = str(context.format_options.get("delimiter") or ",").encode()
+            dialect = CsvDialect.from_options(context.format_options)
             with LineFile(path) as top:
                 header = top.read_lines(1)
-            self._reorder = reorder_for(path, header[0], context.schema, delimiter) if header else None
+            self._reorder = reorder_for(path, header[0], context.schema, dialect) if header else None
             line = max(line, 1)
         self._lines = LineFile(path, skip=line)
 

@@ -16,7 +16,7 @@ from headrace.core.errors import DataError, ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.testing.source_conformance import read_to_end
 from headrace_connectors.files import FilesSinkConfig, FilesSourceConfig
-from headrace_connectors.files.csv_header import split_fields
+from headrace_connectors.files.csv_header import CsvDialect
 from headrace_connectors.files.lines import LineFile
 
 SCHEMA = schema_of({"id": "int64", "name": "string"})
@@ -96,7 +96,7 @@ def test_no_file(tmp_path: Path) -> None:
     ],
 )
 def test_split_fields(line: bytes, fields: list[bytes]) -> None:
-    assert split_fields(line, b",") == fields
+    assert CsvDialect().split(line) == fields
 
 
 def test_csv_with_a_header(tmp_path: Path) -> None:
@@ -105,6 +105,8 @@ def test_csv_with_a_header(tmp_path: Path) -> None:
     lines = lines_of(path, "csv", header=True)
     assert lines[:2] == [b'1,"x, y"', b"2,"]
     assert lines[2].count(b",") > 1, "a line with too few fields stays bad"
+    path.write_text("'na;me';id\n'x;y';1\n")
+    assert lines_of(path, "csv", header=True, delimiter=";", quote="'", null="-") == [b"1;-"]
     path.write_text("id,name\n1,x\n")
     assert lines_of(path, "csv", header=True) == [b"1,x"]
     assert lines_of(path, "csv") == [b"id,name", b"1,x"]
