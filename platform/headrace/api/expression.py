@@ -55,10 +55,10 @@ class Expr:
     # ---- comparison ----------------------------------------------------------------------------------------------
 
     def __eq__(self, other: Operand) -> Expr:  # type: ignore[override]
-        return self._compared("=", other)
+        return self._equal("=", other, "is_null()")
 
     def __ne__(self, other: Operand) -> Expr:  # type: ignore[override]
-        return self._compared("<>", other)
+        return self._equal("<>", other, "is_not_null()")
 
     def __lt__(self, other: Operand) -> Expr:
         return self._compared("<", other)
@@ -112,6 +112,12 @@ class Expr:
     def ilike(self, pattern: str) -> Expr:
         """`like`, whatever the case."""
         return self._test(f"ilike {literal_sql(pattern)}")
+
+    def _equal(self, symbol: str, other: Operand, instead: str) -> Expr:
+        # SQL's answer would be NULL for every row, which nobody who writes this means
+        if other is None:
+            raise UserError(f"{self.sql} {symbol} null is true for no row", remedy=f"use {instead}")
+        return self._compared(symbol, other)
 
     def _compared(self, symbol: str, other: Operand) -> Expr:
         return self._test(f"{symbol} {_at(other, Binding.CONCAT)}")

@@ -187,6 +187,8 @@ def test_an_expression_has_no_truth_value() -> None:
     [
         lambda: col(""),
         lambda: fn("drop table", A),
+        lambda: A == None,  # noqa: E711 - the mistake that is refused
+        lambda: A != None,  # noqa: E711
         lambda: A.is_in([]),
         lambda: A.is_in("abc"),
         case,
