@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from headrace.connect.sink import SinkConfig, SinkContext, Writer
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
-from headrace.core.config import Config
+from headrace.core.config import Config, Duration
 from headrace_connectors.kafka.positions import StartField, StopField
 from headrace_connectors.kafka.properties import (
     OWNED_BY_SINK,
@@ -168,6 +168,12 @@ class KafkaSinkConfig(SinkConfig):
     mode: Literal["append", "upsert"] = "append"
     updates: Literal["as_rows"] | None = None
     timestamp: Literal["wall", "event"] = "wall"
+    transaction_timeout_ms: Annotated[Duration, Field(gt=0)] = Field(
+        default=900_000,
+        validation_alias="transaction_timeout",
+        serialization_alias="transaction_timeout",
+        description="how long a transaction may stay open; only delivery: exactly-once has transactions",
+    )
     create_topic: CreateTopic | None = None
     properties: PropertiesField
 

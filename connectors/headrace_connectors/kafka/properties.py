@@ -48,7 +48,7 @@ OWNED_BY_SOURCE = _OWNED_BOTH | {
 }
 OWNED_BY_SINK = _OWNED_BOTH | {
     "transactional.id": "write `delivery:` instead",
-    "transaction.timeout.ms": "write `delivery:` instead",
+    "transaction.timeout.ms": "write `transaction_timeout:` instead",
     "enable.idempotence": "retries must neither reorder nor repeat records",
     "acks": "every replica in sync must have a record before positions advance",
     "request.required.acks": "every replica in sync must have a record before positions advance",

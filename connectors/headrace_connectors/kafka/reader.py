@@ -170,11 +170,13 @@ class KafkaReader:
         try:
             while gathered.rows < rows_max:
                 asked = min(CHUNK_ROWS, rows_max - gathered.rows)
-                wait = min(WAIT_S, max(deadline - time.monotonic(), 0.0))
+                left = deadline - time.monotonic()
+                # librdkafka waits whole milliseconds: asked for less it would not wait at all, and this loop would spin
+                wait = min(WAIT_S, left) if left >= MIN_WAIT_S else 0.0
                 messages = self._consumer.consume(asked, wait)
                 if messages:
                     self._take(messages, gathered)
-                if len(messages) < asked and (gathered.rows or self._finished or time.monotonic() >= deadline):
+                if len(messages) < asked and (gathered.rows or self._finished or not wait):
                     break
         finally:
             if collecting:

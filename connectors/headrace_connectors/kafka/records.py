@@ -19,7 +19,9 @@ QUEUED_BYTES_MAX = 64 << 20
 """Bounds of the records that wait for the broker's answer; a full queue holds the writer up."""
 
 LINGER_MS = 5
+"""How long a record may wait for others: measured, 20 ms saves little more, and 0 to 2 ms cost a tenth."""
 HURRY_MS = 1
+"""How long the writer waits at low rates for the client to wake and send: 4.5 instead of 10 ms in the median."""
 
 SETTINGS: dict[str, Any] = {
     "compression.type": "lz4",
@@ -81,7 +83,7 @@ class RecordQueue(Protocol):
         ...
 
     def hurry(self) -> None:
-        """Sends what is queued now instead of waiting for more; takes up to 1 ms."""
+        """Sends what is queued now instead of waiting for more; takes up to `HURRY_MS`."""
         ...
 
     def flush(self) -> None:
