@@ -26,10 +26,10 @@ YEAR_SECONDS = 12.0
 
 NEXT = """\
 What to try next
-  headrace init rides && cd rides && headrace run pipeline.yaml   a small project that runs at once
-  headrace kafka up                                               a broker that stays, for your own topics
-  headrace explain examples/flights.yaml                          what just ran: columns, time, tasks
-  examples/README.md, docs/README.md                              more pipelines; the pipeline file, expressions"""
+  headrace init rides                      a small project: pipeline, function, tests
+  headrace explain examples/flights.yaml   what just ran: columns, time, tasks
+  headrace kafka up                        a broker that stays, for topics of your own
+  examples/README.md, docs/README.md       more pipelines; the pipeline file, expressions"""
 
 
 @reporting_errors()

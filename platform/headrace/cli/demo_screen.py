@@ -22,8 +22,8 @@ PLAIN_SECONDS = 1.0
 class PlainScreen:
     """A line when a stage begins, and progress lines."""
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._started = time.monotonic()
         self._due = 0.0
         self._line: ProgressLine | None = None
@@ -66,8 +66,8 @@ class PlainScreen:
 class LiveScreen:
     """Stages as lines that stay; below them, while the pipeline runs, the bar and the tables."""
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False)
         self._samples: list[tuple[float, int, int]] = [(0.0, 0, 0)]
 

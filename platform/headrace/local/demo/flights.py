@@ -7,7 +7,6 @@ would load pandas to read four tables that nobody asked for.
 from __future__ import annotations
 
 import importlib.util
-import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +87,3 @@ def write_lines(out: BinaryIO, log: FlightLog) -> None:
     """One line a flight: the airport, a tab, the message."""
     keys = log.rows.get_column("origin").to_list()
     out.writelines(key.encode() + b"\t" + message + b"\n" for key, message in zip(keys, log.messages, strict=True))
-
-
-if __name__ == "__main__":
-    write_lines(sys.stdout.buffer, load_flights())
