@@ -50,4 +50,4 @@ def test_configs_survive_json(name: str) -> None:
     for model, example in pairs:
         if model is not None:
             config = model.model_validate(YAML(typ="safe", pure=True).load(example)[name])
-            assert model.model_validate_json(config.model_dump_json()) == config
+            assert model.model_validate_json(config.model_dump_json(by_alias=True)) == config
