@@ -37,6 +37,7 @@ CHUNK_ROWS = 2_000
 """Messages per client call: 1,000 to 5,000 cost alike, fewer contend for locks, more miss the processor's caches."""
 WAIT_S = 0.005
 """The client waits this long unless a whole chunk is there, so at low rates it is the latency."""
+MIN_WAIT_S = 0.001
 LAG_INTERVAL_S = 0.5
 COMMIT_SETTLE_S = 2.0
 

@@ -129,7 +129,7 @@ def topics(
 @reporting_errors()
 def create(
     topic: Topic,
-    partitions: Annotated[int, typer.Option(min=1)],
+    partitions: Annotated[int, typer.Option(min=1)] = 1,
     replication: Annotated[int, typer.Option(min=1)] = 1,
     config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A topic setting; repeatable.")] = None,
     brokers: Brokers = None,

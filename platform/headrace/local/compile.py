@@ -83,7 +83,11 @@ def _pipeline_of(path: Path, name: str) -> Pipeline:
     if not path.is_file():
         raise UserError(f"no file {path}", remedy="name a .yaml file or module.py[:name]")
     module = _module(path)
-    found = {key: value for key, value in vars(module).items() if isinstance(value, PipelineSource | Pipeline)}
+    found = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, PipelineSource | Pipeline) and not isinstance(value, type)
+    }
     if name and name not in found:
         hint = did_you_mean(name, tuple(found))
         raise UserError(f"{path} has no pipeline {name!r}", remedy=hint or f"it has: {', '.join(found) or 'none'}")
