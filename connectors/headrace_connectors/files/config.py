@@ -15,6 +15,7 @@ class FilesSourceConfig(SourceConfig):
     """Reads the files that `path` matches, line by line or, for Parquet, row by row, and ends."""
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
+    files: ClassVar[bool] = True
 
     path: str = Field(min_length=1, description="a file, or a glob such as data/*.json")
     partitions: int = Field(default=1, ge=1, le=10_000)
@@ -52,6 +53,7 @@ class FilesSinkConfig(SinkConfig):
     # rows, not messages: Parquet is made of columns; text formats are encoded here
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
+    files: ClassVar[bool] = True
 
     path: str = Field(min_length=1, description="a folder; it is made where there is none")
 

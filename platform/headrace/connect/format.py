@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,9 @@ class Encoder(Protocol):
 
 class FormatConfig(Config):
     """The frozen half of a format; fields are its options."""
+
+    file_only: ClassVar[bool] = False
+    """Whether the format is one of whole files, not of messages: only connectors of files take it."""
 
     @abstractmethod
     def check_source(self, schema: Schema) -> list[str]:

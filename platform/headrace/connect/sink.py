@@ -110,6 +110,9 @@ class SinkConfig(Config):
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
     """Whether `format:` stands beside the connector."""
 
+    files: ClassVar[bool] = False
+    """Whether it writes whole files, and so takes formats that are `file_only`."""
+
     @property
     def accepts_updates(self) -> bool:
         """Whether updating rows are fine: upsert by key, or written as plain rows by the user's choice."""

@@ -199,6 +199,8 @@ class SourceConfig(Config):
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
     """Whether `format:` stands beside the connector."""
+    files: ClassVar[bool] = False
+    """Whether it reads whole files, and so takes formats that are `file_only`."""
     record_time: ClassVar[bool] = False
     """Whether records carry a timestamp that serves as event time where the node has no `time:`."""
     metadata_fields: ClassVar[tuple[str, ...]] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import polars as pl
 
 from headrace.connect.format import Decoder, Encoder, FormatConfig
@@ -12,6 +14,8 @@ from headrace.core.types import DataType, Field, ListOf, Schema, Struct, polars_
 
 class ParquetFormat(FormatConfig):
     """`format: parquet` has no options."""
+
+    file_only: ClassVar[bool] = True
 
     def check_source(self, schema: Schema) -> list[str]:
         """Every type can be read."""

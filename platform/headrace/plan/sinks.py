@@ -13,6 +13,7 @@ from headrace.operators.operator import BAD, REASON
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec
 from headrace.plan.problems import Path, Problems
+from headrace.plan.sources import file_only
 from headrace.plan.steps import partitioning_of, require_column
 from headrace.plan.stream import Stream
 from headrace.spec.fields import DeadLetter, FormatUse
@@ -26,6 +27,8 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
     for column in node.config.referenced_columns:
         require_column(stream.schema, column, connector_path, problems)
     _check_kind(connector_path, node, stream, problems)
+    if node.format is not None and node.format.config.file_only and not node.config.files:
+        raise problems.refuse((*path, "format"), *file_only(node.format.name, node.connector))
     format_spec = _format(path, node.format, stream.schema, problems)
     parallelism = node.parallelism or pipeline.parallelism
     context = SinkContext(

@@ -48,6 +48,11 @@ def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Probl
     )
 
 
+def file_only(name: str, connector: str) -> tuple[str, str]:
+    """What is said where a connector of messages is given a format of files: message and remedy."""
+    return f"{name} is a format of whole files, and {connector} handles messages", "use json, csv or raw"
+
+
 def policy_of(rule: ErrorRule) -> OnError:
     """How an operator treats a failing row: a dead letter is a diverted row with a sink of its own."""
     return OnError.DIVERT if isinstance(rule, DeadLetter) else rule
@@ -70,6 +75,8 @@ def _output(
 def _format(path: tuple[str, ...], node: SourceNode, problems: Problems) -> FormatSpec | None:
     if node.format is None:
         return None
+    if node.format.config.file_only and not node.config.files:
+        raise problems.refuse((*path, "format"), *file_only(node.format.name, node.connector))
     wrong = node.format.config.check_source(node.columns)
     for message in wrong[1:]:
         problems.add((*path, "schema"), message)

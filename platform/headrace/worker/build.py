@@ -93,7 +93,8 @@ class ChainBuilder:
         assert isinstance(spec, SourceSpec)
         context = self._context
         lag_ms = 0 if spec.time is None else spec.time.out_of_orderness_ms
-        decoder = None if spec.format is None else spec.format.config.open_decoder(spec.schema)
+        form = spec.format
+        decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
         return SourceTask(
             spec,
             reader=spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max)),

@@ -14,10 +14,6 @@ from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.plan.physical import SinkSpec
 from headrace.worker.control import SinkAcks
 
-FINAL_EPOCH = (1 << 31) - 1
-"""The epoch of what is flushed at the end of input."""
-
-
 class SinkTask:
     """One subtask of a sink: a Receiver."""
 
@@ -38,6 +34,7 @@ class SinkTask:
         self._acks = acks
         self._visible = list(spec.schema.names)
         self._encoded = list(spec.encoded.names)
+        self._epoch = 0
         self.counters = counters
 
     def on_batch(self, batch: pl.DataFrame) -> None:
@@ -54,8 +51,9 @@ class SinkTask:
             case Watermark():
                 pass
             case Barrier(epoch):
+                self._epoch = epoch
                 self._acks.flushed(self._spec.node, self._subtask, epoch, self._writer.flush(epoch))
             case EndOfInput():
-                self._acks.ended(self._spec.node, self._subtask, self._writer.flush(FINAL_EPOCH))
+                self._acks.ended(self._spec.node, self._subtask, self._writer.flush(self._epoch + 1))
             case _:
                 assert_never(signal)

@@ -112,7 +112,7 @@ def test_allowed_lateness_leaves_the_same_last_row_by_key(log: Log, shape: tuple
 def test_two_windowed_stages_in_a_row(log: Log, shape: tuple[int, int]) -> None:
     first = aggregate(log.rows, sliding(10, 10), ["sum_i", "n"])
     again = [
-        Row(None, None, total, None, end - 1, end - 2, 0, 0)  # type: ignore[arg-type]
+        Row(None, None, total, None, end - 1, end - 2, 0, 0)  # type: ignore[arg-type, operator]
         for _, _, end, total, _ in first.results
     ]
     second = aggregate(again, sliding(50, 50), ["sum_i", "n"])

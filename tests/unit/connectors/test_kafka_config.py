@@ -76,13 +76,21 @@ def test_what_is_wrong_with_a_source(fields: dict[str, Any], message: str) -> No
         ({"properties": {"acks": "1"}}, "properties may not set 'acks'"),
         ({"properties": {"transactional.id": "x"}}, "write `delivery:` instead"),
         ({"create_topic": {"partitions": "0"}}, "greater than or equal to 1"),
-        ({"transaction_timeout": "15m"}, "Extra inputs are not permitted"),
+        ({"transaction_timeout": "0s"}, "greater than 0"),
+        ({"transaction_timeout": "soon"}, "'soon' is not a duration"),
     ],
 )
 def test_what_is_wrong_with_a_sink(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError) as raised:
         KafkaSinkConfig.model_validate(SINK | fields)
     assert message in str(raised.value)
+
+
+def test_a_transaction_timeout_is_kept_for_exactly_once() -> None:
+    assert KafkaSinkConfig.model_validate(SINK).transaction_timeout_ms == 15 * 60_000
+    config = KafkaSinkConfig.model_validate(SINK | {"transaction_timeout": "30s"})
+    assert config.transaction_timeout_ms == 30_000
+    assert config.model_dump(by_alias=True)["transaction_timeout"] == "30s"
 
 
 def test_secrets_are_never_shown() -> None:

@@ -215,7 +215,8 @@ class EmbeddedBroker:
         known = _cluster_id(identity)
         if known is not None:
             return known
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # a first byte of a letter: an id that begins with a dash would be read as an option
+        cluster = base64.urlsafe_b64encode(b"H" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         command = [
             *(java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath),
             *("kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster, "-c", str(settings)),

@@ -1,0 +1,3 @@
+from headrace.api import *  # noqa: F403
+
+__version__: str
