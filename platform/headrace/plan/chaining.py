@@ -6,12 +6,12 @@ by, a change of parallelism, a union) leads to a task of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.operators.union import UnionConfig
 from headrace.plan.logical import LogicalPlan
-from headrace.plan.needs import reads_order
+from headrace.plan.needs import OrderWanted, order_wanted, reads_order
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.partitioning import Forward, Global, Hash, Partitioning, Rebalance
 from headrace.plan.physical import ChainEdge, PhysicalPlan, SourceSpec, StepSpec, Task, TaskEdge, TaskNode
@@ -31,7 +31,7 @@ def plan_physical(logical: LogicalPlan, pipeline: Pipeline) -> PhysicalPlan:
     task_of: dict[str, str] = {}
     tasks: dict[str, _OpenTask] = {}
     edges: list[TaskEdge] = []
-    ordered = _ordered(logical.nodes)
+    ordered = order_wanted(logical.nodes)
     for node in logical.nodes:
         home = _home(node, nodes, task_of)
         if home is None:
@@ -93,7 +93,7 @@ def _edge(
     output: str,
     nodes: Mapping[str, LogicalNode],
     task_of: Mapping[str, str],
-    ordered: Mapping[str, bool],
+    ordered: OrderWanted,
 ) -> TaskEdge:
     schema = nodes[source].outputs[output].schema
     columns = node.spec.output.names if isinstance(node.spec, StepSpec) and _is_union(node) else schema.names
@@ -106,13 +106,3 @@ def _edge(
         columns=columns,
         order_columns=reads_order(node, ordered),
     )
-
-
-def _ordered(nodes: Sequence[LogicalNode]) -> dict[str, bool]:
-    """Node -> whether order columns are wanted on its output."""
-    wanted: dict[str, bool] = {}
-    for node in reversed(nodes):
-        wanted[node.name] = any(
-            reads_order(reader, wanted) for reader in nodes if node.name in {source for source, _ in reader.inputs}
-        )
-    return wanted

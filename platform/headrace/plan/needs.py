@@ -10,51 +10,58 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headrace.operators.aggregate import AggregateConfig
+from headrace.operators.chain import MAIN
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec, StepSpec
+
+OrderWanted = Mapping[tuple[str, str], bool]
+"""(node, output) -> whether a reader of that output wants order columns on it."""
 
 
 def settle_needs(nodes: Sequence[LogicalNode]) -> tuple[LogicalNode, ...]:
     """The same nodes (in flow order), with sources and aggregates told what is asked of them."""
-    order: dict[str, bool] = {}
+    order = order_wanted(nodes)
     time: dict[str, bool] = {}
-    readers = _readers(nodes)
     settled: list[LogicalNode] = []
     for node in reversed(nodes):
-        below = readers.get(node.name, [])
-        order[node.name] = any(reads_order(reader, order) for reader in below)
+        below = [reader for reader in nodes if node.name in {source for source, _ in reader.inputs}]
         time[node.name] = any(reader.needs_time or time[reader.name] for reader in below)
-        settled.append(_told(node, order=order[node.name], time=time[node.name]))
+        settled.append(_told(node, order, time=time[node.name]))
     return tuple(reversed(settled))
 
 
-def reads_order(reader: LogicalNode, asked: Mapping[str, bool]) -> bool:
-    """Whether a node wants order columns on its input. `asked`: node -> whether they are wanted on its output."""
+def order_wanted(nodes: Sequence[LogicalNode]) -> OrderWanted:
+    """On which outputs of which nodes (in flow order) order columns are wanted."""
+    wanted: dict[tuple[str, str], bool] = {}
+    for node in reversed(nodes):
+        wanted |= {(node.name, output): False for output in node.outputs}
+        for reader in nodes:
+            for source, output in reader.inputs:
+                if source == node.name and reads_order(reader, wanted):
+                    wanted[source, output] = True
+    return wanted
+
+
+def reads_order(reader: LogicalNode, wanted: OrderWanted) -> bool:
+    """Whether a node wants order columns on its input: for itself, or because it hands rows of its input on."""
     if reader.needs_order:
         return True
-    return not _makes_rows(reader) and asked[reader.name]
+    return any(wanted[reader.name, output] for output in reader.outputs if output != MAIN or not _makes_rows(reader))
 
 
 def _makes_rows(node: LogicalNode) -> bool:
+    """Whether the rows of the main output are new ones; side outputs always hold rows of the input."""
     return isinstance(node.spec, StepSpec) and isinstance(node.spec.config, AggregateConfig)
 
 
-def _readers(nodes: Sequence[LogicalNode]) -> dict[str, list[LogicalNode]]:
-    readers: dict[str, list[LogicalNode]] = {}
-    for node in nodes:
-        for source, _ in node.inputs:
-            readers.setdefault(source, []).append(node)
-    return readers
-
-
-def _told(node: LogicalNode, *, order: bool, time: bool) -> LogicalNode:
+def _told(node: LogicalNode, order: OrderWanted, *, time: bool) -> LogicalNode:
     spec = node.spec
     match spec:
         case SourceSpec():
             kept = spec.time if time or not isinstance(spec.time, RecordTime) else None
-            return replace(node, spec=replace(spec, order_columns=order, time=kept))
+            return replace(node, spec=replace(spec, order_columns=order[node.name, MAIN], time=kept))
         case StepSpec():
-            if isinstance(spec.config, AggregateConfig) and order:
+            if isinstance(spec.config, AggregateConfig) and order[node.name, MAIN]:
                 return replace(node, spec=replace(spec, config=replace(spec.config, order_output=True)))
             return node
         case SinkSpec():
