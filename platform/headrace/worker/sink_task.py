@@ -14,6 +14,7 @@ from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.plan.physical import SinkSpec
 from headrace.worker.control import SinkAcks
 
+
 class SinkTask:
     """One subtask of a sink: a Receiver."""
 
