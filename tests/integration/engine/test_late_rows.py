@@ -63,5 +63,5 @@ def test_first_and_last_of_late_rows(steps: dict[str, Any], last: str) -> None:
 
 def test_a_late_row_that_fails_names_its_source_position() -> None:
     step = {"from": "w.late", "with_columns": {"c": "cast(key as int64)"}}
-    with pytest.raises(DataError, match="input row|offset"):
+    with pytest.raises(DataError, match=r"input row|offset"):
         results(pipeline({"w": WINDOW, "cast": step}, "cast"), (7, 2))
