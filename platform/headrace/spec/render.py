@@ -24,7 +24,7 @@ from headrace.spec.fields import FORMAT_COMMENT
 from headrace.spec.pipeline import PipelineFields, SinkFields, SourceFields, StepFields, TestCase
 from headrace.spec.verbs import BESIDE_AGGREGATE, VERBS, Aggregate, Map, Verb
 
-TARGET = Path("schemas/headrace/pipeline.schema.json")
+TARGET = Path("schemas/pipeline.schema.json")
 Schema = dict[str, Any]
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}
 _DURATION = r"^0$|^(\d+\s*(ms|s|m|h|d|w)\s*)+$|\$\{"
