@@ -1,6 +1,6 @@
 """The engine side of K and P: the pipeline through `LocalJob`, as `headrace run` does it, in a process of its own.
 
-usage: engine.py k|p BROKERS SOURCE SINK [SECONDS]   (SECONDS: follow the topic's end for so long; else to its end)
+usage: engine.py k|p|g BROKERS SOURCE SINK [SECONDS]   (SECONDS: follow the topic's end for so long; else to its end)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 import polars as pl
 import pyarrow as pa
 from measure import Stopwatch
-from pipelines import passed, windowed
+from pipelines import broken, passed, windowed
 
 from headrace.connect.registry import format_named
 from headrace.core.types import schema_of
@@ -39,7 +39,13 @@ def warm_up(data: dict[str, object]) -> None:
 
 def main() -> None:
     job, brokers, source, sink, *rest = sys.argv[1:]
-    data = windowed(brokers, source, sink) if job == "k" else passed(brokers, source, sink, bounded=not rest)
+    match job:
+        case "k":
+            data = windowed(brokers, source, sink)
+        case "g":
+            data = broken(brokers, source, sink)
+        case _:
+            data = passed(brokers, source, sink, bounded=not rest)
     warm_up(data)
     running = LocalJob(compile_pipeline(Pipeline.from_dict(data)).physical)
     if rest:
@@ -47,7 +53,8 @@ def main() -> None:
     watch = Stopwatch.start()
     running.run()
     progress = running.progress()
-    print(json.dumps(watch.report(progress.rows_in, progress.rows_out)), flush=True)
+    figures = watch.report(progress.rows_in, progress.rows_out) | {"bad": progress.bad}
+    print(json.dumps(figures), flush=True)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,21 @@ def passed(brokers: str, source: str, sink: str, *, bounded: bool = True) -> dic
     }
 
 
+def broken(brokers: str, source: str, sink: str) -> dict[str, Any]:
+    """1 % of the messages are bad: they go aside, with their offset and the reason."""
+    events = _source(brokers, source, "timestamp", None)
+    events["schema"]["k"] = "int64 not null"
+    kafka = {"brokers": brokers, "topic": sink}
+    return {
+        "name": "bench-garbage",
+        "sources": {"events": events | {"on_error": "divert"}},
+        "sinks": {
+            "out": {"from": "events", "kafka": kafka, "format": "json"},
+            "bad": {"from": "events.bad", "kafka": kafka, "format": "json"},
+        },
+    }
+
+
 def _source(brokers: str, topic: str, ts: str, time: dict[str, str] | None, *, bounded: bool = True) -> dict[str, Any]:
     kafka = {"brokers": brokers, "topic": topic, "start": "earliest"}
     if bounded:
