@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from headrace.core.errors import ExternalError, Unreachable
+from headrace.core.errors import ExternalError, Unreachable, UserError
 from headrace_connectors.kafka.properties import connection_settings
 
 CONNECT_TIMEOUT_S = 8.0
@@ -100,18 +100,18 @@ def base_settings(brokers: str, properties: Mapping[str, str], watch: ClientWatc
 
 
 def open_admin(brokers: str, properties: Mapping[str, str], watch: ClientWatch) -> AdminClient:
-    """An admin client with the pipeline's connection settings. Raises ExternalError for settings that are not valid."""
+    """An admin client with the pipeline's connection settings. Raises UserError for settings that are not valid."""
     try:
         return AdminClient(base_settings(brokers, connection_settings(properties), watch))
     except KafkaException as cause:
         raise bad_settings(cause) from cause
 
 
-def bad_settings(cause: KafkaException) -> ExternalError:
+def bad_settings(cause: KafkaException) -> UserError:
     """The error for settings that librdkafka refuses."""
     error = cause.args[0]
     text = error.str() if isinstance(error, KafkaError) else str(error)
-    return ExternalError(f"Kafka client settings are not valid: {text}", remedy="correct `properties:`")
+    return UserError(f"Kafka client settings are not valid: {text}", remedy="correct `properties:`")
 
 
 def topic_partitions(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from headrace.core.errors import ExternalError
+from headrace.core.errors import UserError
 from headrace_connectors.kafka import librdkafka
 from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, LOG, ClientWatch, base_settings
 from headrace_connectors.kafka.librdkafka import DELIVERY_CALLBACK, ERROR_CALLBACK, LOG_CALLBACK, MESSAGE, Metadata
@@ -65,8 +65,8 @@ class NativeProducer:
         lib.rd_kafka_set_log_queue(handle, None)
         return int(handle)
 
-    def _bad_settings(self, text: bytes) -> ExternalError:
-        return ExternalError(
+    def _bad_settings(self, text: bytes) -> UserError:
+        return UserError(
             f"Kafka client settings are not valid: {text.decode('utf-8', 'replace')}", remedy="correct `properties:`"
         )
 

@@ -115,6 +115,9 @@ def delivery_failed(error: KafkaError, topic: str, brokers: str) -> ExternalErro
     if code == KafkaError._MSG_TIMED_OUT:
         remedy = f"no broker at {brokers} took it within message.timeout.ms; nothing was marked as done"
         return ExternalError(what, remedy=remedy, retry=True)
+    if code == KafkaError.INVALID_RECORD:
+        remedy = "in a topic with cleanup.policy=compact every record needs a key: give the sink `key:`, without NULLs"
+        return ExternalError(what, remedy=remedy)
     if code in UNKNOWN_TOPIC_CODES:
         return ExternalError(what, remedy=f"the topic was deleted: create it with `headrace kafka create {topic}`")
     return translated(error, brokers)

@@ -159,9 +159,20 @@ def test_a_record_that_is_too_large(broker: EmbeddedBroker, producer_kind: str) 
     assert "max.message.bytes" in str(raised.value)
 
 
+def test_a_record_without_key_for_a_compacted_topic(broker: EmbeddedBroker, producer_kind: str) -> None:
+    topic = create_topic(broker, unique_topic("compacted"), 1, config={"cleanup.policy": "compact"})
+    writer = open_writer(config_of(broker, topic, key="k"))
+    writer.write(batch([None], [1]))
+    with pytest.raises(ExternalError, match="was not delivered") as raised:
+        writer.flush(1)
+    writer.close()
+    assert topic in str(raised.value)
+    assert "every record needs a key" in str(raised.value)
+
+
 def test_settings_that_are_not_valid(broker: EmbeddedBroker, producer_kind: str) -> None:
     for properties in ({"no.such.setting": "1"}, {"linger.ms": "soon"}):
-        with pytest.raises(ExternalError, match="settings are not valid"):
+        with pytest.raises(UserError, match="settings are not valid"):
             open_writer(config_of(broker, "any", properties=properties))
 
 
