@@ -309,7 +309,9 @@ def _node_lines(node: LogicalNode, read: set[tuple[str, str]]) -> Iterator[str]:
         yield f"  reads        {', '.join(_reference(*pair) for pair in node.inputs)}"
     yield f"  does         {_what(node)}"
     if isinstance(node.spec, SourceSpec):
-        yield f"  event time   {time_text(node.spec.time) or 'none'}"
+        # a source that has time keeps its origin to itself where nothing asks for it
+        unasked = "the record's, which no node asks for" if node.outputs[MAIN].timed else "none"
+        yield f"  event time   {time_text(node.spec.time) or unasked}"
     if MAIN in node.outputs:
         yield f"  emits        {_stream_text(node.outputs[MAIN])}"
     for name, stream in node.outputs.items():

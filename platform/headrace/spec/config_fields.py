@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from headrace.core.config import duration_text
 from headrace.spec.wording import file_key, is_secret
 
 
@@ -43,12 +44,18 @@ def config_fields(model: type[BaseModel]) -> tuple[ConfigField, ...]:
                 name=key,
                 type=_type_text(shown, known),
                 required=info.is_required(),
-                default=shown.get("default"),
+                default=_default(shown),
                 secret=is_secret(info.json_schema_extra),
                 description=info.description or "",
             )
         )
     return tuple(made)
+
+
+def _default(shown: dict[str, Any]) -> Any:
+    default = shown.get("default")
+    # pydantic shows the default of the model, which counts milliseconds
+    return duration_text(default) if shown.get("format") == "duration" and isinstance(default, int) else default
 
 
 def _type_text(schema: dict[str, Any], known: dict[str, Any]) -> str:

@@ -144,6 +144,7 @@ def test_connectors(headrace: Headrace) -> None:
     assert fields["brokers"]["required"]
     assert fields["start"]["default"] == "earliest"
     assert "schema:" in kafka["source"]["example"]
+    assert {field["name"]: field["default"] for field in kafka["sink"]["fields"]}["transaction_timeout"] == "15m"
     text = headrace("connectors", "kafka").stdout
     assert "sink (format: required)" in text
     for name in connector_names():

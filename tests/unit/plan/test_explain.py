@@ -141,6 +141,16 @@ def test_the_text_says_the_same_at_a_glance() -> None:
     assert "  shaped -> hourly: hash(origin)" in text
 
 
+def test_time_that_nothing_asks_for_is_told_from_no_time() -> None:
+    source = {"kafka": {"brokers": "b:1", "topic": "t"}, "format": "json", "schema": {"n": "int64"}}
+    rows = {"generator": {"rows": 1, "columns": {"n": {"sequence": {}}}}, "schema": {"n": "int64"}}
+    sinks = {name: {"from": name[:-1], "print": {}, "format": "json"} for name in ("a_", "b_")}
+    found = Pipeline.from_dict({"name": "p", "sources": {"a": source, "b": rows}, "sinks": sinks})
+    plans = compile_pipeline(found)
+    lines = [line for line in explain_lines(plans.logical, plans.physical) if "event time" in line]
+    assert lines == ["  event time   the record's, which no node asks for", "  event time   none"]
+
+
 def test_reasons_against_a_replay_are_named() -> None:
     made = compile_pipeline(Pipeline.from_dict(change("steps/hourly/lateness", "operator")))
     shown = explain_dict(made.logical, made.physical)
