@@ -54,11 +54,23 @@ def root(value: Fraction) -> float:
         return 0.0
     shift = 2 * ((value.numerator.bit_length() - value.denominator.bit_length()) // 2)
     near = math.ldexp(math.sqrt(rounded(value / Fraction(2) ** shift)), shift // 2)
-    while ((Fraction(near) + Fraction(math.nextafter(near, math.inf))) / 2) ** 2 < value:
+    while _middle(near, math.nextafter(near, math.inf)) < value:
         near = math.nextafter(near, math.inf)
-    while ((Fraction(near) + Fraction(math.nextafter(near, 0.0))) / 2) ** 2 > value:
+    while _middle(near, math.nextafter(near, 0.0)) > value:
         near = math.nextafter(near, 0.0)
+    for other in (math.nextafter(near, math.inf), math.nextafter(near, 0.0)):
+        if _middle(near, other) == value and _is_odd(near):
+            return other  # just between the two: the even one
     return near
+
+
+def _middle(one: float, other: float) -> Fraction:
+    """The square of what lies half way between."""
+    return ((Fraction(one) + Fraction(other)) / 2) ** 2
+
+
+def _is_odd(value: float) -> bool:
+    return bool(struct.pack(">d", value)[-1] & 1)
 
 
 def total(values: Sequence[float]) -> float | Fraction:
