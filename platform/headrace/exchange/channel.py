@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from headrace.core.batch import concat_batches
-from headrace.core.signals import Element, Signal
+from headrace.core.signals import Element, Signal, Watermark
 from headrace.exchange.gate import Gate
 
 
@@ -65,6 +65,9 @@ class Mailbox:
                 self.rows_queued_max = max(self.rows_queued_max, sum(each.rows for each in self._queues))
             if self._cancelled:
                 raise Cancelled
+            if isinstance(element, Watermark) and queue.elements and isinstance(queue.elements[-1], Watermark):
+                # time that passes over a reader that is held up piles up nothing: no row lies between the two
+                queue.elements.pop()
             queue.elements.append(element)
             self._filled.notify()
 

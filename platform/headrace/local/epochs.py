@@ -30,6 +30,11 @@ class EpochTracker:
         self._next = 1
 
     @property
+    def running(self) -> tuple[str, ...]:
+        """Names of the sinks that have not ended, each once."""
+        return tuple(sorted({sink for sink, _ in self._running}))
+
+    @property
     def in_flight(self) -> bool:
         """Whether an epoch was begun and is not complete."""
         return self._epoch is not None

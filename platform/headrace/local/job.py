@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from headrace.connect.sink import Committable, Committer, Writer
+from headrace.connect.sink import Committable, Committer
 from headrace.connect.source import Enumerator, Split, SplitId
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError
@@ -25,6 +25,7 @@ from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
 from headrace.exchange.output import Channel, EdgeOutput
 from headrace.local.epochs import EpochTracker
 from headrace.local.relay import relayed_heights
+from headrace.local.subtask_thread import SubtaskThread, close_all, join_all
 from headrace.local.wiring import wire
 from headrace.operators.chain import Receiver
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task, TaskEdge
@@ -54,6 +55,8 @@ class JobOptions:
     bounds: ChannelBounds = field(default_factory=ChannelBounds)
     watermark_interval_ms: int = 100
     floors: tuple[AppliedFloor, ...] = ()
+    cancel_grace_ms: int = 30_000
+    """How long a subtask may take to leave when the job is torn down; then it is left behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Progress:
     lag: int
     watermark: int
     rows_queued: int
+    waiting_for: tuple[str, ...] = ()
+    """Once the job ends or was asked to: sinks that still have rows to write out, or subtasks that still run."""
 
 
 @dataclass(slots=True)
@@ -76,13 +81,6 @@ class _Source:
     tasks: list[SourceTask]
     known: set[SplitId]
     discover_due_ms: int
-
-
-@dataclass(slots=True)
-class _Thread:
-    name: str
-    run: Callable[[], None]
-    thread: threading.Thread | None = None
 
 
 @dataclass(slots=True)
@@ -111,13 +109,15 @@ class LocalJob:
         self._wiring = wire(plan)
         self._sources: dict[str, _Source] = {}
         self._mailboxes: dict[str, list[Mailbox]] = {}
-        self._writers: list[Writer] = []
         self._committers: dict[str, Committer] = {}
-        self._threads: list[_Thread] = []
+        self._threads: list[SubtaskThread] = []
+        self._ended_before: list[SourceTask] = []
         self._counters: list[dict[str, Counter[str]]] = []
         self._failure: BaseException | None = None
         self._wake = threading.Event()
         self._stop_asked = False
+        self._told_to_stop = False
+        self._tearing_down = False
         sinks = [
             (node.node, subtask)
             for task in plan.tasks
@@ -128,9 +128,9 @@ class LocalJob:
         self._sinks = _Sinks(EpochTracker(sinks))
 
     def stop(self) -> None:
-        """Asks the job to read no further and end without closing windows. Returns at once."""
+        """Asks the job to read no further and end without closing windows. Returns at once; takes no lock, so a
+        signal handler may call it."""
         self._stop_asked = True
-        self._wake.set()
 
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> JobState:
         """Runs to the end. Raises the first error of any subtask, after everything is torn down."""
@@ -142,8 +142,12 @@ class LocalJob:
             if self._failure is not None:
                 raise self._failure
             self._finish()
-        finally:
-            self._tear_down()
+        except BaseException as error:
+            for other in self._tear_down(on_progress):
+                error.add_note(f"while it was torn down: {type(other).__name__}: {other}")
+            raise
+        for failure in self._tear_down(on_progress):
+            raise failure
         return JobState.CANCELED if self._stop_asked else JobState.FINISHED
 
     # ---- opening -------------------------------------------------------------------------------------------------
@@ -186,18 +190,16 @@ class LocalJob:
             counters=counters,
         )
         builder = ChainBuilder(task, context, self._outgoing(task, subtask))
-        name = f"{task.name}-{subtask}"
+        # known from the first part on: what is open when another one fails to open is closed as well
+        thread = SubtaskThread(f"{task.name}-{subtask}", builder.opened)
+        self._threads.append(thread)
         head = task.nodes[0]
-        try:
-            if isinstance(head, SourceSpec):
-                source = builder.source()
-                self._add_source(head, source)
-                self._threads.append(_Thread(name, source.run))
-            else:
-                mailbox = self._mailboxes[task.name][subtask]
-                self._threads.append(_Thread(name, Subtask(mailbox, builder.head()).run))
-        finally:
-            self._writers += builder.writers
+        if isinstance(head, SourceSpec):
+            source = self._source(head)
+            source.tasks.append(builder.source())
+            thread.run = source.tasks[-1].run
+        else:
+            thread.run = Subtask(self._mailboxes[task.name][subtask], builder.head()).run
 
     def _outgoing(self, task: Task, subtask: int) -> dict[tuple[str, str], list[Receiver]]:
         outgoing: dict[tuple[str, str], list[Receiver]] = {}
@@ -212,12 +214,15 @@ class LocalJob:
         channels = {target: Channel(boxes[target], number) for target, number in sender.channels.items()}
         return EdgeOutput(sender.partitioner, channels, columns=edge.columns, order_columns=edge.order_columns)
 
-    def _add_source(self, spec: SourceSpec, task: SourceTask) -> None:
+    def _source(self, spec: SourceSpec) -> _Source:
         if spec.node not in self._sources:
             context = source_context(spec, self._plan.pipeline, self._plan.batch_rows_max)
             enumerator = spec.config.open_enumerator(context)
             self._sources[spec.node] = _Source(spec, enumerator, [], set(), 0)
-        self._sources[spec.node].tasks.append(task)
+        return self._sources[spec.node]
+
+    def _source_tasks(self) -> list[SourceTask]:
+        return [task for source in self._sources.values() for task in source.tasks]
 
     # ---- running -------------------------------------------------------------------------------------------------
 
@@ -238,11 +243,8 @@ class LocalJob:
                 task.tell(Assign(tuple(own), final))
 
     def _start(self) -> None:
-        for item in self._threads:
-            item.thread = threading.Thread(target=self._guard, args=(item.run,), name=item.name, daemon=True)
-        for item in self._threads:
-            assert item.thread is not None
-            item.thread.start()
+        for thread in self._threads:
+            thread.start(self._guard)
 
     def _guard(self, run: Callable[[], None]) -> None:
         try:
@@ -255,31 +257,29 @@ class LocalJob:
         self._wake.set()
 
     def _alive(self) -> bool:
-        return any(item.thread is not None and item.thread.is_alive() for item in self._threads)
+        return any(thread.alive for thread in self._threads)
 
     def _supervise(self, on_progress: Callable[[Progress], None] | None) -> None:
         interval = self._plan.checkpoint_interval_ms
         barrier_due_ms = TIME_MAX if interval is None else self._clock.monotonic_ms() + interval
-        told_to_stop = False
         while self._alive() and self._failure is None:
             self._wake.wait(SUPERVISE_MS / 1000)
             self._wake.clear()
-            if self._stop_asked and not told_to_stop:
-                told_to_stop = True
+            if self._stop_asked and not self._told_to_stop:
+                self._told_to_stop = True
                 self._tell_sources(StopReading())
             self._relay_heights()
             self._discover()
             self._complete_epoch()
-            if interval is not None and self._clock.monotonic_ms() >= barrier_due_ms and not told_to_stop:
+            if interval is not None and self._clock.monotonic_ms() >= barrier_due_ms and not self._told_to_stop:
                 barrier_due_ms = self._clock.monotonic_ms() + interval
                 self._begin_epoch()
             if on_progress is not None:
                 on_progress(self.progress())
 
     def _tell_sources(self, command: StopReading | Trigger | Complete) -> None:
-        for source in self._sources.values():
-            for task in source.tasks:
-                task.tell(command)
+        for task in self._source_tasks():
+            task.tell(command)
 
     def _relay_heights(self) -> None:
         status = {name: [task.status() for task in source.tasks] for name, source in self._sources.items()}
@@ -306,6 +306,8 @@ class LocalJob:
             if self._sinks.tracker.in_flight:
                 return
             epoch = self._sinks.tracker.begin()
+        # a source that ended before its barrier could pass has no barrier: all it read lies before this one
+        self._ended_before = [task for task in self._source_tasks() if task.done]
         self._tell_sources(Trigger(epoch))
 
     def _complete_epoch(self) -> None:
@@ -315,6 +317,8 @@ class LocalJob:
             epoch, committables = complete
             self._commit(committables)
             self._tell_sources(Complete(epoch))
+            for task in self._ended_before:
+                task.commit_final()
 
     def _commit(self, committables: Sequence[Committable]) -> None:
         for sink, committer in self._committers.items():
@@ -327,28 +331,36 @@ class LocalJob:
     def _finish(self) -> None:
         self._complete_epoch()
         self._commit(self._sinks.tracker.take_last())
-        for source in self._sources.values():
-            for task in source.tasks:
-                task.commit_final()
+        for task in self._source_tasks():
+            task.commit_final()
 
-    def _tear_down(self) -> None:
-        for source in self._sources.values():
-            for task in source.tasks:
-                task.cancel()
+    def _tear_down(self, on_progress: Callable[[Progress], None] | None) -> list[Exception]:
+        """Ends every thread and closes every part; gives what went wrong, for the first error is another one."""
+        self._tearing_down = True
+        for task in self._source_tasks():
+            task.cancel()
         for mailboxes in self._mailboxes.values():
             for mailbox in mailboxes:
                 mailbox.cancel()
-        for item in self._threads:
-            if item.thread is not None:
-                item.thread.join()
-        for source in self._sources.values():
-            for task in source.tasks:
-                task.close()
-            source.enumerator.close()
-        for writer in self._writers:
-            writer.close()
-        for committer in self._committers.values():
-            committer.close()
+        failures: list[Exception] = []
+
+        def waiting() -> None:
+            if on_progress is not None and not failures:
+                try:
+                    on_progress(self.progress())
+                except Exception as error:  # nothing keeps a job from being torn down
+                    failures.append(error)
+
+        join_all(self._threads, self._options.cancel_grace_ms / 1000, waiting)
+        for thread in self._threads:
+            if thread.alive:
+                seconds = self._options.cancel_grace_ms / 1000
+                failures.append(ExternalError(f"subtask {thread.name} did not end within {seconds:g} s: left behind"))
+            else:
+                failures += close_all(thread.parts)
+        failures += close_all(source.enumerator for source in self._sources.values())
+        failures += close_all(self._committers.values())
+        return failures
 
     # ---- what others may ask -------------------------------------------------------------------------------------
 
@@ -369,7 +381,7 @@ class LocalJob:
             for node in task.nodes
             if isinstance(node, SinkSpec) and not node.implicit
         }
-        status = [task.status() for source in self._sources.values() for task in source.tasks]
+        status = [task.status() for task in self._source_tasks()]
         return Progress(
             rows_in=sum(counters.get(name, Counter())["rows_in"] for name in self._sources),
             rows_out=sum(counters.get(name, Counter())["rows_out"] for name in sinks),
@@ -378,13 +390,20 @@ class LocalJob:
             lag=sum(each.lag for each in status),
             watermark=min((each.watermark for each in status if each.has_splits), default=TIME_MIN),
             rows_queued=sum(box.rows_queued for boxes in self._mailboxes.values() for box in boxes),
+            waiting_for=self._waiting_for(),
         )
+
+    def _waiting_for(self) -> tuple[str, ...]:
+        if self._tearing_down:
+            return tuple(thread.name for thread in self._threads if thread.alive)
+        if not self._told_to_stop and not all(task.done for task in self._source_tasks()):
+            return ()
+        with self._sinks.lock:
+            return self._sinks.tracker.running
 
     def applied_floors(self) -> list[AppliedFloor]:
         """Every floor that took effect in this run, for a rerun that gives the same rows."""
-        return sorted(
-            floor for source in self._sources.values() for task in source.tasks for floor in task.applied_floors()
-        )
+        return sorted(floor for task in self._source_tasks() for floor in task.applied_floors())
 
     def rows_queued_max(self) -> Mapping[str, int]:
         """Task name -> the most rows that ever waited for one of its subtasks."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.connect.sink import SinkContext, Writer
-from headrace.connect.source import SourceContext
+from headrace.connect.source import Reader, SourceContext
 from headrace.core.clock import Clock
 from headrace.operators.chain import MAIN, Fan, Link, Receiver
 from headrace.operators.operator import BAD, OnError
@@ -74,14 +74,14 @@ def sink_context(spec: SinkSpec, job: str, subtask: int, parallelism: int) -> Si
 
 
 class ChainBuilder:
-    """Opens a task's nodes for one subtask. `writers` collects what must be closed."""
+    """Opens a task's nodes for one subtask. `opened` collects the readers and writers, which must be closed."""
 
     def __init__(self, task: Task, context: SubtaskContext, outgoing: Outgoing) -> None:
         self._task = task
         self._context = context
         self._outgoing = outgoing
         self._nodes = {node.node: node for node in task.nodes}
-        self.writers: list[Writer] = []
+        self.opened: list[Reader | Writer] = []
 
     def head(self) -> Receiver:
         """The receiver of a task without a source."""
@@ -95,9 +95,11 @@ class ChainBuilder:
         lag_ms = 0 if spec.time is None else spec.time.out_of_orderness_ms
         form = spec.format
         decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
+        reader = spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max))
+        self.opened.append(reader)
         return SourceTask(
             spec,
-            reader=spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max)),
+            reader=reader,
             ingest=Ingest(spec, decoder),
             time=SourceTime(spec.node, lag_ms, context.floors),
             rows=self._receiver(spec.node, MAIN),
@@ -128,7 +130,7 @@ class ChainBuilder:
     def _open_sink(self, spec: SinkSpec) -> Receiver:
         context = self._context
         writer = spec.config.open_writer(sink_context(spec, context.job, context.subtask, context.parallelism))
-        self.writers.append(writer)
+        self.opened.append(writer)
         takes_messages = spec.config.takes == "messages" and spec.format is not None
         return SinkTask(
             spec,

@@ -44,7 +44,10 @@ class StopReading:
     """Read no further, close nothing, end."""
 
 
-Command = Assign | Trigger | Relay | Complete | StopReading
+InTurn = Assign | Trigger | Complete | StopReading
+"""Commands that are obeyed one after the other."""
+Command = InTurn | Relay
+"""Of heights only the last one counts, at once."""
 
 
 @dataclass(frozen=True, slots=True)

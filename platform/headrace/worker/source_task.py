@@ -28,7 +28,7 @@ from headrace.exchange.channel import Cancelled
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
 from headrace.plan.physical import SourceSpec
-from headrace.worker.control import Assign, Command, Complete, Relay, SourceStatus, StopReading, Trigger
+from headrace.worker.control import Assign, Command, Complete, InTurn, Relay, SourceStatus, StopReading, Trigger
 from headrace.worker.ingest import Ingest
 from headrace.worker.source_time import AppliedFloor, SourceTime
 
@@ -69,10 +69,12 @@ class SourceTask:
         self._clock = clock
         self._timing = timing
         self.counters = counters
-        self._commands: SimpleQueue[Command] = SimpleQueue()
+        self._commands: SimpleQueue[InTurn] = SimpleQueue()
         self._cancelled = False
         self._stopping = False
         self._final = False
+        self._done = False
+        self._published = False
         self._relayed: int | None = None
         self._positions: dict[SplitId, int] = {}
         self._finished: set[SplitId] = set()
@@ -87,8 +89,11 @@ class SourceTask:
         self._idle_after_ms = idle_after
 
     def tell(self, command: Command) -> None:
-        """Hands a command to the loop."""
-        self._commands.put(command)
+        """Hands a command to the loop, unless it has ended. A loop that is held up piles up no heights."""
+        if isinstance(command, Relay):
+            self._relayed = command.height
+        elif not self._done:
+            self._commands.put(command)
 
     def cancel(self) -> None:
         """Makes the loop leave with Cancelled."""
@@ -123,17 +128,21 @@ class SourceTask:
         if not self._stopping and self._spec.time is not None:
             self._signal(Watermark(TIME_MAX))
         self._signal(EndOfInput())
+        self._done = True
+
+    @property
+    def done(self) -> bool:
+        """Whether it has read its last row and said so to everyone below."""
+        return self._done
 
     def _ended(self) -> bool:
         return self._final and len(self._finished) == len(self._positions)
 
     def commit_final(self) -> None:
-        """Publishes the last positions: called once the whole job's effects are durable."""
-        self._reader.commit(self._positions)
-
-    def close(self) -> None:
-        """Closes the reader."""
-        self._reader.close()
+        """Publishes the last positions, once: called after the end, when everything that was read is durable."""
+        if not self._published:
+            self._published = True
+            self._reader.commit(self._positions)
 
     def _obey(self) -> None:
         while True:
@@ -147,7 +156,7 @@ class SourceTask:
             if self._stopping or self._ended():
                 return
 
-    def _on_command(self, command: Command) -> None:
+    def _on_command(self, command: InTurn) -> None:
         match command:
             case Assign(splits, final):
                 self._final = final
@@ -161,8 +170,6 @@ class SourceTask:
                 while len(self._snapshots) > SNAPSHOTS_MAX:
                     del self._snapshots[min(self._snapshots)]
                 self._signal(Barrier(epoch))
-            case Relay(height):
-                self._relayed = height
             case Complete(epoch):
                 positions = self._snapshots.pop(epoch, None)
                 if positions is not None:

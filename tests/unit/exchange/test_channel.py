@@ -75,6 +75,19 @@ def test_signals_need_no_room() -> None:
     assert values_or_signals(box) == [EndOfInput()]
 
 
+def test_time_that_passes_over_a_reader_that_is_held_up_piles_up_nothing() -> None:
+    box = mailbox()
+    box.put(0, rows(1))
+    for ts in range(100):
+        box.put(0, Watermark(ts))
+    box.put(0, rows(2))
+    box.put(0, Watermark(200))
+    assert values(box.take()[0]) == [1]
+    assert values_or_signals(box) == [Watermark(99)]
+    assert values(box.take()[0]) == [2]
+    assert values_or_signals(box) == [Watermark(200)]
+
+
 def test_cancel_wakes_senders_and_the_reader() -> None:
     box = mailbox(rows_max=1)
     box.put(0, rows(1))

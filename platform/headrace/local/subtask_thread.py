@@ -1,0 +1,69 @@
+"""The thread of a subtask on this host, with the readers and writers that only it uses.
+
+Owns their end: they are closed once the thread has ended, each one whatever the others do. A thread that does not end
+(a client that waits for a broker) keeps its parts: to close them under its hands could crash the process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Part(Protocol):
+    """What must be closed."""
+
+    def close(self) -> None:
+        """Releases what it holds. Idempotent."""
+        ...
+
+
+@dataclass(slots=True)
+class SubtaskThread:
+    """One subtask. `parts` grows while it is opened; `run` is set when it is complete."""
+
+    name: str
+    parts: Sequence[Part]
+    run: Callable[[], None] | None = None
+    _thread: threading.Thread | None = None
+
+    def start(self, guard: Callable[[Callable[[], None]], None]) -> None:
+        """Runs `guard(run)` in a thread of its own, which does not keep the process alive."""
+        assert self.run is not None, "a subtask is opened before it starts"
+        thread = threading.Thread(target=guard, args=(self.run,), name=self.name, daemon=True)
+        thread.start()
+        self._thread = thread
+
+    @property
+    def alive(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def join(self, timeout_s: float) -> None:
+        """Waits for its end, or until the time is up."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+
+def join_all(threads: Iterable[SubtaskThread], timeout_s: float, waiting: Callable[[], None]) -> None:
+    """Waits until all have ended or the time is up; calls `waiting` about 20 times a second meanwhile."""
+    deadline = time.monotonic() + timeout_s
+    for item in threads:
+        while item.alive and time.monotonic() < deadline:
+            item.join(0.05)
+            if item.alive:
+                waiting()
+
+
+def close_all(parts: Iterable[Part]) -> list[Exception]:
+    """Closes every one of them; gives what went wrong."""
+    failures: list[Exception] = []
+    for part in parts:
+        try:
+            part.close()
+        except Exception as error:
+            failures.append(error)
+    return failures
