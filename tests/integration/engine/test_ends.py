@@ -25,6 +25,7 @@ def plan(source: ScriptedSource, sink: ScriptedSink, *, interval: str = "none") 
     data = {
         "name": "p",
         "parallelism": PARALLELISM,
+        "batch": {"max_rows": 5},
         "checkpoint": {"interval": interval},
         "sources": {"rows": {"memory": {"name": "unused"}, "schema": SCHEMA, "time": {"column": "ts"}}},
         "sinks": {"out": {"from": "rows", "print": {}, "partition": {"hash": ["i"]}}},
