@@ -26,6 +26,7 @@ from headrace.expr.coercion import (
     is_number,
     mismatch,
 )
+from headrace.expr.elementwise import quotient
 from headrace.expr.term import Term, combine, literal, with_type
 
 _NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division", "//": "division", "%": "modulo"}
@@ -85,7 +86,7 @@ def _divide(left: Term, right: Term) -> Term:
     both32 = left.type == right.type == Primitive.FLOAT32
     dtype = Primitive.FLOAT32 if both32 else Primitive.FLOAT64
     left, right = with_type(left, dtype), with_type(right, dtype)
-    return combine([left, right], dtype, left.value / right.value)
+    return combine([left, right], dtype, quotient(left.value, right.value, polars_type(dtype)))
 
 
 def _floats(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:

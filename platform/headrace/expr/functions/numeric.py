@@ -14,6 +14,7 @@ from headrace.core.errors import ExpressionError
 from headrace.core.types import DataType, Decimal, Primitive, polars_type
 from headrace.expr.arithmetic import arithmetic
 from headrace.expr.coercion import INT32_MIN, INT64_MIN, PRECISION_MAX
+from headrace.expr.elementwise import power, quotient
 from headrace.expr.functions.overload import Function, Kind, Overload, plain, same
 from headrace.expr.pattern import literal_integer
 from headrace.expr.term import Term, literal
@@ -91,8 +92,9 @@ def _round_float(term: Term, digits: Term) -> pl.Expr:
     count = _digits(digits)
     if count >= 0:
         return term.value.round(count, mode=_HALF)
-    step = pl.lit(10.0**-count, dtype=polars_type(term.known_type()))
-    return (term.value / step).round(0, mode=_HALF) * step
+    dtype = polars_type(term.known_type())
+    step = pl.lit(10.0**-count, dtype=dtype)
+    return quotient(term.value, step, dtype).round(0, mode=_HALF) * step
 
 
 def _round_integer(term: Term, digits: Term) -> pl.Expr:
@@ -191,7 +193,7 @@ def _ufunc(function: Callable[[pl.Series], pl.Series]) -> Callable[[pl.Expr], pl
 
 
 def _power(name: str) -> Function:
-    form = Overload((Kind.FLOAT, Kind.FLOAT), Primitive.FLOAT64, plain(lambda x, y: x.pow(y)))
+    form = Overload((Kind.FLOAT, Kind.FLOAT), Primitive.FLOAT64, plain(power))
     return Function(name, "x to the power y, as floats", (form,))
 
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from headrace.core.errors import ExpressionError, did_you_mean
 from headrace.core.types import TIMESTAMP, Primitive
+from headrace.expr.elementwise import quotient
 from headrace.expr.functions.overload import Function, Kind, Overload, plain
 from headrace.expr.pattern import literal_text
 from headrace.expr.term import Term
@@ -75,7 +76,7 @@ def part(name: str, value: pl.Expr) -> pl.Expr:
 
 def epoch(value: pl.Expr) -> pl.Expr:
     """Seconds since 1970, with their fraction: a float64."""
-    return _micro(value) / _SECOND
+    return quotient(_micro(value).cast(pl.Float64), pl.lit(_SECOND, dtype=pl.Float64), pl.Float64())
 
 
 def _date_part(unit: Term, term: Term) -> pl.Expr:
