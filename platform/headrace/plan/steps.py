@@ -52,7 +52,7 @@ def partitioning_of(partition: Partition | None, stream: Stream, path: Path, pro
             return None
         case HashBy(columns=columns):
             for column in columns:
-                require_column(stream.schema, column, (*path, "partition"), problems)
+                require_key(stream.schema, column, (*path, "partition"), problems)
             chosen: Partitioning = Hash(tuple(columns))
         case Route():
             chosen = _ROUTES[partition]
@@ -84,6 +84,14 @@ def require_column(schema: Schema, column: str, path: Path, problems: Problems) 
         hint = did_you_mean(column, schema.names)
         columns = f"columns: {', '.join(schema.names)}"
         raise problems.refuse(path, f"no column {column!r}", f"{hint} {columns}" if hint else columns)
+
+
+def require_key(schema: Schema, column: str, path: Path, problems: Problems) -> None:
+    """Refuses a column that is not there, or whose values have no key group."""
+    require_column(schema, column, path, problems)
+    kind = schema.field(column).type
+    if isinstance(kind, ListOf | Struct):
+        raise problems.refuse(path, f"column {column!r} is {kind}: lists and structs cannot be keys")
 
 
 def bad_schema(schema: Schema) -> Schema:
@@ -261,7 +269,7 @@ class _StepPlanner:
         self._append_only("aggregate")
         schema = self._stream.schema
         for index, key in enumerate(verb.key_by):
-            self._check_key(schema, key, (*self._path, "key_by", str(index)))
+            require_key(schema, key, (*self._path, "key_by", str(index)), self._problems)
         ordered = self._check_aggregates(verb)
         window = None if verb.window is None else _window(verb.window)
         self._check_window(verb, window)
@@ -283,12 +291,6 @@ class _StepPlanner:
         if verb.order == "arrival" and ordered:
             self._reasons.append("order: arrival takes rows in the order in which they arrive")
         return self._aggregate_node(verb, config, output, needs_order=ordered and verb.order == "event")
-
-    def _check_key(self, schema: Schema, key: str, path: Path) -> None:
-        require_column(schema, key, path, self._problems)
-        kind = schema.field(key).type
-        if isinstance(kind, ListOf | Struct):
-            raise self._problems.refuse(path, f"column {key!r} is {kind}: lists and structs cannot be keys")
 
     def _check_aggregates(self, verb: verbs.Aggregate) -> bool:
         """Whether one of them depends on the order of rows."""
