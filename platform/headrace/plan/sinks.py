@@ -8,7 +8,7 @@ from typing import Any
 from headrace.connect import registry
 from headrace.connect.sink import SinkConfig, SinkContext
 from headrace.core.batch import O_MAJOR, O_MINOR, O_TEXT
-from headrace.core.types import Schema
+from headrace.core.types import Field, Primitive, Schema
 from headrace.operators.operator import BAD, REASON
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec
@@ -119,6 +119,9 @@ def _dead_letter_node(name: str, node: LogicalNode, connector: str, fields: dict
         headers = {"topic": O_TEXT, "partition": O_MAJOR, "offset": O_MINOR, "reason": REASON}
         extra = {}
         encoded, format_name = Schema(tuple(field for field in schema if field.name != REASON)), "json"
+        # a writer gets the columns of its schema: the headers take the row's source position from these
+        place = (Field(O_TEXT, Primitive.STRING), Field(O_MAJOR, Primitive.INT64), Field(O_MINOR, Primitive.INT64))
+        schema = Schema((*schema, *place))
     sink = registry.connector(connector).sink
     assert sink is not None, f"connector {connector} offers dead letters and has no sink"
     config: SinkConfig = sink.model_validate({**fields, **extra, "headers": headers})
