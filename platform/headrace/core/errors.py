@@ -123,5 +123,7 @@ def did_you_mean(name: str, valid: list[str] | tuple[str, ...]) -> str | None:
     """The sentence that offers the nearest valid name, or None where none is near."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
+    # a name in other case is the nearest there is, and no match at all to difflib
+    same = [each for each in valid if each.casefold() == name.casefold()]
+    near = same or difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None

@@ -99,7 +99,12 @@ class Translator:
             case exp.Column():
                 if isinstance(node.this, exp.Star):
                     raise ExpressionError("`*` stands only in count(*)", remedy="name the columns")
-                return self._scope.path([part.name for part in node.parts])
+                names = [part.name for part in node.parts]
+                if len(names) == 1 and node.this.args.get("quoted") and names[0] not in self._scope.schema.names:
+                    text = names[0].replace("'", "''")
+                    remedy = f"double quotes name a column; text goes in single quotes: '{text}'"
+                    raise ExpressionError(f"there is no column {names[0]!r}", remedy=remedy)
+                return self._scope.path(names)
             case exp.Null():
                 return NULL
             case exp.Boolean():

@@ -54,3 +54,4 @@ def test_an_invalid_pipeline_lists_every_problem() -> None:
 def test_the_nearest_name_is_offered_if_one_is_near() -> None:
     assert did_you_mean("orign", ("origin", "carrier")) == "did you mean 'origin'?"
     assert did_you_mean("zzz", ("origin", "carrier")) is None
+    assert did_you_mean("ORIGIN", ("carrier", "origin")) == "did you mean 'origin'?"

@@ -21,7 +21,8 @@ def _error(text: str) -> ExpressionError:
     [
         # names
         ("i + nn", 4, ["no column 'nn'", "'n'"]),
-        ("upper(S)", 6, ["no column 'S'"]),
+        ("upper(S)", 6, ["no column 'S'", "'s'"]),
+        ('s = "it\'s"', 4, ['no column "it\'s"', "'it''s'"]),
         ("uper(s)", 0, ["no function 'uper'", "'upper'"]),
         ("i + __ts", 4, ["hidden"]),
         ("st.z", 0, ["no field 'z'", "q, r"]),
