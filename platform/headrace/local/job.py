@@ -148,7 +148,7 @@ class LocalJob:
             raise
         for failure in self._tear_down(on_progress):
             raise failure
-        return JobState.CANCELED if self._stop_asked else JobState.FINISHED
+        return JobState.CANCELED if any(task.cut_short for task in self._source_tasks()) else JobState.FINISHED
 
     # ---- opening -------------------------------------------------------------------------------------------------
 

@@ -135,6 +135,11 @@ class SourceTask:
         """Whether it has read its last row and said so to everyone below."""
         return self._done
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether it was told to stop before its splits were read to their end."""
+        return self._stopping
+
     def _ended(self) -> bool:
         return self._final and len(self._finished) == len(self._positions)
 

@@ -143,6 +143,14 @@ def test_a_writer_that_does_not_let_go_is_left_behind_and_the_error_said() -> No
         door.set()
 
 
+def test_a_stop_that_comes_after_the_last_row_cancels_nothing() -> None:
+    played, output = script(), Output()
+    job = LocalJob(plan(ScriptedSource(script=played, whole=True), ScriptedSink(output=output)))
+    output.on_flush = job.stop  # every row is read by now
+    assert job.run() is JobState.FINISHED
+    assert sorted(output.rows) == list(range(50))
+
+
 def test_a_stop_says_which_sink_it_waits_for_and_ends_when_that_is_done() -> None:
     door, stuck = threading.Event(), threading.Event()
 
