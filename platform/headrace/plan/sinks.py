@@ -14,7 +14,7 @@ from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec
 from headrace.plan.problems import Path, Problems
 from headrace.plan.sources import file_only
-from headrace.plan.steps import partitioning_of, require_column
+from headrace.plan.steps import partitioning_of, require_column, spread_reasons
 from headrace.plan.stream import Stream
 from headrace.spec.fields import DeadLetter, FormatUse
 from headrace.spec.pipeline import Pipeline, SinkNode
@@ -43,13 +43,15 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
     for message in node.config.check(context):
         raise problems.refuse(connector_path, message)
     spec = SinkSpec(name, node.connector, node.config, format_spec, stream.schema, stream.schema, stream.update_key)
+    partitioning = partitioning_of(node.partition, stream, path, problems)
     return LogicalNode(
         name=name,
         spec=spec,
         inputs=(reference(node.from_),),
         outputs={},
         parallelism=parallelism,
-        partitioning=partitioning_of(node.partition, stream, path, problems),
+        partitioning=partitioning,
+        not_replayable=spread_reasons(partitioning),
         needs_time=node.config.uses_event_time,
     )
 

@@ -69,6 +69,13 @@ def partitioning_of(partition: Partition | None, stream: Stream, path: Path, pro
     return chosen
 
 
+def spread_reasons(partitioning: Partitioning | None) -> tuple[str, ...]:
+    """Why the result of a node whose rows are spread like this does not depend on the log alone."""
+    return (BROADCAST_REASON,) if isinstance(partitioning, Broadcast) else ()
+
+
+BROADCAST_REASON = "partition: broadcast gives every subtask every row: the result depends on the parallelism"
+
 _ROUTES: dict[Route, Partitioning] = {
     Route.FORWARD: Forward(),
     Route.REBALANCE: Rebalance(),
@@ -418,7 +425,7 @@ class _StepPlanner:
             outputs=outputs,
             parallelism=parallelism,
             partitioning=partitioning,
-            not_replayable=tuple(dict.fromkeys(self._reasons)),
+            not_replayable=tuple(dict.fromkeys((*self._reasons, *spread_reasons(partitioning)))),
             needs_order=needs_order or self._fallible,
             needs_time=needs_time or self._uses_time,
         )

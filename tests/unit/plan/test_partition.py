@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import InvalidPipeline
-from headrace.local.compile import compile_pipeline
+from headrace.local.compile import Compiled, compile_pipeline
 from headrace.spec.pipeline import Pipeline
 
 
@@ -24,3 +24,27 @@ def test_rows_cannot_be_spread_by_a_list_or_a_struct(group: str, column: str) ->
     data[group]["kept" if group == "steps" else "out"]["partition"] = {"hash": [column]}
     with pytest.raises(InvalidPipeline, match="lists and structs cannot be keys"):
         compile_pipeline(Pipeline.from_dict(data))
+
+
+def _spread(**of: dict[str, Any]) -> Compiled:
+    """A pipeline of two subtasks: `rows` to the step `kept` to the sink `out`, with more fields for these nodes."""
+    schema = {"i": "int64", "s": "string", "parts": "[int64]"}
+    kafka = {"brokers": "b:1", "topic": "out"}
+    data: dict[str, Any] = {
+        "name": "p",
+        "parallelism": 2,
+        "sources": {"rows": {"memory": {"name": "unused"}, "schema": schema}},
+        "steps": {"kept": {"from": "rows", "filter": "i > 0", **of.get("kept", {})}},
+        "sinks": {"out": {"from": "kept", "format": "json", "kafka": kafka | of.get("kafka", {}), **of.get("out", {})}},
+    }
+    return compile_pipeline(Pipeline.from_dict(data))
+
+
+@pytest.mark.parametrize("node", ["kept", "out"])
+def test_broadcast_is_not_replayable(node: str) -> None:
+    assert _spread().logical.replayable
+    plan = _spread(**{node: {"partition": "broadcast"}}).logical
+    assert not plan.replayable
+    reasons = {each.name: each.not_replayable for each in plan.nodes if each.not_replayable}
+    text = "partition: broadcast gives every subtask every row: the result depends on the parallelism"
+    assert reasons == {node: (text,)}
