@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headrace.core.types import ListOf, Schema, Struct
 from headrace.operators.union import UnionConfig
 from headrace.plan.logical import LogicalPlan
 from headrace.plan.needs import OrderWanted, order_wanted, reads_order
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.partitioning import Forward, Global, Hash, Partitioning, Rebalance
-from headrace.plan.physical import ChainEdge, PhysicalPlan, SourceSpec, StepSpec, Task, TaskEdge, TaskNode
+from headrace.plan.physical import ChainEdge, PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task, TaskEdge, TaskNode
 from headrace.spec.pipeline import Pipeline
 
 
@@ -68,7 +69,16 @@ def edge_partitioning(node: LogicalNode, source: str, output: str, nodes: Mappin
     owners = producer.outputs[output].owner_keys
     if producer.outputs[output].update_key is not None:
         return Hash(owners) if owners else Global()
+    if isinstance(node.spec, SinkSpec):
+        return _by_key(node.spec, producer.outputs[output].schema)
     return Rebalance()
+
+
+def _by_key(spec: SinkSpec, schema: Schema) -> Partitioning:
+    """Rows of one key of the sink stay in order through a change of parallelism, where the key has a hash."""
+    keys = spec.config.key_columns or ()
+    hashable = all(name in schema and not isinstance(schema.field(name).type, ListOf | Struct) for name in keys)
+    return Hash(tuple(keys)) if keys and hashable else Rebalance()
 
 
 def _home(node: LogicalNode, nodes: Mapping[str, LogicalNode], task_of: Mapping[str, str]) -> str | None:

@@ -8,6 +8,7 @@ import pytest
 
 from headrace.core.errors import InvalidPipeline
 from headrace.local.compile import Compiled, compile_pipeline
+from headrace.plan.partitioning import Hash, Partitioning, Rebalance
 from headrace.spec.pipeline import Pipeline
 
 
@@ -48,3 +49,26 @@ def test_broadcast_is_not_replayable(node: str) -> None:
     reasons = {each.name: each.not_replayable for each in plan.nodes if each.not_replayable}
     text = "partition: broadcast gives every subtask every row: the result depends on the parallelism"
     assert reasons == {node: (text,)}
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (["s", "i"], Hash(("s", "i"))),
+        (["s", "parts"], Rebalance()),
+        ([], Rebalance()),
+    ],
+)
+def test_a_sink_of_other_parallelism_gets_its_rows_by_its_key(key: list[str], expected: Partitioning) -> None:
+    plan = _spread(kafka={"key": key} if key else {}, out={"parallelism": 3}).physical
+    assert [edge.partitioning for edge in plan.edges if edge.to_task == "out"] == [expected]
+
+
+def test_what_a_sink_asks_for_goes_before_its_key() -> None:
+    plan = _spread(kafka={"key": ["s"]}, out={"parallelism": 3, "partition": "rebalance"}).physical
+    assert [edge.partitioning for edge in plan.edges if edge.to_task == "out"] == [Rebalance()]
+
+
+def test_a_keyed_sink_of_the_same_parallelism_stays_in_its_chain() -> None:
+    plan = _spread(kafka={"key": ["s"]}).physical
+    assert "out" not in {edge.to_task for edge in plan.edges}
