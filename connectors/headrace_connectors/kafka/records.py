@@ -19,9 +19,9 @@ QUEUED_BYTES_MAX = 64 << 20
 """Bounds of the records that wait for the broker's answer; a full queue holds the writer up."""
 
 LINGER_MS = 5
-"""How long a record may wait for others: measured, 20 ms saves little more, and 0 to 2 ms cost a tenth."""
+"""How long a record may wait for others, so that the batches of a partition fill at high rates."""
 HURRY_MS = 1
-"""How long the writer waits at low rates for the client to wake and send: 4.5 instead of 10 ms in the median."""
+"""How long the writer waits at low rates for the client to wake and send what would linger otherwise."""
 
 SETTINGS: dict[str, Any] = {
     "compression.type": "lz4",
