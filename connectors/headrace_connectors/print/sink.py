@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Literal
 
 import polars as pl
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
 from headrace.core.batch import OP, visible_columns
+from headrace.core.errors import ExternalError
 
 
 class PrintSinkConfig(SinkConfig):
@@ -45,16 +47,30 @@ class PrintWriter:
             deleted = batch.rows.get_column(OP).fill_null(value=False)
             marks = pl.select(pl.when(deleted).then(pl.lit("- ")).otherwise(pl.lit("+ "))).to_series()
             lines = marks + lines
-        sys.stdout.write("\n".join(lines.to_list()) + "\n")
-        sys.stdout.flush()
+        with _told():
+            sys.stdout.write("\n".join(lines.to_list()) + "\n")
+            sys.stdout.flush()
 
     def flush(self, epoch: int) -> Sequence[Committable]:
         """What was printed is out already."""
-        sys.stdout.flush()
+        with _told():
+            sys.stdout.flush()
         return ()
 
     def close(self) -> None:
         """Standard output stays open."""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """A standard output that takes no more is somebody else's failure; a reader that left is the command's to see."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        remedy = "make room where it goes to, or send it elsewhere"
+        raise ExternalError(f"standard output cannot be written: {error.strerror}", remedy=remedy) from error
 
 
 def _lines(batch: SinkBatch) -> pl.Series:
