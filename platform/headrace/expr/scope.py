@@ -10,6 +10,7 @@ import polars as pl
 from headrace.core.errors import ExpressionError, did_you_mean
 from headrace.core.ids import HIDDEN_PREFIX
 from headrace.core.types import Field, Schema, Struct
+from headrace.expr.foreign import FOREIGN_NAMES
 from headrace.expr.term import Term, combine
 
 
@@ -27,7 +28,8 @@ class Scope:
             raise ExpressionError(f"{name!r} is hidden: names that begin with `__` belong to the engine")
         found = self.schema.get(name)
         if found is None:
-            hint = did_you_mean(name, self.schema.names) or f"columns: {', '.join(self.schema.names)}"
+            listed = f"columns: {', '.join(self.schema.names)}"
+            hint = did_you_mean(name, self.schema.names) or FOREIGN_NAMES.get(name.lower(), listed)
             raise ExpressionError(f"there is no column {name!r}", remedy=hint)
         if name in self.excluded:
             raise ExpressionError(

@@ -15,6 +15,7 @@ from headrace.expr.arithmetic import arithmetic, negate
 from headrace.expr.cast import cast, target_type
 from headrace.expr.coercion import INT64_MAX, is_time
 from headrace.expr.compiled import AggregateFunction
+from headrace.expr.foreign import FOREIGN_NAMES, FOREIGN_OPERATORS
 from headrace.expr.functions.table import FORMS, FUNCTIONS, element_of, join_strings
 from headrace.expr.functions.temporal import part
 from headrace.expr.parse import offset_of
@@ -85,7 +86,7 @@ class Translator:
             return self._binary(_ARITHMETIC[kind], self.term(node.this), self.term(node.expression))
         if kind in _COMPARISON:
             return comparison.compare(_COMPARISON[kind], self.term(node.this), self.term(node.expression))
-        for refused, (message, remedy) in _REFUSED.items():
+        for refused, (message, remedy) in (_REFUSED | FOREIGN_OPERATORS).items():
             if isinstance(node, refused) and not (self._aggregate and isinstance(node, exp.Filter)):
                 raise ExpressionError(message, remedy=remedy)
         found = self._leaf(node) or self._logic(node) or self._branching(node) or self._compound(node)
@@ -300,7 +301,7 @@ class Translator:
             return self._position(call)
         if name not in FUNCTIONS and name not in FORMS:
             known = [*FUNCTIONS, *FORMS, *(AGGREGATES if self._aggregate else ())]
-            hint = did_you_mean(name, known) or "docs/expressions.md lists all functions"
+            hint = FOREIGN_NAMES.get(name) or did_you_mean(name, known) or "docs/expressions.md lists all functions"
             raise ExpressionError(f"there is no function {name!r}", remedy=hint)
         return self._call(name, [self.term(item) for item in call.expressions])
 

@@ -81,6 +81,17 @@ def _error(text: str) -> ExpressionError:
         ("?", None, ["parameters"]),
         ("i as x", 0, ["alias"]),
         ("i & 1", 0, ["not part of expressions"]),
+        # what other systems have: what to write here
+        ("i = any(l)", 8, ["any (..)", "list_contains"]),
+        ("all(l)", 0, ["no function 'all'", "list_contains"]),
+        ("t at time zone 'UTC'", 0, ["`at time zone`", "window a timezone"]),
+        ("t > current_timestamp", 4, ["no column 'current_timestamp'", "now()"]),
+        ("CURRENT_DATE", 0, ["cast(now() as date)"]),
+        ("current_timestamp()", 0, ["no function", "now()"]),
+        ("s ~ 'a.*'", 0, ["`~`", "regexp_matches"]),
+        ("s !~ 'a.*'", 0, ["`~`", "regexp_matches"]),
+        ("s ~* 'a.*'", 0, ["`~*`", "(?i)"]),
+        ("s similar to 'a'", 0, ["regexp_matches"]),
         ("[1, 2]", 1, ["not part of expressions"]),
         ("list[1]", 5, ["double quotes"]),
         # syntax

@@ -1,0 +1,38 @@
+"""What other SQL systems have and expressions have not, with what to write here instead. Words only."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+_PATTERN = "use regexp_matches(s, 'pattern'), or like"
+_MEMBER = "use list_contains(list, x)"
+_ZONE = "times are in UTC; for local days give the window a timezone: {tumbling: 1d, timezone: Europe/Oslo}"
+_NOW = "use now(), the row's event time"
+_TODAY = "use cast(now() as date), the day of the row's event time"
+
+FOREIGN_OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Any: ("any (..) is not part of expressions", _MEMBER),
+    exp.AtTimeZone: ("`at time zone` is not part of expressions", _ZONE),
+    exp.RegexpLike: ("operators with regular expressions (`~`) are not part of expressions", _PATTERN),
+    exp.RegexpILike: (
+        "operators with regular expressions (`~*`) are not part of expressions",
+        "use regexp_matches(s, '(?i)pattern'), or ilike",
+    ),
+    exp.SimilarTo: ("`similar to` is not part of expressions", _PATTERN),
+    exp.Glob: ("`glob` is not part of expressions", _PATTERN),
+}
+"""Message and remedy for nodes that parse and have no meaning here."""
+
+FOREIGN_NAMES: dict[str, str] = {
+    "all": _MEMBER,
+    "some": _MEMBER,
+    "array_contains": _MEMBER,
+    "timezone": _ZONE,
+    "current_timestamp": _NOW,
+    "localtimestamp": _NOW,
+    "getdate": _NOW,
+    "sysdate": _NOW,
+    "current_date": _TODAY,
+    "today": _TODAY,
+}
+"""Remedy for functions and keywords, in lower case, that are not there."""
