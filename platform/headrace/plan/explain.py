@@ -116,6 +116,10 @@ def _task_node(node: TaskNode) -> dict[str, Any]:
 
 def _config(config: Config, *, only_set: bool = False) -> dict[str, Any]:
     shown = config.model_dump(mode="json", by_alias=True, exclude_defaults=only_set)
+    if only_set:
+        # a block that is given shows all that is written in it, defaults too: `create_topic: {partitions: 1}`
+        written = config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        shown = {name: written.get(name, value) for name, value in shown.items()}
     return masked_config(config, shown)
 
 

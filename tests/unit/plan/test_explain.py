@@ -104,6 +104,14 @@ def test_every_difference_changes_the_hash(path: str, value: object) -> None:
     assert plan_dict(changed.physical)["hash"] != plan_dict(compiled().physical)["hash"]
 
 
+def test_a_given_block_shows_the_defaults_written_in_it() -> None:
+    made = compiled(change("sinks/out/kafka/create_topic", {"partitions": 1}))
+    text = "\n".join(explain_lines(made.logical, made.physical))
+
+    assert 'create_topic {"partitions": 1}' in text
+    assert "replication" not in text
+
+
 def test_secrets_are_masked_everywhere() -> None:
     made = compiled()
     shown = json.dumps(explain_dict(made.logical, made.physical)) + "\n".join(
