@@ -9,7 +9,13 @@ import pytest
 from headrace.spec.pipeline import Pipeline
 from headrace.testing import run_pipeline
 
-ROWS = [{"k": 1, "l": [1, 2]}, {"k": 2, "l": []}, {"k": 3, "l": None}, {"k": 4}, {"k": 5, "l": [None, 3]}]
+ROWS: list[dict[str, Any]] = [
+    {"k": 1, "l": [1, 2]},
+    {"k": 2, "l": []},
+    {"k": 3, "l": None},
+    {"k": 4},
+    {"k": 5, "l": [None, 3]},
+]
 EXPLODED = {"from": "rows", "explode": "l"}
 ORDERED = {"from": "x", "key_by": ["k"], "aggregate": {"first": "first(l)", "n": "count(*)"}}
 
