@@ -134,9 +134,15 @@ def test_messages_are_produced_from_a_file(tmp_path: Path) -> None:
 def test_what_came_before_a_bad_line_is_written() -> None:
     topic = unique_topic()
     run("create", topic, "--partitions", "1")
-    result = run("produce", topic, "--key-separator", ":", stdin="a:1\nb\n")
-    assert (result.exit_code, result.stderr) == (2, "error: line 2 has no key separator ':'\n")
-    assert run("consume", topic).stdout == "1\n"
+    for given, line, before in [
+        ("b\n", 1, "nothing is"),
+        ("a:1\nb\n", 2, "the record before it is"),
+        ("a:2\na:3\nb\na:4\n", 3, "the 2 records before it are"),
+    ]:
+        result = run("produce", topic, "--key-separator", ":", stdin=given)
+        message = f"error: line {line} has no key separator ':'; {before} written\n"
+        assert (result.exit_code, result.stderr) == (2, message)
+    assert run("consume", topic).stdout == "1\n2\n3\n"
 
 
 def test_records_as_json(brokers: EmbeddedBroker) -> None:

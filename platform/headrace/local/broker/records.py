@@ -40,7 +40,8 @@ def produce(
     """Write (key, value) pairs in order and return how many, once the brokers have them all.
 
     Without `partition` a record goes where Java's client would put its key. Raises UserError for a topic or
-    partition that is not there, ExternalError when a record could not be delivered.
+    partition that is not there, ExternalError when a record could not be delivered. A UserError of `records` comes
+    out with the number of records that were written before it.
     """
     numbers = partitions_of(brokers, topic)
     if partition is not None and partition not in numbers:
@@ -62,12 +63,15 @@ def produce(
             failed.append(error)
 
     count = 0
+    broken: UserError | None = None
     try:
         for key, value in records:
             _enqueue(producer, topic, key, value, -1 if partition is None else partition, delivered)
             count += 1
             if failed:
                 break
+    except UserError as error:
+        broken = error
     finally:
         # also when `records` raises: what came before the bad one is written
         left = producer.flush(2 * _DELIVER_MS / 1000)
@@ -75,6 +79,11 @@ def produce(
         raise translated(KafkaException(failed[0]), brokers, "a record was not delivered") from None
     if left:
         raise ExternalError(f"{left} records were not delivered", retry=True)
+    if broken is not None:
+        before = (
+            f"the {count} records before it are" if count > 1 else "the record before it is" if count else "nothing is"
+        )
+        raise UserError(f"{broken.message}; {before} written", remedy=broken.remedy) from broken
     return count
 
 
