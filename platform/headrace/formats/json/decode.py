@@ -10,9 +10,10 @@ from headrace.connect.format import Decoded
 from headrace.core.types import Schema
 from headrace.formats.json.columnar import ColumnReader
 from headrace.formats.json.rows import BadValue, RowReader
-from headrace.formats.json.screen import Screen
+from headrace.formats.json.screen import Screen, parses
 from headrace.formats.json.sift import begin_objects, sift
 from headrace.formats.messages import Indices, assemble, join_lines, live_messages, take
+from headrace.formats.text_columns import Mask
 
 SMALL_ROWS_MAX = 96
 """The default: at about so many messages the fixed cost of the columnar reader is earned back."""
@@ -36,6 +37,7 @@ class JsonDecoder:
         self._columns = ColumnReader(schema)
         self._columnar = self._columns.possible
         self._dirty = False
+        self._deceived = False
 
     def decode(self, values: pa.Array) -> Decoded:
         """See `Decoder`."""
@@ -49,6 +51,7 @@ class JsonDecoder:
             if self._dirty or not self._read_columns(live, places, result):
                 self._read_mixed(live, places, result)
             self._dirty = len(result.bad) > len(live) * _DIRTY_SHARE
+            self._deceived = self._deceived and self._dirty
         rows, good = result.rows(self._rows)
         return assemble(len(values), index, rows, good, result.bad)
 
@@ -95,11 +98,23 @@ class JsonDecoder:
         """Messages of which some are bad: sets the worst aside by their bytes and forgives the others their types."""
         if self._columns.tolerates:
             plausible = sift(part)
-            fine, others = np.flatnonzero(plausible), np.flatnonzero(~plausible)
-            if self._read_columns(take(part, fine), index[fine], result, tolerant=True):
-                self._read_rows(take(part, others), index[others], result)
+            if not self._deceived and self._read_plausible(part, index, plausible, result):
+                return
+            # some only look like objects: parsing each, without a look at types, finds them; the next batch, which
+            # comes from the same place, is not trusted either
+            self._deceived = True
+            plausible[plausible] = parses(take(part, np.flatnonzero(plausible)))
+            if self._read_plausible(part, index, plausible, result):
                 return
         self._read_screened(part, index, result)
+
+    def _read_plausible(self, part: pa.Array, index: Indices, plausible: Mask, result: _Result) -> bool:
+        """Reads the plausible ones as columns and the others one by one; False where that failed, as before."""
+        fine, others = np.flatnonzero(plausible), np.flatnonzero(~plausible)
+        if not self._read_columns(take(part, fine), index[fine], result, tolerant=True):
+            return False
+        self._read_rows(take(part, others), index[others], result)
+        return True
 
     def _read_screened(self, part: pa.Array, index: Indices, result: _Result) -> None:
         """The same where that failed: parses every message by itself to set the bad ones aside."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
+import numpy as np
 import orjson
+import pyarrow as pa
 
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
+from headrace.formats.text_columns import Mask
 from headrace.formats.text_values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
 _Test = Callable[[object], bool]
@@ -21,6 +24,19 @@ _TYPES: dict[DataType, frozenset[type]] = {
     Primitive.BINARY: frozenset({str}),
     Primitive.DATE: frozenset({str}),
 }
+
+
+def parses(values: pa.Array) -> Mask:
+    """Which messages are JSON."""
+    return np.fromiter(map(_is_json, values.to_pylist()), dtype=np.bool_, count=len(values))
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 class Screen:
