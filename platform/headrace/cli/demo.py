@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -47,6 +48,8 @@ def demo(
     shown = live and sys.stderr.isatty()
     screen = LiveScreen() if shown else PlainScreen()
     options = DemoOptions(port=port, rows=rows, seconds=YEAR_SECONDS if shown else 0.0)
+    # it tries the folder with a file of its own: not to be interrupted between making that file and removing it
+    tempfile.gettempdir()
     try:
         with _interruptible(), screen:
             report = run_demo(options, screen)
