@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -123,13 +125,16 @@ def run_demo(options: DemoOptions, watcher: Watcher) -> DemoReport:
 @contextmanager
 def _broker(port: int, watcher: Watcher) -> Iterator[str]:
     """A broker with a data folder that goes with it. It is killed: what it would write in the end is thrown away."""
-    with tempfile.TemporaryDirectory(prefix="headrace-demo-") as folder:
-        broker = EmbeddedBroker(BrokerConfig(Path(folder, "kafka"), port=port), on_progress=watcher.fetching)
-        try:
-            broker.start()
-            yield broker.bootstrap
-        finally:
-            broker.kill()
+    # named before it is made: wherever an interruption falls, it is known what to remove
+    folder = Path(tempfile.gettempdir(), f"headrace-demo-{uuid.uuid4().hex[:12]}")
+    broker = EmbeddedBroker(BrokerConfig(folder / "kafka", port=port), on_progress=watcher.fetching)
+    try:
+        folder.mkdir(mode=0o700)
+        broker.start()
+        yield broker.bootstrap
+    finally:
+        broker.kill()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _compiled(brokers: str, log: FlightLog, suffix: str = "", tap: Collection | None = None) -> Compiled:
