@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from headrace.core.source_state import AppliedFloor
 from headrace.local.compile import compile_pipeline
 from headrace.local.job import JobOptions, LocalJob
 from headrace.local.rows_run import resized
 from headrace.local.substitute import Taps, with_taps
 from headrace.spec.pipeline import Pipeline
-from headrace.worker.source_time import AppliedFloor
 from support.running import wait_until
 from support.scripted import SCHEMA, Script, ScriptedSource
 

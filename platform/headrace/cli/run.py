@@ -19,8 +19,8 @@ from headrace.cli.arguments import File, Json, Set, plural, print_json
 from headrace.cli.errors import FAILED, exit_code, reporting_errors
 
 if TYPE_CHECKING:
+    from headrace.core.source_state import AppliedFloor
     from headrace.local.job import JobState, LocalJob, Progress
-    from headrace.worker.source_time import AppliedFloor
 
 TTY_SECONDS, PLAIN_SECONDS = 1.0, 5.0
 
@@ -123,7 +123,7 @@ class _Meter:
 
 def _read_floors(path: Path) -> tuple[AppliedFloor, ...]:
     from headrace.core.errors import UserError
-    from headrace.worker.source_time import AppliedFloor
+    from headrace.core.source_state import AppliedFloor
 
     try:
         return tuple(AppliedFloor(**item) for item in json.loads(path.read_text()))

@@ -21,6 +21,7 @@ from headrace.connect.source import Enumerator, Split, SplitId
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.core.source_state import AppliedFloor
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
 from headrace.exchange.output import Channel, EdgeOutput
 from headrace.local.epochs import EpochTracker
@@ -32,7 +33,6 @@ from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task, Tas
 from headrace.worker.build import ChainBuilder, SubtaskContext, sink_context, source_context
 from headrace.worker.control import Assign, Complete, Relay, StopReading, Trigger
 from headrace.worker.source_task import SourceTask, SourceTiming
-from headrace.worker.source_time import AppliedFloor
 from headrace.worker.subtask import Subtask
 
 SUPERVISE_MS = 50

@@ -6,6 +6,9 @@ of that output: further links, an exchange, a sink. Signals take the same path a
     receiver.on_batch(frame) ──> operator ──emit──> receivers of the main output
                                     └──emit_side(late)──> receivers of `late`
     receiver.on_signal(Watermark) ──> operator emits what is ready ──> every output, held back if it says so
+    receiver.on_signal(Barrier)   ──> operator's snapshot to `states`  ──> every output
+
+So once a barrier's call to the head of a chain has returned, every operator of the chain has given its state.
 
 A chain is used by one thread. It knows nothing of threads, channels or connectors.
 """
@@ -20,6 +23,7 @@ import polars as pl
 
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Signal, Watermark
 from headrace.operators.operator import Operator
+from headrace.state.snapshot import StateSnapshot
 
 MAIN = ""
 """Name of the main output."""
@@ -37,14 +41,33 @@ class Receiver(Protocol):
         ...
 
 
+class StateReceiver(Protocol):
+    """Where the operators of one subtask put their state at a barrier."""
+
+    def add_states(self, node: str, epoch: int, states: Sequence[StateSnapshot]) -> None:
+        """Takes one node's state as of the barrier of `epoch`."""
+        ...
+
+
 class Link:
     """One operator of a chain with the receivers of its outputs: a Receiver above, a Collector below.
 
+    `node` and `states`: where snapshots go, under which name; without `states` barriers only pass.
     `counters` holds what the node did: `rows_in`, `rows_out`, and what the operator counts (`late`, `bad`, ..).
     """
 
-    def __init__(self, operator: Operator, outputs: Mapping[str, Sequence[Receiver]], counters: Counter[str]) -> None:
+    def __init__(
+        self,
+        operator: Operator,
+        outputs: Mapping[str, Sequence[Receiver]],
+        counters: Counter[str],
+        *,
+        node: str = "",
+        states: StateReceiver | None = None,
+    ) -> None:
         self._operator = operator
+        self._node = node
+        self._states = states
         self._main = tuple(outputs.get(MAIN, ()))
         self._sides = {name: tuple(receivers) for name, receivers in outputs.items() if name != MAIN}
         self._every = (*self._main, *(receiver for side in self._sides.values() for receiver in side))
@@ -61,10 +84,12 @@ class Link:
         match signal:
             case Watermark(ts):
                 self._on_watermark(ts)
-            case Barrier():
+            case Barrier(epoch):
+                if self._states is not None and (states := self._operator.snapshot()):
+                    self._states.add_states(self._node, epoch, states)
                 self._pass_on(signal)
             case EndOfInput():
-                self._operator.close()
+                # nothing is closed: barriers still pass, and what the operator holds belongs to the last checkpoint
                 self._pass_on(signal)
             case _:
                 assert_never(signal)

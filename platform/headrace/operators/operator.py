@@ -1,6 +1,6 @@
 """The operator contract, and what an operator may do with rows and with failures.
 
-    config (frozen) --open()--> Operator:  on_batch*  (on_watermark interleaved)  close
+    config (frozen) --open()--> Operator:  restore?  on_batch*  (on_watermark, snapshot interleaved)  close
 
 The chain calls `on_watermark` before it passes a watermark on; the operator emits what the watermark makes ready and
 returns how far time has come for those below it (itself, or less: a hold).
@@ -8,10 +8,13 @@ returns how far time has come for those below it (itself, or less: a hold).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
 import polars as pl
+
+from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 LATE = "late"
 """Side output of rows that no window took."""
@@ -55,8 +58,20 @@ class Operator(Protocol):
         """Time has come to `watermark` (epoch ms). Emits what is ready; returns the watermark to pass on."""
         ...
 
+    def snapshot(self) -> Sequence[StateSnapshot]:
+        """All that it remembers, as of now: references to immutable frames, so that this takes no time. Changes
+        nothing. The same chunk id in a later snapshot means the same rows."""
+        ...
+
+    def restore(self, states: RestoredStates) -> None:
+        """Takes back what snapshots gave, before the first batch: this subtask's share of the rows of all of them.
+
+        Raises UserError where a state does not fit this step any more.
+        """
+        ...
+
     def close(self) -> None:
-        """Releases what it holds."""
+        """Releases what it holds: at the end, also after a failure. Idempotent."""
         ...
 
 
@@ -74,6 +89,13 @@ class Stateless:
     def on_watermark(self, watermark: int, out: Collector) -> int:
         """Passes time on."""
         return watermark
+
+    def snapshot(self) -> Sequence[StateSnapshot]:
+        """Nothing."""
+        return ()
+
+    def restore(self, states: RestoredStates) -> None:
+        """Nothing: whatever an earlier version of the step kept is not needed."""
 
     def close(self) -> None:
         """Holds nothing."""

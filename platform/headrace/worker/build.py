@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from headrace.connect.sink import SinkContext, Writer
 from headrace.connect.source import Reader, SourceContext
 from headrace.core.clock import Clock
+from headrace.core.source_state import AppliedFloor
 from headrace.operators.chain import MAIN, Fan, Link, Receiver
 from headrace.operators.operator import BAD, OnError
 from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec, StepSpec, Task
@@ -16,7 +17,7 @@ from headrace.worker.control import SinkAcks
 from headrace.worker.ingest import Ingest
 from headrace.worker.sink_task import SinkTask
 from headrace.worker.source_task import SourceTask, SourceTiming
-from headrace.worker.source_time import AppliedFloor, SourceTime
+from headrace.worker.source_time import SourceTime
 
 Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 """(node, output) -> the sending ends of the edges that leave the task there."""

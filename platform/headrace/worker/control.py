@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.connect.sink import Committable
 from headrace.connect.source import Split
+from headrace.core.source_state import SourceState, SplitState
+from headrace.state.snapshot import StateSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedSplit:
+    """A split to read. `state`: what a checkpoint knows of it (then `split.start` is its position), or None."""
+
+    split: Split
+    state: SplitState | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Read these splits too. `final`: no more will come, so the subtask ends with its last one."""
+    """Read these splits too.
 
-    splits: tuple[Split, ...]
+    final    no more will come: the subtask's input ends with its last split
+    emitted  greatest watermark that the source ever emitted (epoch ms): the least floor of splits without a state
+    """
+
+    splits: tuple[AssignedSplit, ...]
     final: bool
+    emitted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Emit the barrier of this epoch now."""
+    """Emit the barrier of this epoch now.
+
+    stop    read nothing and emit nothing after it
+    drain   time goes to the end (+inf) before it
+    """
 
     epoch: int
+    stop: bool = False
+    drain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +50,13 @@ class Relay:
     """The height at which idle partitions stand; None: nothing moves."""
 
     height: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Event-time alignment: partitions whose time is past `ts` (epoch ms) pause; None: nobody does."""
+
+    ts: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +68,23 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class StopReading:
-    """Read no further, close nothing, end."""
+    """Read no further, close no window: end the input here (EndOfInput without +inf)."""
 
 
-InTurn = Assign | Trigger | Complete | StopReading
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Everything is committed: leave the loop."""
+
+
+InTurn = Assign | Trigger | Complete | StopReading | Finish
 """Commands that are obeyed one after the other."""
-Command = InTurn | Relay
-"""Of heights only the last one counts, at once."""
+Command = InTurn | Relay | Limit
+"""Of heights and limits only the last one counts, at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """How a source subtask stands; a snapshot for progress and for the relay of idle heights."""
+    """How a source subtask stands; a snapshot for progress, for the relay of idle heights and for alignment."""
 
     active_height: int | None
     has_splits: bool
@@ -60,13 +92,29 @@ class SourceStatus:
     lag: int
 
 
-class SinkAcks(Protocol):
-    """Where a sink subtask reports that everything before a point is durable."""
+@dataclass(frozen=True, slots=True)
+class SubtaskSnapshot:
+    """All that one subtask has to give for an epoch: its barrier has passed every node of the chain, and every sink of
+    it has flushed. Frames are references: nothing has been written yet.
 
-    def flushed(self, sink: str, subtask: int, epoch: int, committables: Sequence[Committable]) -> None:
-        """All rows before barrier `epoch` are durable, without error."""
+    source   (source name, positions and time), for a subtask that reads a source
+    """
+
+    task: str
+    subtask: int
+    epoch: int
+    states: tuple[tuple[str, StateSnapshot], ...] = ()
+    source: tuple[str, SourceState] | None = None
+    committables: tuple[Committable, ...] = ()
+
+
+class SubtaskEvents(Protocol):
+    """Where subtasks report. Called by the subtasks' threads."""
+
+    def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
+        """A barrier has passed the whole subtask."""
         ...
 
-    def ended(self, sink: str, subtask: int, committables: Sequence[Committable]) -> None:
-        """All rows there were are durable; the sink got its end of input."""
+    def input_ended(self, task: str, subtask: int) -> None:
+        """EndOfInput has passed the whole subtask; barriers may still come, rows will not."""
         ...

@@ -24,13 +24,14 @@ from headrace.core.batch import TS, WM
 from headrace.core.clock import Clock
 from headrace.core.errors import DataError
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
+from headrace.core.source_state import AppliedFloor
 from headrace.exchange.channel import Cancelled
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
 from headrace.plan.physical import SourceSpec
 from headrace.worker.control import Assign, Command, Complete, InTurn, Relay, SourceStatus, StopReading, Trigger
 from headrace.worker.ingest import Ingest
-from headrace.worker.source_time import AppliedFloor, SourceTime
+from headrace.worker.source_time import SourceTime
 
 SNAPSHOTS_MAX = 64
 """Positions of at most so many epochs are kept while their barriers are under way."""

@@ -21,19 +21,9 @@ import numpy.typing as npt
 
 from headrace.connect.source import Run, SplitId
 from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.core.source_state import AppliedFloor
 
 Times = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class AppliedFloor:
-    """From `position` on, rows of the partition have `__wm` >= `floor`."""
-
-    source: str
-    topic: str
-    partition: int
-    position: int
-    floor: int
 
 
 @dataclass(slots=True)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from headrace.connect.source import Run, SplitId
 from headrace.core.signals import TIME_MAX, TIME_MIN
-from headrace.worker.source_time import AppliedFloor, SourceTime
+from headrace.core.source_state import AppliedFloor
+from headrace.worker.source_time import SourceTime
 
 P0, P1 = SplitId("t", 0), SplitId("t", 1)
 

@@ -1,0 +1,133 @@
+"""What a checkpoint consists of: documents as they stand in acknowledgements, journal records and savepoints.
+
+Owns the shapes and their JSON (`model_dump_json`, `model_validate_json`). Paths of files are relative to the folder of
+the job (checkpoint) or of the savepoint, so that both can be moved; a path that holds `://` or begins with `/` is
+absolute: it belongs to somebody else's checkpoint and is read, never deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from headrace.core.source_state import SourceState
+
+FORMAT = 1
+"""Version of the documents; a reader refuses a greater one by name."""
+
+
+class Document(BaseModel):
+    """Base of everything that is written down: frozen; unknown fields are an error of version."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class FilePart(Document):
+    """Row groups of one Parquet file (a file may also hold chunks that a later checkpoint no longer needs).
+
+    checksum   `xxh64:<hex>` of the whole file
+    bytes      size of the whole file
+    rows       rows in the row groups named
+    """
+
+    path: str
+    row_groups: tuple[int, ...]
+    rows: int
+    bytes: int
+    checksum: str
+
+
+class StateHandle(Document):
+    """One state of one node as one subtask wrote it.
+
+    kind          a StateKind
+    keys          columns of the key, in order (keyed states)
+    first_group, last_group   key groups that the subtask owned, inclusive
+    columns       column name -> polars type, over all files (a file may lack some)
+    """
+
+    node: str
+    state: str
+    kind: str
+    keys: tuple[str, ...]
+    subtask: int
+    first_group: int
+    last_group: int
+    columns: dict[str, str]
+    files: tuple[FilePart, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows over all files."""
+        return sum(part.rows for part in self.files)
+
+
+class CommittableDocument(Document):
+    """A `connect.sink.Committable` written down."""
+
+    sink: str
+    subtask: int
+    epoch: int
+    payload: dict[str, Any]
+
+
+class SubtaskDocument(Document):
+    """What one subtask acknowledges for an epoch: everything is in storage.
+
+    savepoint   the same states written once more in savepoint form, where the epoch is one
+    sources     source name -> what this subtask knows of it
+    """
+
+    task: str
+    subtask: int
+    states: tuple[StateHandle, ...] = ()
+    savepoint: tuple[StateHandle, ...] = ()
+    sources: dict[str, SourceState] = {}
+    committables: tuple[CommittableDocument, ...] = ()
+
+
+class SplitDocument(Document):
+    """A split as its enumerator resolved it, once for the job's life."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int | None = None
+
+
+class Manifest(Document):
+    """A complete checkpoint or savepoint: all that a restore needs beside the pipeline.
+
+    kind          `checkpoint`, or `savepoint` (self-contained, handed to the user)
+    parallelism   node -> subtasks it had
+    nodes         node -> what it is (`source`, verb of the step, `sink`), for the verdict on a changed pipeline
+    sources       source -> its partitions and time, merged over subtasks
+    splits        source -> all splits known to its enumerator
+    drained       time went to the end before: every window has fired
+    final         all input had ended
+    """
+
+    format: int = FORMAT
+    kind: Literal["checkpoint", "savepoint"]
+    job: str
+    pipeline: str
+    epoch: int
+    attempt: int
+    created_at_ms: int
+    version: str
+    plan_hash: str
+    max_parallelism: int
+    parallelism: dict[str, int]
+    nodes: dict[str, str]
+    states: tuple[StateHandle, ...]
+    sources: dict[str, SourceState]
+    splits: dict[str, tuple[SplitDocument, ...]]
+    committables: tuple[CommittableDocument, ...] = ()
+    drained: bool = False
+    final: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files named, each once."""
+        return sum({part.path: part.bytes for handle in self.states for part in handle.files}.values())

@@ -1,0 +1,60 @@
+"""What a source remembers of its partitions: plain data that checkpoints hold and enumerators hand out again.
+
+Written by the source task at a barrier, merged over its subtasks into a manifest, and given back partition by
+partition at a restore, whatever the parallelism is then (DESIGN section 5, rule 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AppliedFloor:
+    """From `position` on, rows of the partition have `__wm` >= `floor`."""
+
+    source: str
+    topic: str
+    partition: int
+    position: int
+    floor: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitState:
+    """One partition as a barrier found it.
+
+    position   the next position to read
+    max_ts     greatest event time of its good rows (epoch ms), None before the first
+    floor      height at which it stood above its own watermark (epoch ms), None where it did not
+    finished   it reached its stop
+    """
+
+    topic: str
+    partition: int
+    position: int
+    max_ts: int | None = None
+    floor: int | None = None
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """A source as a barrier found it: of one subtask, or merged over all of them.
+
+    splits    its partitions, by topic and partition
+    emitted   the greatest watermark that was sent (epoch ms), None before the first
+    applied   floors that took effect since the job began, for its whole life
+    """
+
+    splits: tuple[SplitState, ...] = ()
+    emitted: int | None = None
+    applied: tuple[AppliedFloor, ...] = ()
+
+
+def merged(states: list[SourceState]) -> SourceState:
+    """One state out of those of a source's subtasks."""
+    emitted = [state.emitted for state in states if state.emitted is not None]
+    splits = sorted((split for state in states for split in state.splits), key=lambda s: (s.topic, s.partition))
+    applied = sorted({floor for state in states for floor in state.applied})
+    return SourceState(tuple(splits), max(emitted, default=None), tuple(applied))

@@ -1,0 +1,1 @@
+"""What operators remember, apart from how: named states as columnar chunks, and their form in files."""

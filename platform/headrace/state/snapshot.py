@@ -1,0 +1,59 @@
+"""State as operators hand it over at a barrier and get it back: named, columnar, immutable.
+
+A state is a set of rows, held as chunks. A chunk never changes: what an operator learns goes into new chunks, and
+merging old ones gives a new one. So a snapshot is a list of references, taken between two batches, and a checkpoint
+writes only the chunks that no earlier one has written.
+
+A frame is self-describing: its column names and types say what it holds, and the operator that wrote it reads any
+frame that an earlier version of it wrote, or refuses it in `restore` with a UserError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import polars as pl
+
+
+class StateKind(StrEnum):
+    """How a state's rows find their subtask when the parallelism changes.
+
+    KEYED      by the key group of the state's key columns (no key columns: all rows to subtask 0)
+    LIST       rows are spread evenly
+    UNION      every subtask gets the rows of all
+    BROADCAST  every subtask holds the same rows; one copy is kept
+    """
+
+    KEYED = "keyed"
+    LIST = "list"
+    UNION = "union"
+    BROADCAST = "broadcast"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows of a state. `id` is unique within one live operator and state: the same id is the same frame."""
+
+    id: int
+    frame: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class StateSnapshot:
+    """One state of one operator at a barrier. `keys`: columns that the key group is computed from, in order."""
+
+    name: str
+    kind: StateKind
+    keys: tuple[str, ...]
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows over all chunks."""
+        return sum(chunk.frame.height for chunk in self.chunks)
+
+
+RestoredStates = Mapping[str, Sequence[pl.DataFrame]]
+"""State name -> the frames with this subtask's rows, in any order; frames of one state may differ in columns."""
