@@ -1,0 +1,335 @@
+"""The documents of the REST API (`/v1`): what clients send and what a coordinator answers.
+
+Owns shapes and their JSON only: coordinator, HTTP client, command line and Python API share them. Requests refuse
+unknown fields, so that a misspelt one is an error; answers ignore them, so that a client understands a coordinator
+that says more. Times are UTC; in JSON they read `2026-01-31T09:30:00.123Z`, but for event time (`watermark`, `lag`),
+which is epoch milliseconds as everywhere.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+
+from headrace.core.source_state import AppliedFloor
+
+CODE_BYTES_MAX = 128 * 1024 * 1024
+"""All code of a submission together, before encoding."""
+LOG_LINES_MAX = 100_000
+"""Lines that one request for logs may ask for."""
+FINAL_STATES = frozenset({"FINISHED", "CANCELED", "FAILED"})
+"""States of a job that nothing follows; a SUSPENDED one goes on when its coordinator is back."""
+
+
+class Request(BaseModel):
+    """Base of what clients send."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Answer(BaseModel):
+    """Base of what a coordinator says."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+def moment(ms: int) -> datetime:
+    """Epoch milliseconds as the models want a time."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+# ---- requests ----------------------------------------------------------------------------------------------------
+
+
+class CodeArchive(Request):
+    """A piece of the user's code that travels with a job.
+
+    name      file name without folders; `.py` and `.zip` for `import`, `.zip`, `.tar`, `.tar.gz`, `.tgz` for `archive`
+    kind      import: put on the import path as it is; archive: unpacked first, its folder is put on the import path
+    content   the file's bytes, base64 in JSON
+    """
+
+    name: str = Field(pattern=r"\A[^/\\\0]+\Z", max_length=200)
+    kind: Literal["import", "archive"] = "import"
+    content: Base64Bytes
+
+    @staticmethod
+    def of(name: str, content: bytes, kind: Literal["import", "archive"] = "import") -> CodeArchive:
+        """From plain bytes."""
+        import base64
+
+        return CodeArchive(name=name, kind=kind, content=base64.b64encode(content))
+
+
+class SubmitRequest(Request):
+    """A job to run. Its name is the pipeline's.
+
+    pipeline             the file form (`Pipeline.to_dict`), with secrets: it is kept by the coordinator, never shown
+    parallelism          in place of the pipeline's own; nodes that set one keep theirs
+    allow_duplicate      though a job of that name runs
+    from_savepoint       path or URL of a savepoint or checkpoint to start from
+    claim                take its files over (default: they are copied in the first checkpoint and stay the user's)
+    take_over            though it is the checkpoint of a job that may still run
+    allow_dropped_state  though state in it fits no node
+    allow_drained        though it was taken after time had gone to its end
+    renames              node of the savepoint -> node of this pipeline
+    floors               floors of an earlier run, to get the same rows again
+    python_path          folders of the cluster's hosts, on the import path after `code`
+    code                 first on the import path, in this order
+    mode                 session: on this cluster
+    """
+
+    pipeline: dict[str, Any]
+    parallelism: int | None = Field(default=None, ge=1)
+    allow_duplicate: bool = False
+    from_savepoint: str | None = None
+    claim: bool = False
+    take_over: bool = False
+    allow_dropped_state: bool = False
+    allow_drained: bool = False
+    renames: dict[str, str] = {}
+    floors: tuple[AppliedFloor, ...] = ()
+    python_path: tuple[str, ...] = ()
+    code: tuple[CodeArchive, ...] = ()
+    mode: Literal["session", "per-job", "application"] = "session"
+
+    def file_form(self) -> dict[str, Any]:
+        """The pipeline as it is to run: with the parallelism asked for."""
+        return self.pipeline if self.parallelism is None else {**self.pipeline, "parallelism": self.parallelism}
+
+
+class ResubmitRequest(Request):
+    """Run a job's own definition again as a new job, from this savepoint: the way back of an upgrade."""
+
+    from_savepoint: str
+
+
+class SavepointRequest(Request):
+    """Take a savepoint. directory: folder or URL under which its own folder is made; None: the coordinator's."""
+
+    directory: str | None = None
+
+
+class StopRequest(Request):
+    """Stop at a cut. savepoint: as `directory` of a SavepointRequest, None: the last checkpoint is all that is kept.
+
+    drain   time goes to its end first, so that every window closes
+    """
+
+    savepoint: str | None = None
+    drain: bool = False
+
+
+class RescaleRequest(Request):
+    """Run on with another parallelism (nodes that set one keep theirs)."""
+
+    parallelism: int = Field(ge=1)
+
+
+# ---- answers -----------------------------------------------------------------------------------------------------
+
+
+class Submitted(Answer):
+    """A job was accepted."""
+
+    job_id: str
+
+
+class JobSummary(Answer):
+    """A job in a list."""
+
+    job_id: str
+    name: str
+    state: str
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+class JobList(Answer):
+    """Jobs, newest first: those that run, and the history."""
+
+    jobs: tuple[JobSummary, ...]
+
+
+class SubtaskState(Answer):
+    """One subtask of a node's task. Ratios are of the time since the report before, 0 to 1."""
+
+    subtask: int
+    worker: str | None = None
+    slot: str | None = None
+    rows_queued: int = 0
+    busy: float = 0.0
+    backpressured: float = 0.0
+    watermark: int | None = None
+    ended: bool = False
+
+
+class NodeStatus(Answer):
+    """A node, summed up over its subtasks; rows are counted since the attempt was deployed.
+
+    kind           source, verb of the step, or sink
+    lag            messages that a source has yet to read; None where that is not known
+    watermark      lowest of its subtasks (epoch ms), None before the first
+    busy, backpressured   highest of its subtasks, 0 to 1
+    """
+
+    node: str
+    kind: str
+    parallelism: int
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    bad: int = 0
+    lag: int | None = None
+    watermark: int | None = None
+    backpressured: float = 0.0
+    busy: float = 0.0
+    subtasks: tuple[SubtaskState, ...] = ()
+
+
+class CompletedCheckpoint(Answer):
+    """The newest complete checkpoint of a job. `path` can be given to `--from-savepoint`."""
+
+    epoch: int
+    completed_at: datetime
+    path: str
+    bytes: int
+
+
+class JobStatus(Answer):
+    """All about a job. `failure`: what ended it, or what it restarts from; `message`: what it waits for, for people."""
+
+    job_id: str
+    name: str
+    state: str
+    attempt: int
+    parallelism: int
+    nodes: tuple[NodeStatus, ...] = ()
+    checkpoint: CompletedCheckpoint | None = None
+    failure: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    restarts: int = 0
+    message: str | None = None
+    savepoint: str | None = None
+
+
+class CheckpointInfo(Answer):
+    """One checkpoint of a job's history.
+
+    kind     checkpoint or savepoint
+    status   committed: complete, and what it decided is visible
+    bytes    written for it (state files that it shares with an earlier one do not count)
+    """
+
+    epoch: int
+    attempt: int
+    kind: Literal["checkpoint", "savepoint"] = "checkpoint"
+    status: Literal["in-progress", "completed", "committed", "failed"]
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    duration_ms: int | None = None
+    bytes: int | None = None
+    path: str | None = None
+    failure: str | None = None
+
+
+class CheckpointList(Answer):
+    """Checkpoints of a job, newest first; a bounded number of them."""
+
+    checkpoints: tuple[CheckpointInfo, ...]
+
+
+class ExceptionInfo(Answer):
+    """A failure of a job. `place`: topic, partition and offset, where known."""
+
+    at: datetime
+    attempt: int
+    message: str
+    domain: Literal["user", "external", "internal"]
+    remedy: str | None = None
+    node: str | None = None
+    subtask: int | None = None
+    worker: str | None = None
+    place: str | None = None
+    trace: str | None = None
+
+
+class ExceptionList(Answer):
+    """Failures of a job, newest first; a bounded number of them."""
+
+    exceptions: tuple[ExceptionInfo, ...]
+
+
+class LogLines(Answer):
+    """The last lines that a job's processes logged, oldest first."""
+
+    lines: tuple[str, ...]
+
+
+class ProblemBody(Answer):
+    """One thing wrong with a pipeline. `path`: dotted, as in `steps.hourly.filter`."""
+
+    message: str
+    path: str = ""
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    remedy: str | None = None
+
+
+class ErrorBody(Answer):
+    """What a request that failed is answered with. `domain` says whose fault it is (core.errors.Domain)."""
+
+    message: str
+    domain: Literal["user", "external", "internal"]
+    remedy: str | None = None
+    retry: bool = False
+    problems: tuple[ProblemBody, ...] = ()
+
+
+class Trigger(Answer):
+    """A long operation: asked for once, then looked at until its status is final.
+
+    path     of the savepoint, or of the last checkpoint, where the operation ends with one
+    error    why it failed
+    """
+
+    trigger_id: str
+    job_id: str
+    kind: Literal["savepoint", "stop", "cancel", "rescale"]
+    status: Literal["in-progress", "completed", "failed"] = "in-progress"
+    path: str | None = None
+    error: ErrorBody | None = None
+
+
+class WorkerInfo(Answer):
+    """A worker that is registered."""
+
+    worker: str
+    host: str
+    pid: int
+    slots: int
+    slots_free: int
+    version: str
+    registered_at: datetime | None = None
+
+
+class ClusterInfo(Answer):
+    """The cluster behind a coordinator. `jobs_running`: jobs that have not ended."""
+
+    cluster_id: str
+    version: str
+    workers: tuple[WorkerInfo, ...] = ()
+    slots: int = 0
+    slots_free: int = 0
+    jobs_running: int = 0
+
+
+class Health(Answer):
+    """The coordinator answers."""
+
+    status: Literal["ok"] = "ok"
+    version: str
