@@ -48,6 +48,7 @@ class Mailbox:
         self._filled = threading.Condition(self._lock)
         self._drained = threading.Condition(self._lock)
         self._cancelled = False
+        self._finished = False
         self._turn = 0
         self.rows_queued_max = 0
         """The most rows that ever waited here, over all channels: for tests and metrics."""
@@ -76,7 +77,8 @@ class Mailbox:
 
     def take(self) -> list[Element]:
         """Waits for something and gives it in order: one batch (those queued are merged), or the signals that the
-        gate passes on. Raises Cancelled once the job is torn down."""
+        gate passes on. Nothing once it is empty and was told to finish. Raises Cancelled once the job is torn
+        down."""
         with self._lock:
             while True:
                 if self._cancelled:
@@ -88,6 +90,8 @@ class Mailbox:
                 signals = self._take_signals()
                 if signals:
                     return list(signals)
+                if self._finished:
+                    return []
                 self._filled.wait()
         return [concat_batches(batches)]
 
@@ -130,6 +134,12 @@ class Mailbox:
         """Rows that wait now, over all channels."""
         with self._lock:
             return sum(queue.rows for queue in self._queues)
+
+    def finish(self) -> None:
+        """Everything is committed and nothing more will come: `take` gives nothing from here on. Idempotent."""
+        with self._lock:
+            self._finished = True
+            self._filled.notify_all()
 
     def cancel(self) -> None:
         """Wakes everyone who waits here with Cancelled. Idempotent."""
