@@ -1,71 +1,66 @@
-"""When an epoch is durable. Pure: acknowledgements of sink subtasks in, completed epochs out.
+"""When an epoch is durable. Pure: what subtasks report goes in, completed epochs come out.
 
-An epoch is complete once every sink subtask has flushed it or has ended; epochs complete in order.
+An epoch is complete once every subtask has passed its barrier, whether its input has ended or not; one is in flight at
+a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from headrace.connect.sink import Committable
 
-SinkSubtask = tuple[str, int]
-
-
-@dataclass(slots=True)
-class _Epoch:
-    waiting: set[SinkSubtask]
-    committables: list[Committable] = field(default_factory=list)
+SubtaskId = tuple[str, int]
+"""Task name and subtask index."""
 
 
 class EpochTracker:
-    """Counts acknowledgements; one epoch is in flight at a time."""
+    """Counts what the subtasks of one job report."""
 
-    def __init__(self, sinks: Iterable[SinkSubtask]) -> None:
-        self._running = set(sinks)
+    def __init__(self, subtasks: Iterable[SubtaskId]) -> None:
+        self._subtasks = frozenset(subtasks)
+        self._running = set(self._subtasks)
+        self._waiting: set[SubtaskId] = set()
+        self._committables: list[Committable] = []
         self._epoch: int | None = None
-        self._state = _Epoch(set())
-        self._last: list[Committable] = []
         self._next = 1
-
-    @property
-    def running(self) -> tuple[str, ...]:
-        """Names of the sinks that have not ended, each once."""
-        return tuple(sorted({sink for sink, _ in self._running}))
 
     @property
     def in_flight(self) -> bool:
         """Whether an epoch was begun and is not complete."""
         return self._epoch is not None
 
+    @property
+    def input_left(self) -> frozenset[SubtaskId]:
+        """Subtasks that have not seen the end of their input."""
+        return frozenset(self._running)
+
+    @property
+    def waiting(self) -> frozenset[SubtaskId]:
+        """Subtasks that the barrier in flight has not passed."""
+        return frozenset(self._waiting)
+
     def begin(self) -> int:
         """Starts the next epoch and gives its number."""
         assert self._epoch is None, "one epoch at a time"
         self._epoch, self._next = self._next, self._next + 1
-        self._state = _Epoch(set(self._running))
+        self._waiting = set(self._subtasks)
+        self._committables = []
         return self._epoch
 
-    def flushed(self, sink: SinkSubtask, epoch: int, committables: Sequence[Committable]) -> None:
-        """A sink subtask has made `epoch` durable."""
+    def snapshotted(self, subtask: SubtaskId, epoch: int, committables: Sequence[Committable]) -> None:
+        """The barrier of `epoch` has passed a subtask, and its sinks have flushed."""
         assert epoch == self._epoch, f"epoch {epoch} is not in flight"
-        self._state.waiting.discard(sink)
-        self._state.committables.extend(committables)
+        self._waiting.discard(subtask)
+        self._committables.extend(committables)
 
-    def ended(self, sink: SinkSubtask, committables: Sequence[Committable]) -> None:
-        """A sink subtask has ended with everything durable."""
-        self._running.discard(sink)
-        self._state.waiting.discard(sink)
-        self._last.extend(committables)
+    def input_ended(self, subtask: SubtaskId) -> None:
+        """A subtask has seen the end of its input."""
+        self._running.discard(subtask)
 
     def take_complete(self) -> tuple[int, list[Committable]] | None:
-        """The epoch in flight and what to commit for it, if every sink has spoken; gives it once."""
-        if self._epoch is None or self._state.waiting:
+        """The epoch in flight and what to commit for it, if every subtask has spoken; gives it once."""
+        if self._epoch is None or self._waiting:
             return None
         epoch, self._epoch = self._epoch, None
-        return epoch, self._state.committables
-
-    def take_last(self) -> list[Committable]:
-        """What ended sinks left to commit."""
-        last, self._last = self._last, []
-        return last
+        return epoch, self._committables

@@ -2,7 +2,8 @@
 
     start: resolve splits ─> open subtasks, last task first ─> one thread each
     while it runs: the caller's thread supervises: idle heights, epochs, newly found splits, progress
-    end: every thread ended ─> commit ─> close;   a thread failed ─> cancel all ─> close ─> raise its error
+    end: all input ended ─> last epoch ─> commit ─> subtasks leave ─> close
+    a thread failed ─> cancel all ─> close ─> raise its error
 
 The decisions are elsewhere and pure: `local.relay` (idle heights), `local.epochs` (what is durable).
 """
@@ -23,17 +24,26 @@ from headrace.core.errors import ExternalError
 from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.source_state import AppliedFloor
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
-from headrace.exchange.output import Channel, EdgeOutput
-from headrace.local.epochs import EpochTracker
+from headrace.exchange.output import Channel
+from headrace.local.epochs import EpochTracker, SubtaskId
 from headrace.local.relay import relayed_heights
-from headrace.local.subtask_thread import SubtaskThread, close_all, join_all
-from headrace.local.wiring import wire
-from headrace.operators.chain import Receiver
-from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task, TaskEdge
-from headrace.worker.build import ChainBuilder, SubtaskContext, sink_context, source_context
-from headrace.worker.control import Assign, Complete, Relay, StopReading, Trigger
+from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task
+from headrace.worker.build import ChainBuilder, SubtaskContext, outgoing, sink_context, source_context
+from headrace.worker.control import (
+    Assign,
+    AssignedSplit,
+    Complete,
+    Finish,
+    Relay,
+    StopReading,
+    SubtaskSnapshot,
+    Trigger,
+)
+from headrace.worker.snapshots import SubtaskSnapshots
 from headrace.worker.source_task import SourceTask, SourceTiming
 from headrace.worker.subtask import Subtask
+from headrace.worker.subtask_thread import SubtaskThread, close_all, join_all
+from headrace.worker.wiring import wire
 
 SUPERVISE_MS = 50
 DISCOVERY_RETRY_MS = 5_000
@@ -84,19 +94,23 @@ class _Source:
 
 
 @dataclass(slots=True)
-class _Sinks:
-    """Acknowledgements cross threads here; the pure tracker is behind a lock."""
+class _Reports:
+    """What subtasks report crosses threads here: the pure tracker behind a lock. `wake`: the supervisor's bell."""
 
     tracker: EpochTracker
+    wake: threading.Event
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def flushed(self, sink: str, subtask: int, epoch: int, committables: Sequence[Committable]) -> None:
+    def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
         with self.lock:
-            self.tracker.flushed((sink, subtask), epoch, committables)
+            subtask = (snapshot.task, snapshot.subtask)
+            self.tracker.snapshotted(subtask, snapshot.epoch, snapshot.committables)
+        self.wake.set()
 
-    def ended(self, sink: str, subtask: int, committables: Sequence[Committable]) -> None:
+    def input_ended(self, task: str, subtask: int) -> None:
         with self.lock:
-            self.tracker.ended((sink, subtask), committables)
+            self.tracker.input_ended((task, subtask))
+        self.wake.set()
 
 
 class LocalJob:
@@ -111,21 +125,16 @@ class LocalJob:
         self._mailboxes: dict[str, list[Mailbox]] = {}
         self._committers: dict[str, Committer] = {}
         self._threads: list[SubtaskThread] = []
-        self._ended_before: list[SourceTask] = []
         self._counters: list[dict[str, Counter[str]]] = []
         self._failure: BaseException | None = None
         self._wake = threading.Event()
         self._stop_asked = False
         self._told_to_stop = False
         self._tearing_down = False
-        sinks = [
-            (node.node, subtask)
-            for task in plan.tasks
-            for node in task.nodes
-            if isinstance(node, SinkSpec)
-            for subtask in range(task.parallelism)
-        ]
-        self._sinks = _Sinks(EpochTracker(sinks))
+        self._last_begun = False
+        self._finished = False
+        subtasks = [(task.name, subtask) for task in plan.tasks for subtask in range(task.parallelism)]
+        self._reports = _Reports(EpochTracker(subtasks), self._wake)
 
     def stop(self) -> None:
         """Asks the job to read no further and end without closing windows. Returns at once; takes no lock, so a
@@ -141,7 +150,6 @@ class LocalJob:
             self._supervise(on_progress)
             if self._failure is not None:
                 raise self._failure
-            self._finish()
         except BaseException as error:
             for other in self._tear_down(on_progress):
                 error.add_note(f"while it was torn down: {type(other).__name__}: {other}")
@@ -177,19 +185,20 @@ class LocalJob:
     def _open_subtask(self, task: Task, subtask: int) -> None:
         counters: dict[str, Counter[str]] = {}
         self._counters.append(counters)
+        snapshots = SubtaskSnapshots(task.name, subtask, self._reports)
         context = SubtaskContext(
             pipeline=self._plan.pipeline,
             job=self._options.job,
             subtask=subtask,
             parallelism=task.parallelism,
-            acks=self._sinks,
+            snapshots=snapshots,
             clock=self._clock,
             timing=SourceTiming(self._plan.batch_delay_ms, self._options.watermark_interval_ms),
             poll_rows_max=self._plan.batch_rows_max,
             floors=self._options.floors,
             counters=counters,
         )
-        builder = ChainBuilder(task, context, self._outgoing(task, subtask))
+        builder = ChainBuilder(task, context, outgoing(self._plan, self._wiring, task.name, subtask, self._channel))
         # known from the first part on: what is open when another one fails to open is closed as well
         thread = SubtaskThread(f"{task.name}-{subtask}", builder.opened)
         self._threads.append(thread)
@@ -199,20 +208,10 @@ class LocalJob:
             source.tasks.append(builder.source())
             thread.run = source.tasks[-1].run
         else:
-            thread.run = Subtask(self._mailboxes[task.name][subtask], builder.head()).run
+            thread.run = Subtask(self._mailboxes[task.name][subtask], builder.head(), snapshots).run
 
-    def _outgoing(self, task: Task, subtask: int) -> dict[tuple[str, str], list[Receiver]]:
-        outgoing: dict[tuple[str, str], list[Receiver]] = {}
-        for edge in self._plan.edges:
-            if edge.from_task == task.name:
-                outgoing.setdefault((edge.source, edge.output), []).append(self._edge_output(edge, subtask))
-        return outgoing
-
-    def _edge_output(self, edge: TaskEdge, subtask: int) -> EdgeOutput:
-        sender = self._wiring.senders[edge, subtask]
-        boxes = self._mailboxes[edge.to_task]
-        channels = {target: Channel(boxes[target], number) for target, number in sender.channels.items()}
-        return EdgeOutput(sender.partitioner, channels, columns=edge.columns, order_columns=edge.order_columns)
+    def _channel(self, task: str, subtask: int, number: int) -> Channel:
+        return Channel(self._mailboxes[task][subtask], number)
 
     def _source(self, spec: SourceSpec) -> _Source:
         if spec.node not in self._sources:
@@ -240,7 +239,7 @@ class LocalJob:
             mine[(zlib.crc32(split.id.topic.encode()) + split.id.partition) % count].append(split)
         for task, own in zip(source.tasks, mine, strict=True):
             if own or first:
-                task.tell(Assign(tuple(own), final))
+                task.tell(Assign(tuple(AssignedSplit(split) for split in own), final))
 
     def _start(self) -> None:
         for thread in self._threads:
@@ -274,10 +273,11 @@ class LocalJob:
             if interval is not None and self._clock.monotonic_ms() >= barrier_due_ms and not self._told_to_stop:
                 barrier_due_ms = self._clock.monotonic_ms() + interval
                 self._begin_epoch()
+            self._begin_last_epoch()
             if on_progress is not None:
                 on_progress(self.progress())
 
-    def _tell_sources(self, command: StopReading | Trigger | Complete) -> None:
+    def _tell_sources(self, command: StopReading | Trigger | Complete | Finish) -> None:
         for task in self._source_tasks():
             task.tell(command)
 
@@ -302,23 +302,30 @@ class LocalJob:
                     source.discover_due_ms = now_ms + DISCOVERY_RETRY_MS
 
     def _begin_epoch(self) -> None:
-        with self._sinks.lock:
-            if self._sinks.tracker.in_flight:
+        with self._reports.lock:
+            if self._reports.tracker.in_flight or self._last_begun:
                 return
-            epoch = self._sinks.tracker.begin()
-        # a source that ended before its barrier could pass has no barrier: all it read lies before this one
-        self._ended_before = [task for task in self._source_tasks() if task.done]
+            epoch = self._reports.tracker.begin()
         self._tell_sources(Trigger(epoch))
 
+    def _begin_last_epoch(self) -> None:
+        """Once no subtask has input left, one more barrier makes everything durable."""
+        with self._reports.lock:
+            tracker = self._reports.tracker
+            if self._last_begun or tracker.in_flight or tracker.input_left:
+                return
+        self._begin_epoch()
+        self._last_begun = True
+
     def _complete_epoch(self) -> None:
-        with self._sinks.lock:
-            complete = self._sinks.tracker.take_complete()
+        with self._reports.lock:
+            complete = self._reports.tracker.take_complete()
         if complete is not None:
             epoch, committables = complete
             self._commit(committables)
             self._tell_sources(Complete(epoch))
-            for task in self._ended_before:
-                task.commit_final()
+            if self._last_begun:
+                self._leave()
 
     def _commit(self, committables: Sequence[Committable]) -> None:
         for sink, committer in self._committers.items():
@@ -328,11 +335,13 @@ class LocalJob:
 
     # ---- ending --------------------------------------------------------------------------------------------------
 
-    def _finish(self) -> None:
-        self._complete_epoch()
-        self._commit(self._sinks.tracker.take_last())
-        for task in self._source_tasks():
-            task.commit_final()
+    def _leave(self) -> None:
+        """Everything is committed: the subtasks may go."""
+        self._finished = True
+        self._tell_sources(Finish())
+        for mailboxes in self._mailboxes.values():
+            for mailbox in mailboxes:
+                mailbox.finish()
 
     def _tear_down(self, on_progress: Callable[[Progress], None] | None) -> list[Exception]:
         """Ends every thread and closes every part; gives what went wrong, for the first error is another one."""
@@ -396,10 +405,16 @@ class LocalJob:
     def _waiting_for(self) -> tuple[str, ...]:
         if self._tearing_down:
             return tuple(thread.name for thread in self._threads if thread.alive)
-        if not self._told_to_stop and not all(task.done for task in self._source_tasks()):
+        with self._reports.lock:
+            left, waiting = self._reports.tracker.input_left, self._reports.tracker.waiting
+        sources_left = any(isinstance(self._plan.task(task).nodes[0], SourceSpec) for task, _ in left)
+        if self._finished or (sources_left and not self._told_to_stop):
             return ()
-        with self._sinks.lock:
-            return self._sinks.tracker.running
+        return self._sinks_of(waiting if self._last_begun else left)
+
+    def _sinks_of(self, subtasks: frozenset[SubtaskId]) -> tuple[str, ...]:
+        tasks = [self._plan.task(name) for name in {name for name, _ in subtasks}]
+        return tuple(sorted({node.node for task in tasks for node in task.nodes if isinstance(node, SinkSpec)}))
 
     def applied_floors(self) -> list[AppliedFloor]:
         """Every floor that took effect in this run, for a rerun that gives the same rows."""

@@ -1,26 +1,31 @@
-"""Opens the live parts of one subtask from the plan: its chain, bottom up."""
+"""Opens the live parts of one subtask from the plan: its chain, bottom up, with what a checkpoint restored."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from headrace.connect.sink import SinkContext, Writer
 from headrace.connect.source import Reader, SourceContext
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor
+from headrace.exchange.output import Channel, EdgeOutput
 from headrace.operators.chain import MAIN, Fan, Link, Receiver
-from headrace.operators.operator import BAD, OnError
-from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec, StepSpec, Task
-from headrace.worker.control import SinkAcks
+from headrace.operators.operator import BAD, OnError, Operator
+from headrace.plan.physical import PhysicalPlan, RecordTime, SinkSpec, SourceSpec, StepSpec, Task
+from headrace.state.snapshot import RestoredStates
 from headrace.worker.ingest import Ingest
 from headrace.worker.sink_task import SinkTask
+from headrace.worker.snapshots import SubtaskSnapshots
 from headrace.worker.source_task import SourceTask, SourceTiming
 from headrace.worker.source_time import SourceTime
+from headrace.worker.wiring import Wiring
 
 Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 """(node, output) -> the sending ends of the edges that leave the task there."""
+FindChannel = Callable[[str, int, int], Channel]
+"""(task, subtask, number of the channel in its mailbox) -> the way to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +34,20 @@ class SubtaskContext:
 
     counters   node name -> that subtask's counters
     floors     recorded floors of an earlier run
+    restored   node name -> this subtask's share of the node's states
     """
 
     pipeline: str
     job: str
     subtask: int
     parallelism: int
-    acks: SinkAcks
+    snapshots: SubtaskSnapshots
     clock: Clock
     timing: SourceTiming
     poll_rows_max: int
     floors: tuple[AppliedFloor, ...]
     counters: dict[str, Counter[str]]
+    restored: Mapping[str, RestoredStates] = field(default_factory=dict)
 
 
 def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> SourceContext:
@@ -74,15 +81,27 @@ def sink_context(spec: SinkSpec, job: str, subtask: int, parallelism: int) -> Si
     )
 
 
+def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: FindChannel) -> Outgoing:
+    """The sending ends of all edges that leave a subtask."""
+    ends: dict[tuple[str, str], list[Receiver]] = {}
+    for edge in plan.edges:
+        if edge.from_task == task:
+            sender = wiring.senders[edge, subtask]
+            channels = {target: find(edge.to_task, target, number) for target, number in sender.channels.items()}
+            end = EdgeOutput(sender.partitioner, channels, columns=edge.columns, order_columns=edge.order_columns)
+            ends.setdefault((edge.source, edge.output), []).append(end)
+    return ends
+
+
 class ChainBuilder:
-    """Opens a task's nodes for one subtask. `opened` collects the readers and writers, which must be closed."""
+    """Opens a task's nodes for one subtask. `opened` collects readers, operators and writers: all must be closed."""
 
     def __init__(self, task: Task, context: SubtaskContext, outgoing: Outgoing) -> None:
         self._task = task
         self._context = context
         self._outgoing = outgoing
         self._nodes = {node.node: node for node in task.nodes}
-        self.opened: list[Reader | Writer] = []
+        self.opened: list[Reader | Operator | Writer] = []
 
     def head(self) -> Receiver:
         """The receiver of a task without a source."""
@@ -108,6 +127,7 @@ class ChainBuilder:
             clock=context.clock,
             timing=context.timing,
             counters=self._counters(spec.node),
+            snapshots=context.snapshots,
         )
 
     def _receiver(self, node: str, output: str) -> Receiver:
@@ -122,11 +142,21 @@ class ChainBuilder:
         spec = self._nodes[name]
         match spec:
             case StepSpec():
-                return Link(spec.config.open(), self._outputs(name), self._counters(name))
+                return self._open_step(spec)
             case SinkSpec():
                 return self._open_sink(spec)
             case SourceSpec():
                 raise AssertionError("a source heads its task and receives nothing")
+
+    def _open_step(self, spec: StepSpec) -> Receiver:
+        outputs = self._outputs(spec.node)
+        operator = spec.config.open()
+        self.opened.append(operator)
+        states = self._context.restored.get(spec.node)
+        if states:
+            operator.restore(states)
+        snapshots = self._context.snapshots
+        return Link(operator, outputs, self._counters(spec.node), node=spec.node, states=snapshots)
 
     def _open_sink(self, spec: SinkSpec) -> Receiver:
         context = self._context
@@ -135,10 +165,9 @@ class ChainBuilder:
         takes_messages = spec.config.takes == "messages" and spec.format is not None
         return SinkTask(
             spec,
-            context.subtask,
             writer=writer,
             encoder=spec.format.config.open_encoder(spec.encoded) if takes_messages and spec.format else None,
-            acks=context.acks,
+            snapshots=context.snapshots,
             counters=self._counters(spec.node),
         )
 

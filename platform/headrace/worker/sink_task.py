@@ -1,4 +1,7 @@
-"""The end of a chain: rows are encoded and handed to the sink's writer; at a barrier everything must be durable."""
+"""The end of a chain: rows are encoded and handed to the sink's writer; at a barrier everything must be durable.
+
+The end of input makes nothing durable: a last barrier follows it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from headrace.connect.sink import SinkBatch, Writer
 from headrace.core.batch import OP, TS
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.plan.physical import SinkSpec
-from headrace.worker.control import SinkAcks
+from headrace.worker.snapshots import SubtaskSnapshots
 
 
 class SinkTask:
@@ -21,21 +24,17 @@ class SinkTask:
     def __init__(
         self,
         spec: SinkSpec,
-        subtask: int,
         *,
         writer: Writer,
         encoder: Encoder | None,
-        acks: SinkAcks,
+        snapshots: SubtaskSnapshots,
         counters: Counter[str],
     ) -> None:
-        self._spec = spec
-        self._subtask = subtask
         self._writer = writer
         self._encoder = encoder
-        self._acks = acks
+        self._snapshots = snapshots
         self._visible = list(spec.schema.names)
         self._encoded = list(spec.encoded.names)
-        self._epoch = 0
         self.counters = counters
 
     def on_batch(self, batch: pl.DataFrame) -> None:
@@ -47,14 +46,11 @@ class SinkTask:
         self.counters["rows_out"] += batch.height
 
     def on_signal(self, signal: Signal) -> None:
-        """At a barrier and at the end: flush, then tell."""
+        """At a barrier: flush, and hand over what is to be committed."""
         match signal:
-            case Watermark():
-                pass
             case Barrier(epoch):
-                self._epoch = epoch
-                self._acks.flushed(self._spec.node, self._subtask, epoch, self._writer.flush(epoch))
-            case EndOfInput():
-                self._acks.ended(self._spec.node, self._subtask, self._writer.flush(self._epoch + 1))
+                self._snapshots.add_committables(self._writer.flush(epoch))
+            case Watermark() | EndOfInput():
+                pass
             case _:
                 assert_never(signal)

@@ -1,4 +1,4 @@
-"""The thread of a subtask on this host, with the readers and writers that only it uses.
+"""The thread of a subtask, with the reader, operators and writers that only it uses.
 
 Owns their end: they are closed once the thread has ended, each one whatever the others do. A thread that does not end
 (a client that waits for a broker) keeps its parts: to close them under its hands could crash the process.
