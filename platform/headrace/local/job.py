@@ -5,7 +5,7 @@
     end: all input ended ─> last epoch ─> commit ─> subtasks leave ─> close
     a thread failed ─> cancel all ─> close ─> raise its error
 
-The decisions are elsewhere and pure: `local.relay` (idle heights), `local.epochs` (what is durable).
+The decisions are elsewhere and pure: `coordinator.relay` (idle heights), `local.epochs` (what is durable).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from headrace.connect.sink import Committable, Committer
 from headrace.connect.source import Enumerator, Split, SplitId
+from headrace.coordinator.relay import relayed_heights
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.signals import TIME_MAX, TIME_MIN
@@ -26,7 +27,6 @@ from headrace.core.source_state import AppliedFloor
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
 from headrace.exchange.output import Channel
 from headrace.local.epochs import EpochTracker, SubtaskId
-from headrace.local.relay import relayed_heights
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task
 from headrace.worker.build import ChainBuilder, SubtaskContext, outgoing, sink_context, source_context
 from headrace.worker.control import (

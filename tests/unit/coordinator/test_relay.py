@@ -1,6 +1,6 @@
 """The height at which idle partitions stand."""
 
-from headrace.local.relay import relayed_heights
+from headrace.coordinator.relay import relayed_heights
 
 
 def test_the_minimum_over_the_sources_own_active_partitions() -> None:

@@ -1,0 +1,48 @@
+"""Which subtask reads which split. Pure: splits and what a checkpoint knows of them in, one tuple per subtask out.
+
+A split's subtask hangs on its topic and partition and the parallelism alone, never on the order of discovery.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headrace.checkpoint.manifest import SplitDocument
+from headrace.core.errors import InternalError
+from headrace.core.source_state import SourceState, SplitState
+from headrace.rpc.deployment import AssignedSplitDocument
+
+
+def subtask_of(topic: str, partition: int, parallelism: int) -> int:
+    """The subtask that reads a partition."""
+    return (zlib.crc32(topic.encode()) + partition) % parallelism
+
+
+def assign_splits(
+    splits: Iterable[SplitDocument], state: SourceState | None, parallelism: int
+) -> tuple[tuple[AssignedSplitDocument, ...], ...]:
+    """Subtask -> its splits in order. A split that `state` knows starts at its position there.
+
+    Raises InternalError where `state` knows a split that is not among `splits`: its rows would be lost silently.
+    """
+    states = {(known.topic, known.partition): known for known in ([] if state is None else state.splits)}
+    mine: list[list[AssignedSplitDocument]] = [[] for _ in range(parallelism)]
+    for split in sorted(splits, key=lambda each: (each.topic, each.partition)):
+        known = states.pop((split.topic, split.partition), None)
+        mine[subtask_of(split.topic, split.partition, parallelism)].append(_assigned(split, known))
+    if states:
+        listed = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(states))
+        raise InternalError(f"a checkpoint holds positions of {listed}, which the source does not name any more")
+    return tuple(tuple(own) for own in mine)
+
+
+def _assigned(split: SplitDocument, state: SplitState | None) -> AssignedSplitDocument:
+    if state is None:
+        return AssignedSplitDocument(split=split)
+    # a stop that has moved on since (a savepoint of a bounded run, taken on by a live one) is not reached yet
+    finished = state.finished and split.stop is not None and state.position >= split.stop
+    return AssignedSplitDocument(
+        split=split.model_copy(update={"start": state.position}), state=replace(state, finished=finished)
+    )

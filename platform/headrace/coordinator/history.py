@@ -1,0 +1,100 @@
+"""What happened to a job: its failures, attempts and rescales. Pure; the lists are bounded, the newest stay.
+
+Every change gives a new history; `job_store` keeps it, REST and CLI show it.
+"""
+
+from __future__ import annotations
+
+from headrace.checkpoint.manifest import Document
+from headrace.rpc.messages import Failure
+
+EXCEPTIONS_MAX = 50
+ATTEMPTS_MAX = 50
+RESCALES_MAX = 50
+
+
+class ExceptionEntry(Document):
+    """A failure of an attempt, with where and when (epoch ms) it happened."""
+
+    at_ms: int
+    attempt: int
+    failure: Failure
+
+
+class AttemptEntry(Document):
+    """One (re)start. Times are epoch ms; None: not yet.
+
+    reason           why it began: `submitted`, `restart`, `rescale`, `coordinator`
+    restored_epoch   what it started from, None: from nothing or from a savepoint
+    outcome          how it ended: a job state or `RESTARTING`, `RESCALING`
+    """
+
+    attempt: int
+    reason: str
+    parallelism: int
+    started_at_ms: int
+    restored_epoch: int | None = None
+    running_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    outcome: str | None = None
+
+
+class RescaleEntry(Document):
+    """A change of parallelism. `ended_at_ms`: when the job ran again."""
+
+    at_ms: int
+    attempt: int
+    from_parallelism: int
+    to_parallelism: int
+    ended_at_ms: int | None = None
+
+
+class JobHistory(Document):
+    """All of it, oldest first."""
+
+    exceptions: tuple[ExceptionEntry, ...] = ()
+    attempts: tuple[AttemptEntry, ...] = ()
+    rescales: tuple[RescaleEntry, ...] = ()
+
+    def failed(self, at_ms: int, attempt: int, failure: Failure) -> JobHistory:
+        """An attempt failed."""
+        entry = ExceptionEntry(at_ms=at_ms, attempt=attempt, failure=failure)
+        return self.model_copy(update={"exceptions": (*self.exceptions, entry)[-EXCEPTIONS_MAX:]})
+
+    def started(
+        self, at_ms: int, attempt: int, parallelism: int, reason: str, restored_epoch: int | None = None
+    ) -> JobHistory:
+        """An attempt began."""
+        entry = AttemptEntry(
+            attempt=attempt,
+            reason=reason,
+            parallelism=parallelism,
+            started_at_ms=at_ms,
+            restored_epoch=restored_epoch,
+        )
+        return self.model_copy(update={"attempts": (*self.attempts, entry)[-ATTEMPTS_MAX:]})
+
+    def running(self, at_ms: int, attempt: int) -> JobHistory:
+        """All subtasks of an attempt run. A rescale that waits for it has ended."""
+        attempts = self._with_attempt(attempt, {"running_at_ms": at_ms})
+        rescales = tuple(
+            each if each.ended_at_ms is not None else each.model_copy(update={"ended_at_ms": at_ms})
+            for each in self.rescales
+        )
+        return self.model_copy(update={"attempts": attempts, "rescales": rescales})
+
+    def ended(self, at_ms: int, attempt: int, outcome: str) -> JobHistory:
+        """An attempt is over."""
+        return self.model_copy(
+            update={"attempts": self._with_attempt(attempt, {"ended_at_ms": at_ms, "outcome": outcome})}
+        )
+
+    def rescaled(self, at_ms: int, attempt: int, from_parallelism: int, to_parallelism: int) -> JobHistory:
+        """Another parallelism was asked for while `attempt` ran."""
+        entry = RescaleEntry(
+            at_ms=at_ms, attempt=attempt, from_parallelism=from_parallelism, to_parallelism=to_parallelism
+        )
+        return self.model_copy(update={"rescales": (*self.rescales, entry)[-RESCALES_MAX:]})
+
+    def _with_attempt(self, attempt: int, change: dict[str, object]) -> tuple[AttemptEntry, ...]:
+        return tuple(each.model_copy(update=change) if each.attempt == attempt else each for each in self.attempts)

@@ -1,0 +1,52 @@
+"""JOB as people write it: an id, a unique prefix of one, or a name that one running job has. Ids are made here too."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headrace.core.errors import UserError, did_you_mean
+
+PREFIX_MIN = 2
+"""A shorter text is no prefix: one digit would hit by chance."""
+LISTED_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class NamedJob:
+    """A job as it is looked up."""
+
+    job: str
+    name: str
+    running: bool
+
+
+def new_job_id() -> str:
+    """A random id: 12 hexadecimal digits."""
+    return secrets.token_hex(6)
+
+
+def find_job(jobs: Iterable[NamedJob], reference: str) -> str:
+    """The id of the job meant. Raises UserError with the candidates where it is none or several."""
+    known = list(jobs)
+    if any(each.job == reference for each in known):
+        return reference
+    running = [each for each in known if each.name == reference and each.running]
+    begun = [each for each in known if len(reference) >= PREFIX_MIN and each.job.startswith(reference)]
+    found = running or begun
+    if len(found) == 1:
+        return found[0].job
+    if found:
+        what = "running jobs are called" if running else "job ids begin with"
+        raise UserError(f"{len(found)} {what} {reference!r}", remedy=f"name one by its id: {_listed(found)}")
+    ended = [each for each in known if each.name == reference]
+    if ended:
+        raise UserError(f"no running job is called {reference!r}", remedy=f"ended ones by their id: {_listed(ended)}")
+    near = did_you_mean(reference, tuple(dict.fromkeys(each.name for each in known)))
+    raise UserError(f"no job {reference!r}", remedy=near or (f"jobs: {_listed(known)}" if known else "no job is known"))
+
+
+def _listed(jobs: list[NamedJob]) -> str:
+    more = f" and {len(jobs) - LISTED_MAX} more" if len(jobs) > LISTED_MAX else ""
+    return ", ".join(f"{each.job} ({each.name})" for each in jobs[:LISTED_MAX]) + more

@@ -1,0 +1,296 @@
+"""Workers, their slots and who holds them. Pure: what workers and jobs say in, grants out.
+
+    slot_up ─> FREE ─request─> HELD ─release─> SPENT ─slot_down─> gone
+                 ^───────────────┘ given back before anything was deployed to it
+
+A slot is used once: its process ends with the attempt, and a replacement comes up under a new id. A request is granted
+whole or not at all, first come, first served; only one that asks for more than the whole cluster has lets others pass,
+for it can only wait for further workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from headrace.rpc.messages import SlotInfo
+
+
+class SlotUse(StrEnum):
+    """What a slot is there for."""
+
+    FREE = "free"
+    HELD = "held"
+    SPENT = "spent"
+
+
+@dataclass(frozen=True, slots=True)
+class PooledSlot:
+    """A slot process and the worker that it is on."""
+
+    worker: str
+    info: SlotInfo
+
+    @property
+    def slot(self) -> str:
+        """Its id."""
+        return self.info.slot
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Slots for an attempt. The place in `slots` is the slot's index in the attempt."""
+
+    job: str
+    attempt: int
+    slots: tuple[PooledSlot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A slot that an attempt held."""
+
+    job: str
+    attempt: int
+    slot: str
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What followed from news of workers.
+
+    lost       held slots that are gone: their attempts fail
+    grants     requests that can be served now
+    strangers  slots that run something nobody here knows of: to be cancelled or killed
+    """
+
+    lost: tuple[Holding, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    strangers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker for `cluster status`. `slots`: places it offers; `free`: idle and held by nobody."""
+
+    worker: str
+    host: str
+    pid: int
+    slots: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedView:
+    """A job that waits for slots."""
+
+    job: str
+    attempt: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """The pool for people."""
+
+    workers: tuple[WorkerView, ...]
+    slots_total: int
+    slots_free: int
+    queued: tuple[QueuedView, ...]
+
+
+@dataclass(slots=True)
+class _Worker:
+    host: str
+    pid: int
+    slots_max: int
+    slots: dict[str, _Slot] = field(default_factory=dict)
+
+    def free(self) -> list[_Slot]:
+        return [slot for slot in self.slots.values() if slot.use is SlotUse.FREE]
+
+
+@dataclass(slots=True)
+class _Slot:
+    place: PooledSlot
+    use: SlotUse = SlotUse.FREE
+    holder: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    job: str
+    attempt: int
+    count: int
+
+
+class SlotPool:
+    """The slots of one cluster."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, _Worker] = {}
+        self._slots: dict[str, _Slot] = {}
+        self._queue: list[_Request] = []
+
+    # ---- workers -------------------------------------------------------------------------------------------------
+
+    def register(
+        self,
+        worker: str,
+        host: str,
+        pid: int,
+        slots_max: int,
+        idle: Sequence[SlotInfo] = (),
+        busy: Sequence[SlotInfo] = (),
+    ) -> Changed:
+        """A worker is here, for the first time or again; `idle` and `busy` are all the slots it has."""
+        known = self._workers.setdefault(worker, _Worker(host, pid, slots_max))
+        known.host, known.pid, known.slots_max = host, pid, slots_max
+        present = {info.slot for info in (*idle, *busy)}
+        lost = self._forget(slot for slot in list(known.slots) if slot not in present)
+        strangers = []
+        for info in idle:
+            # held ones stay held: the deployment may be on its way
+            if info.slot not in self._slots:
+                self._add(worker, info)
+        for info in busy:
+            slot = self._slots.get(info.slot) or self._add(worker, info)
+            if slot.use is not SlotUse.HELD:
+                slot.use = SlotUse.SPENT
+                strangers.append(info.slot)
+        return Changed(lost, self._serve(), tuple(strangers))
+
+    def slot_up(self, worker: str, info: SlotInfo) -> Changed:
+        """A slot process of a registered worker is ready. Unknown workers' and known slots are ignored."""
+        if worker in self._workers and info.slot not in self._slots:
+            self._add(worker, info)
+        return Changed(grants=self._serve())
+
+    def slot_down(self, slot: str) -> Changed:
+        """A slot process has ended."""
+        return Changed(self._forget([slot]), self._serve())
+
+    def worker_lost(self, worker: str) -> Changed:
+        """A worker is gone, with all of its slots."""
+        known = self._workers.get(worker)
+        lost = () if known is None else self._forget(list(known.slots))
+        self._workers.pop(worker, None)
+        # the cluster is smaller: a request that is now too large for it lets others pass
+        return Changed(lost, self._serve())
+
+    # ---- jobs ----------------------------------------------------------------------------------------------------
+
+    def request(self, job: str, attempt: int, count: int) -> Grant | None:
+        """Asks for `count` slots: the grant, or None: it waits. Replaces an earlier request of the job."""
+        assert count > 0, "a request is for at least one slot"
+        assert not any(slot.holder == (job, attempt) for slot in self._slots.values()), "an attempt asks once"
+        self._queue = [each for each in self._queue if each.job != job]
+        self._queue.append(_Request(job, attempt, count))
+        grants = self._serve()
+        own = [grant for grant in grants if grant.job == job]
+        assert len(own) == len(grants), "a request at the end of the queue serves nobody before it"
+        return own[0] if own else None
+
+    def cancel_request(self, job: str) -> tuple[Grant, ...]:
+        """The job waits no more. Gives the grants that it stood in the way of."""
+        self._queue = [each for each in self._queue if each.job != job]
+        return self._serve()
+
+    def release(self, slot: str, *, deployed: bool = True) -> tuple[Grant, ...]:
+        """The attempt has done with the slot. Its process ends with it, but for one that nothing was deployed to:
+        that one is free again. Unknown slots are ignored."""
+        known = self._slots.get(slot)
+        if known is not None and known.use is SlotUse.HELD:
+            known.holder = None
+            known.use = SlotUse.SPENT if deployed else SlotUse.FREE
+        return self._serve()
+
+    def release_attempt(self, job: str, attempt: int, *, deployed: bool = True) -> tuple[Grant, ...]:
+        """`release` for all slots of an attempt."""
+        for slot in [each for each in self._slots.values() if each.holder == (job, attempt)]:
+            slot.holder = None
+            slot.use = SlotUse.SPENT if deployed else SlotUse.FREE
+        return self._serve()
+
+    def held_by(self, job: str, attempt: int) -> tuple[PooledSlot, ...]:
+        """The slots that an attempt holds, by worker and id."""
+        held = [slot.place for slot in self._slots.values() if slot.holder == (job, attempt)]
+        return tuple(sorted(held, key=_by_name))
+
+    # ---- looks ---------------------------------------------------------------------------------------------------
+
+    def view(self) -> PoolView:
+        """Workers by id, totals and the queue."""
+        workers = tuple(
+            WorkerView(name, each.host, each.pid, each.slots_max, len(each.free()))
+            for name, each in sorted(self._workers.items())
+        )
+        return PoolView(
+            workers=workers,
+            slots_total=self._capacity(),
+            slots_free=sum(each.free for each in workers),
+            queued=tuple(QueuedView(each.job, each.attempt, each.count) for each in self._queue),
+        )
+
+    def validate(self) -> None:
+        """Asserts what always holds."""
+        inside = {name: slot for worker in self._workers.values() for name, slot in worker.slots.items()}
+        assert inside == self._slots, "each slot is on one worker"
+        for name, slot in self._slots.items():
+            assert slot.place.slot == name
+            assert (slot.use is SlotUse.HELD) == (slot.holder is not None), f"{name} is {slot.use}"
+        assert len({each.job for each in self._queue}) == len(self._queue), "a job waits once"
+        waiting = next((each for each in self._queue if each.count <= self._capacity()), None)
+        assert waiting is None or waiting.count > len(self._free()), f"{waiting} could be served"
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _add(self, worker: str, info: SlotInfo) -> _Slot:
+        slot = _Slot(PooledSlot(worker, info))
+        self._slots[info.slot] = self._workers[worker].slots[info.slot] = slot
+        return slot
+
+    def _forget(self, slots: Iterable[str]) -> tuple[Holding, ...]:
+        lost = []
+        for name in slots:
+            slot = self._slots.pop(name, None)
+            if slot is None:
+                continue
+            del self._workers[slot.place.worker].slots[name]
+            if slot.holder is not None:
+                lost.append(Holding(*slot.holder, name, slot.place.worker))
+        return tuple(lost)
+
+    def _free(self) -> list[_Slot]:
+        return [slot for worker in self._workers.values() for slot in worker.free()]
+
+    def _capacity(self) -> int:
+        return sum(worker.slots_max for worker in self._workers.values())
+
+    def _serve(self) -> tuple[Grant, ...]:
+        grants = []
+        while (request := self._next()) is not None:
+            self._queue.remove(request)
+            chosen = self._choose(request.count)
+            for slot in chosen:
+                slot.use, slot.holder = SlotUse.HELD, (request.job, request.attempt)
+            grants.append(Grant(request.job, request.attempt, tuple(slot.place for slot in chosen)))
+        return tuple(grants)
+
+    def _next(self) -> _Request | None:
+        capacity = self._capacity()
+        first = next((each for each in self._queue if each.count <= capacity), None)
+        return first if first is not None and first.count <= len(self._free()) else None
+
+    def _choose(self, count: int) -> list[_Slot]:
+        """Goes round the workers, those with most free slots first; the same slots give the same answer."""
+        free = {name: sorted(worker.free(), key=lambda slot: slot.place.slot) for name, worker in self._workers.items()}
+        order = sorted((name for name in free if free[name]), key=lambda name: (-len(free[name]), name))
+        rounds = (free[name][place] for place in range(count) for name in order if place < len(free[name]))
+        return [slot for slot, _ in zip(rounds, range(count), strict=False)]
+
+
+def _by_name(slot: PooledSlot) -> tuple[str, str]:
+    return slot.worker, slot.slot
