@@ -13,14 +13,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from headrace.checkpoint.manifest import Document, Manifest
+from headrace.checkpoint.manifest import Document, Manifest, SplitDocument, StateHandle
 
 
 class RecordBase(Document):
-    """What all records have. `writer`: random token of the coordinator's run that wrote it."""
+    """What all records have. `Journal.next` fills in number, writer and after: a draft leaves them out.
 
-    number: int
-    writer: str
+    writer   random token of the coordinator's run that wrote it
+    after    writer of the record before: tells a late record that was put where a pruned one had been
+    """
+
+    number: int = 0
+    writer: str = ""
+    after: str = ""
     at_ms: int
 
 
@@ -30,6 +35,7 @@ class AttemptRecord(RecordBase):
     restored_epoch   the epoch it starts from, or None: from nothing, or from `savepoint`
     savepoint        manifest URL of a foreign savepoint or checkpoint that it starts from
     transactions     every transactional id that this attempt may open
+    splits           source -> what its enumerator resolved, once for the job's life
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -39,14 +45,20 @@ class AttemptRecord(RecordBase):
     parallelism: int
     plan_hash: str
     transactions: tuple[str, ...] = ()
+    splits: dict[str, tuple[SplitDocument, ...]] = {}
 
 
 class CheckpointRecord(RecordBase):
-    """An epoch is complete: the decision to commit it. `savepoint`: URL of the savepoint folder that it also fills."""
+    """An epoch is complete: the decision to commit it.
+
+    savepoint          URL of the savepoint folder that it also fills
+    savepoint_states   the same states in that folder, paths relative to it: recovery may have to finish the savepoint
+    """
 
     kind: Literal["checkpoint"] = "checkpoint"
     manifest: Manifest
     savepoint: str | None = None
+    savepoint_states: tuple[StateHandle, ...] = ()
 
 
 class CommittedRecord(RecordBase):
@@ -57,7 +69,7 @@ class CommittedRecord(RecordBase):
 
 
 class StoppingRecord(RecordBase):
-    """The user asked to stop: a crash does not undo it. `savepoint`: folder asked for, or None for a checkpoint only."""
+    """The user asked to stop: a crash does not undo it. `savepoint`: URL of its folder, or None: a checkpoint only."""
 
     kind: Literal["stopping"] = "stopping"
     savepoint: str | None = None

@@ -1,0 +1,106 @@
+"""The only place that names objects in checkpoint storage. Pure but for `unique_part`.
+
+    <storage>/<job>/journal/00000001.json                                  records, by number
+                    state/<attempt>-<epoch>-<task>-<subtask>-<random>.parquet
+                    code/<name>-<hash>                                     user code shipped with the job
+    <directory>/savepoint-<job>-<epoch>-<random>/state/..                  as in a job's folder
+                                                 manifest.json             written last
+
+Everything is named relative to the folder of the job or savepoint. Only records can be taken twice: every other
+object has attempt and a random part in its name and is written once.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.core.settings import Home
+
+JOURNAL = "journal/"
+STATE = "state/"
+CODE = "code/"
+MANIFEST = "manifest.json"
+
+_RECORD = re.compile(r"journal/(\d{8,})\.json\Z")
+_STATE_FILE = re.compile(r"state/(\d+)-(\d+)-([^-/]+)-(\d+)-[^-/]+\.parquet\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """What the name of a state file says."""
+
+    attempt: int
+    epoch: int
+    task: str
+    subtask: int
+
+
+def unique_part() -> str:
+    """A random part of a name: 16 hex digits."""
+    return secrets.token_hex(8)
+
+
+def default_storage(home: Home) -> str:
+    """Where checkpoints are kept unless the pipeline says otherwise: `$HEADRACE_HOME/checkpoints`."""
+    return str(home.root / "checkpoints")
+
+
+def joined(base: str, path: str) -> str:
+    """`path` below the folder `base`; an absolute path or URL stays as it is."""
+    return path if is_absolute(path) else f"{base.rstrip('/')}/{path}"
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a manifest's path belongs to somebody else's folder: it is read, never deleted."""
+    return "://" in path or path.startswith("/")
+
+
+def parted(url: str) -> tuple[str, str]:
+    """`file:///a/b/c` -> (`file:///a/b`, `c`): an object's folder and its name in it."""
+    folder, _, name = url.rstrip("/").rpartition("/")
+    return folder or "/", name
+
+
+def absolute(url: str) -> str:
+    """A path of this host made absolute; a URL stays as it is."""
+    return url if "://" in url else str(Path(url).expanduser().absolute())
+
+
+def job_url(storage: str, job: str) -> str:
+    """URL of a job's folder."""
+    return joined(absolute(storage), job)
+
+
+def record_path(number: int) -> str:
+    """A journal record, relative to the job's folder."""
+    return f"{JOURNAL}{number:08d}.json"
+
+
+def record_number(path: str) -> int | None:
+    """The number in a record's path (relative to the job's folder, or a whole URL); None: not a record."""
+    found = _RECORD.search(path)
+    return int(found[1]) if found else None
+
+
+def state_path(attempt: int, epoch: int, task: str, subtask: int, unique: str) -> str:
+    """A state file, relative to the folder of the job or savepoint."""
+    return f"{STATE}{attempt}-{epoch}-{task}-{subtask}-{unique}.parquet"
+
+
+def state_file(path: str) -> StateFile | None:
+    """What a state file's name says; None: not a state file."""
+    found = _STATE_FILE.search(path)
+    return StateFile(int(found[1]), int(found[2]), found[3], int(found[4])) if found else None
+
+
+def code_path(name: str, digest: str) -> str:
+    """User code, relative to the job's folder: equal code has one name."""
+    return f"{CODE}{name}-{digest}"
+
+
+def savepoint_url(directory: str, job: str, epoch: int, unique: str) -> str:
+    """URL of a new savepoint's folder in the directory that the user asked for."""
+    return joined(absolute(directory), f"savepoint-{job}-{epoch}-{unique}")
