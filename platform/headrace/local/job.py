@@ -27,8 +27,9 @@ from headrace.core.source_state import AppliedFloor
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
 from headrace.exchange.output import Channel
 from headrace.local.epochs import EpochTracker, SubtaskId
+from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task
-from headrace.worker.build import ChainBuilder, SubtaskContext, outgoing, sink_context, source_context
+from headrace.worker.build import ChainBuilder, SubtaskContext, outgoing
 from headrace.worker.control import (
     Assign,
     AssignedSplit,

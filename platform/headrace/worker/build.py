@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.connect.sink import SinkContext, Writer
-from headrace.connect.source import Reader, SourceContext
+from headrace.connect.sink import Writer
+from headrace.connect.source import Reader
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor
 from headrace.exchange.output import Channel, EdgeOutput
 from headrace.operators.chain import MAIN, Fan, Link, Receiver
-from headrace.operators.operator import BAD, OnError, Operator
-from headrace.plan.physical import PhysicalPlan, RecordTime, SinkSpec, SourceSpec, StepSpec, Task
+from headrace.operators.operator import BAD, Operator
+from headrace.plan.contexts import sink_context, source_context
+from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task
 from headrace.state.snapshot import RestoredStates
 from headrace.worker.ingest import Ingest
 from headrace.worker.sink_task import SinkTask
@@ -48,37 +49,6 @@ class SubtaskContext:
     floors: tuple[AppliedFloor, ...]
     counters: dict[str, Counter[str]]
     restored: Mapping[str, RestoredStates] = field(default_factory=dict)
-
-
-def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> SourceContext:
-    """What the plan tells a source's enumerator and reader."""
-    wanted = {kind for kind, _ in spec.metadata}
-    diverted = spec.on_error is OnError.DIVERT
-    return SourceContext(
-        pipeline=pipeline,
-        node=spec.node,
-        schema=spec.schema,
-        format=None if spec.format is None else spec.format.name,
-        format_options={} if spec.format is None else spec.format.config.model_dump(),
-        poll_rows_max=poll_rows_max,
-        wants_keys="key" in wanted or diverted,
-        wants_headers="headers" in wanted,
-        wants_timestamps="timestamp" in wanted or diverted or isinstance(spec.time, RecordTime),
-    )
-
-
-def sink_context(spec: SinkSpec, job: str, subtask: int, parallelism: int) -> SinkContext:
-    """What the plan tells a sink's writer and committer."""
-    return SinkContext(
-        job=job,
-        node=spec.node,
-        subtask=subtask,
-        parallelism=parallelism,
-        schema=spec.schema,
-        update_key=spec.update_key,
-        format=None if spec.format is None else spec.format.name,
-        format_options={} if spec.format is None else spec.format.config.model_dump(),
-    )
 
 
 def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: FindChannel) -> Outgoing:

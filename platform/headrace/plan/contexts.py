@@ -1,0 +1,39 @@
+"""What the plan tells the live parts of sources and sinks when they are opened, in a slot or beside the coordinator."""
+
+from __future__ import annotations
+
+from headrace.connect.sink import SinkContext
+from headrace.connect.source import SourceContext
+from headrace.operators.operator import OnError
+from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec
+
+
+def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> SourceContext:
+    """What the plan tells a source's enumerator and reader."""
+    wanted = {kind for kind, _ in spec.metadata}
+    diverted = spec.on_error is OnError.DIVERT
+    return SourceContext(
+        pipeline=pipeline,
+        node=spec.node,
+        schema=spec.schema,
+        format=None if spec.format is None else spec.format.name,
+        format_options={} if spec.format is None else spec.format.config.model_dump(),
+        poll_rows_max=poll_rows_max,
+        wants_keys="key" in wanted or diverted,
+        wants_headers="headers" in wanted,
+        wants_timestamps="timestamp" in wanted or diverted or isinstance(spec.time, RecordTime),
+    )
+
+
+def sink_context(spec: SinkSpec, job: str, subtask: int, parallelism: int) -> SinkContext:
+    """What the plan tells a sink's writer and committer."""
+    return SinkContext(
+        job=job,
+        node=spec.node,
+        subtask=subtask,
+        parallelism=parallelism,
+        schema=spec.schema,
+        update_key=spec.update_key,
+        format=None if spec.format is None else spec.format.name,
+        format_options={} if spec.format is None else spec.format.config.model_dump(),
+    )
