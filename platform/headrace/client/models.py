@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
 
+from headrace.core.errors import Domain
 from headrace.core.source_state import AppliedFloor
 
 CODE_BYTES_MAX = 128 * 1024 * 1024
@@ -51,7 +52,7 @@ class CodeArchive(Request):
     content   the file's bytes, base64 in JSON
     """
 
-    name: str = Field(pattern=r"\A[^/\\\0]+\Z", max_length=200)
+    name: str = Field(pattern=r"^\w[\w. +-]*$", max_length=200)
     kind: Literal["import", "archive"] = "import"
     content: Base64Bytes
 
@@ -248,7 +249,7 @@ class ExceptionInfo(Answer):
     at: datetime
     attempt: int
     message: str
-    domain: Literal["user", "external", "internal"]
+    domain: Domain
     remedy: str | None = None
     node: str | None = None
     subtask: int | None = None
@@ -284,7 +285,7 @@ class ErrorBody(Answer):
     """What a request that failed is answered with. `domain` says whose fault it is (core.errors.Domain)."""
 
     message: str
-    domain: Literal["user", "external", "internal"]
+    domain: Domain
     remedy: str | None = None
     retry: bool = False
     problems: tuple[ProblemBody, ...] = ()

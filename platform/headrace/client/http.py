@@ -1,0 +1,239 @@
+"""The HTTP client of a cluster: one method per operation of the REST API, blocking, with the platform's own errors.
+
+Unreachable     nobody answers there, or not a headrace coordinator
+UserError       the coordinator refused: wrong use, an unknown job, an invalid pipeline (InvalidPipeline)
+ExternalError   storage or workers are away
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from headrace.client.errors import error_of
+from headrace.client.models import (
+    FINAL_STATES,
+    CheckpointInfo,
+    CheckpointList,
+    ClusterInfo,
+    ErrorBody,
+    ExceptionInfo,
+    ExceptionList,
+    Health,
+    JobList,
+    JobStatus,
+    JobSummary,
+    LogLines,
+    RescaleRequest,
+    ResubmitRequest,
+    SavepointRequest,
+    StopRequest,
+    SubmitRequest,
+    Submitted,
+    Trigger,
+)
+from headrace.core.errors import ExternalError, Unreachable, UserError
+
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
+LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.05, 1.0
+"""Between two looks at something that one waits for: short at first, for most things are done soon."""
+AWAY_SECONDS_MAX = 60.0
+"""How long a coordinator may be away (it restarts, jobs go on) before waiting for a job is given up."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Client:
+    """A cluster, by the address of its coordinator. To be closed, or used as a context. Not for several threads."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self.url = url.rstrip("/")
+        try:
+            address = httpx.URL(self.url)
+        except httpx.InvalidURL as error:
+            raise UserError(f"{url!r} is no address: {error}", remedy="write http://HOST:PORT") from error
+        if address.scheme not in {"http", "https"} or not address.host:
+            raise UserError(f"{url!r} is no address of a coordinator", remedy="write http://HOST:PORT")
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            trust_env=not _is_loopback(address.host),  # a proxy cannot reach this host's loopback
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self._http.close()
+
+    # ---- jobs ------------------------------------------------------------------------------------------------
+
+    def submit(self, request: SubmitRequest) -> str:
+        """Runs a pipeline; returns the job's id."""
+        return self._ask(Submitted, "POST", "/jobs", request).job_id
+
+    def resubmit(self, job: str, from_savepoint: str) -> str:
+        """Runs the definition of a job that has ended again, from a savepoint; returns the new job's id."""
+        body = ResubmitRequest(from_savepoint=from_savepoint)
+        return self._ask(Submitted, "POST", f"{_job(job)}/resubmit", body).job_id
+
+    def jobs(self) -> tuple[JobSummary, ...]:
+        """Running jobs and the history, newest first."""
+        return self._ask(JobList, "GET", "/jobs").jobs
+
+    def status(self, job: str) -> JobStatus:
+        """All about a job."""
+        return self._ask(JobStatus, "GET", _job(job))
+
+    def checkpoints(self, job: str) -> tuple[CheckpointInfo, ...]:
+        """Its checkpoints, newest first."""
+        return self._ask(CheckpointList, "GET", f"{_job(job)}/checkpoints").checkpoints
+
+    def exceptions(self, job: str) -> tuple[ExceptionInfo, ...]:
+        """Its failures, newest first."""
+        return self._ask(ExceptionList, "GET", f"{_job(job)}/exceptions").exceptions
+
+    def logs(self, job: str, lines: int = 1000) -> tuple[str, ...]:
+        """The last lines that its processes logged."""
+        return self._ask(LogLines, "GET", f"{_job(job)}/logs?lines={lines}").lines
+
+    # ---- long operations -------------------------------------------------------------------------------------
+
+    def savepoint(self, job: str, directory: str | None = None) -> Trigger:
+        """Asks for a savepoint under this folder or URL, or where the coordinator keeps them."""
+        return self._ask(Trigger, "POST", f"{_job(job)}/savepoints", SavepointRequest(directory=directory))
+
+    def stop(self, job: str, savepoint: str | None = None, *, drain: bool = False) -> Trigger:
+        """Asks to stop at a cut, with a savepoint under this folder, or with a last checkpoint only."""
+        return self._ask(Trigger, "POST", f"{_job(job)}/stop", StopRequest(savepoint=savepoint, drain=drain))
+
+    def cancel(self, job: str) -> Trigger:
+        """Asks to end a job at once."""
+        return self._ask(Trigger, "POST", f"{_job(job)}/cancel")
+
+    def rescale(self, job: str, parallelism: int) -> Trigger:
+        """Asks to run on with another parallelism."""
+        return self._ask(Trigger, "POST", f"{_job(job)}/rescale", RescaleRequest(parallelism=parallelism))
+
+    def trigger(self, job: str, trigger_id: str) -> Trigger:
+        """How an operation stands."""
+        return self._ask(Trigger, "GET", f"{_job(job)}/triggers/{quote(trigger_id, safe='')}")
+
+    # ---- the cluster -----------------------------------------------------------------------------------------
+
+    def cluster(self) -> ClusterInfo:
+        """Workers and slots."""
+        return self._ask(ClusterInfo, "GET", "/cluster")
+
+    def health(self) -> Health:
+        """Whether the coordinator answers."""
+        return self._ask(Health, "GET", "/health")
+
+    def shutdown(self) -> ClusterInfo:
+        """Asks the coordinator to end with its workers; returns what the cluster was."""
+        return self._ask(ClusterInfo, "DELETE", "/cluster")
+
+    # ---- waiting ---------------------------------------------------------------------------------------------
+
+    def wait(
+        self, job: str, *, timeout_s: float | None = None, on_status: Callable[[JobStatus], object] | None = None
+    ) -> JobStatus:
+        """Waits until a job has ended. A coordinator that restarts meanwhile is waited for.
+
+        `on_status` gets every status that is looked at. Raises ExternalError after `timeout_s`.
+        """
+
+        def look() -> JobStatus:
+            status = self.status(job)
+            if on_status is not None:
+                on_status(status)
+            return status
+
+        return self._poll(look, lambda status: status.state in FINAL_STATES, f"job {job}", timeout_s)
+
+    def wait_trigger(self, trigger: Trigger, *, timeout_s: float | None = None) -> Trigger:
+        """Waits until an operation has completed. Raises what it failed with, and ExternalError after `timeout_s`."""
+        if trigger.status == "in-progress":
+            trigger = self._poll(
+                lambda: self.trigger(trigger.job_id, trigger.trigger_id),
+                lambda seen: seen.status != "in-progress",
+                f"{trigger.kind} of job {trigger.job_id}",
+                timeout_s,
+            )
+        if trigger.status == "failed":
+            if trigger.error is None:
+                raise ExternalError(f"{trigger.kind} of job {trigger.job_id} failed")
+            raise error_of(trigger.error)
+        return trigger
+
+    def _poll(
+        self, look: Callable[[], Model], ended: Callable[[Model], bool], what: str, timeout_s: float | None
+    ) -> Model:
+        begun_s = answered_s = time.monotonic()
+        pause_s = LOOK_SECONDS_MIN
+        while True:
+            try:
+                seen = look()
+                answered_s = time.monotonic()
+                if ended(seen):
+                    return seen
+            except ExternalError as error:
+                if not error.retry or time.monotonic() - answered_s > AWAY_SECONDS_MAX:
+                    raise
+            if timeout_s is not None and time.monotonic() - begun_s > timeout_s:
+                raise ExternalError(f"{what} has not ended within {timeout_s:g} s", retry=True)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, LOOK_SECONDS_MAX)
+
+    # ---- HTTP ------------------------------------------------------------------------------------------------
+
+    def _ask(self, answer: type[Model], method: str, path: str, body: BaseModel | None = None) -> Model:
+        content = None if body is None else body.model_dump_json().encode()
+        headers = {} if content is None else {"Content-Type": "application/json"}
+        try:
+            response = self._http.request(method, f"/v1{path}", content=content, headers=headers)
+        except httpx.HTTPError as error:
+            raise Unreachable(
+                f"no coordinator answers at {self.url}: {error or type(error).__name__}",
+                remedy="headrace cluster status shows this host's; --coordinator URL names another",
+            ) from error
+        if response.is_success:
+            return self._read(answer, response)
+        raise error_of(self._read(ErrorBody, response))
+
+    def _read(self, model: type[Model], response: httpx.Response) -> Model:
+        try:
+            return model.model_validate_json(response.content)
+        except ValidationError as error:
+            raise Unreachable(
+                f"what answers at {self.url} is no headrace coordinator of this version "
+                f"(HTTP {response.status_code} for {response.request.url.path})",
+                remedy="check the address, and that both are of the same version",
+            ) from error
+
+
+def _job(reference: str) -> str:
+    if not reference:
+        raise UserError("the job is not named", remedy="headrace list shows the jobs")
+    return f"/jobs/{quote(reference, safe='')}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
