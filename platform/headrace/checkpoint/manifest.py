@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from headrace.core.source_state import SourceState
 
@@ -85,6 +85,10 @@ class SubtaskDocument(Document):
     savepoint: tuple[StateHandle, ...] = ()
     sources: dict[str, SourceState] = {}
     committables: tuple[CommittableDocument, ...] = ()
+
+
+SUBTASK_DOCUMENTS = TypeAdapter(tuple[SubtaskDocument, ...])
+"""JSON list in a slot's `Acked`."""
 
 
 class SplitDocument(Document):
