@@ -10,7 +10,8 @@ from headrace.connect.sink import Writer
 from headrace.connect.source import Reader
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor
-from headrace.exchange.output import Channel, EdgeOutput
+from headrace.exchange.outlet import Outlet
+from headrace.exchange.output import EdgeOutput
 from headrace.operators.chain import MAIN, Fan, Link, Receiver
 from headrace.operators.operator import BAD, Operator
 from headrace.plan.contexts import sink_context, source_context
@@ -25,7 +26,7 @@ from headrace.worker.wiring import Wiring
 
 Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 """(node, output) -> the sending ends of the edges that leave the task there."""
-FindChannel = Callable[[str, int, int], Channel]
+FindOutlet = Callable[[str, int, int], Outlet]
 """(task, subtask, number of the channel in its mailbox) -> the way to it."""
 
 
@@ -51,14 +52,14 @@ class SubtaskContext:
     restored: Mapping[str, RestoredStates] = field(default_factory=dict)
 
 
-def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: FindChannel) -> Outgoing:
+def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: FindOutlet) -> Outgoing:
     """The sending ends of all edges that leave a subtask."""
     ends: dict[tuple[str, str], list[Receiver]] = {}
     for edge in plan.edges:
         if edge.from_task == task:
             sender = wiring.senders[edge, subtask]
-            channels = {target: find(edge.to_task, target, number) for target, number in sender.channels.items()}
-            end = EdgeOutput(sender.partitioner, channels, columns=edge.columns, order_columns=edge.order_columns)
+            outlets = {target: find(edge.to_task, target, number) for target, number in sender.channels.items()}
+            end = EdgeOutput(sender.partitioner, outlets, columns=edge.columns, order_columns=edge.order_columns)
             ends.setdefault((edge.source, edge.output), []).append(end)
     return ends
 
