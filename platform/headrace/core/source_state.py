@@ -6,6 +6,7 @@ partition at a restore, whatever the parallelism is then (DESIGN section 5, rule
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -56,5 +57,18 @@ def merged(states: list[SourceState]) -> SourceState:
     """One state out of those of a source's subtasks."""
     emitted = [state.emitted for state in states if state.emitted is not None]
     splits = sorted((split for state in states for split in state.splits), key=lambda s: (s.topic, s.partition))
-    applied = sorted({floor for state in states for floor in state.applied})
-    return SourceState(tuple(splits), max(emitted, default=None), tuple(applied))
+    applied = compacted(floor for state in states for floor in state.applied)
+    return SourceState(tuple(splits), max(emitted, default=None), applied)
+
+
+def compacted(floors: Iterable[AppliedFloor]) -> tuple[AppliedFloor, ...]:
+    """The floors that matter, in order: one that is no higher than an earlier one of its partition changes nothing."""
+    kept: dict[tuple[str, str, int], list[AppliedFloor]] = {}
+    for item in sorted(floors):
+        before = kept.setdefault((item.source, item.topic, item.partition), [])
+        if before and before[-1].floor >= item.floor:
+            continue
+        if before and before[-1].position == item.position:
+            before.pop()
+        before.append(item)
+    return tuple(item for items in kept.values() for item in items)

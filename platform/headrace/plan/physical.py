@@ -30,6 +30,7 @@ class RowTime:
     expression: str
     out_of_orderness_ms: int
     idle_after_ms: int | None = None
+    max_drift_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class RecordTime:
 
     out_of_orderness_ms: int = 0
     idle_after_ms: int | None = None
+    max_drift_ms: int | None = None
 
 
 TimeSpec = RowTime | RecordTime | None

@@ -89,8 +89,6 @@ def _time(
     path: tuple[str, ...], node: SourceNode, output: Schema, problems: Problems
 ) -> tuple[TimeSpec, tuple[str, ...]]:
     time = node.time
-    if time.max_drift_ms is not None:
-        raise problems.refuse((*path, "time", "max_drift"), "max_drift is not in this version", "leave it out")
     if time.column is not None:
         return _column_time(path, node, output, problems), ()
     if time.value is not None:
@@ -100,14 +98,14 @@ def _time(
             message = f"event time must be a timestamp, and this expression is {compiled.type}"
             raise problems.refuse((*path, "time", "value"), message, "cast it: cast(.. as timestamp)")
         reasons = (compiled.not_replayable,) if compiled.not_replayable else ()
-        return RowTime(time.value, time.out_of_orderness_ms, time.idle_after_ms), reasons
+        return RowTime(time.value, time.out_of_orderness_ms, time.idle_after_ms, time.max_drift_ms), reasons
     if type(node.config).record_time:
-        return RecordTime(time.out_of_orderness_ms, time.idle_after_ms), ()
+        return RecordTime(time.out_of_orderness_ms, time.idle_after_ms, time.max_drift_ms), ()
     return None, ()
 
 
 def _column_time(path: tuple[str, ...], node: SourceNode, output: Schema, problems: Problems) -> TimeSpec:
-    column = node.time.column
+    time, column = node.time, node.time.column
     assert column is not None
     field = output.get(column)
     if field is None:
@@ -122,4 +120,4 @@ def _column_time(path: tuple[str, ...], node: SourceNode, output: Schema, proble
             f"event time must be a timestamp, and column {column!r} is {field.type}",
             f"declare `{column}: timestamp` in the schema, or use `value:` with an expression that makes one",
         )
-    return RowTime(column, node.time.out_of_orderness_ms, node.time.idle_after_ms)
+    return RowTime(column, time.out_of_orderness_ms, time.idle_after_ms, time.max_drift_ms)

@@ -114,8 +114,11 @@ def _file(schema: pl.Schema, chunks: Sequence[Chunk]) -> StateFile:
 def _table(frame: pl.DataFrame, schema: pl.Schema, lacking: Sequence[str]) -> pa.Table:
     missing = [pl.lit(None, dtype=schema[name]).alias(name) for name in lacking]
     whole = [pl.col(name).cast(_WHOLE) for name, dtype in schema.items() if dtype == pl.Int128]
-    return frame.with_columns(missing).with_columns(whole).select(schema.names()).to_arrow(
-        compat_level=pl.CompatLevel.oldest()
+    return (
+        frame.with_columns(missing)
+        .with_columns(whole)
+        .select(schema.names())
+        .to_arrow(compat_level=pl.CompatLevel.oldest())
     )
 
 

@@ -26,7 +26,7 @@ def group_span(subtask: int, parallelism: int, max_parallelism: int) -> tuple[in
     return owned.start, owned.stop - 1
 
 
-def needed(  # noqa: PLR0913 - what a handle says, and who asks
+def needed(
     kind: StateKind,
     keys: Sequence[str],
     groups: tuple[int, int],
@@ -44,7 +44,7 @@ def needed(  # noqa: PLR0913 - what a handle says, and who asks
     return groups[0] <= last and first <= groups[1]
 
 
-def share(  # noqa: PLR0913 - the state's kind, and who asks
+def share(
     frame: pl.DataFrame,
     kind: StateKind,
     keys: Sequence[str],

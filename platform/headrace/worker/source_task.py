@@ -1,10 +1,11 @@
 """The loop of one source subtask: poll, decode, stamp, hand down the chain; in between, do what it is told.
 
-        ┌──────────────> commands: assign, trigger, relay, complete, stop
+        ┌──────────────> commands: assign, trigger, relay, limit, complete, stop, finish
         │                      │
     poll reader ──> ingest ──> event time ──> chain          (rows, then at most every 100 ms the watermark)
         │
         └── every split finished, and no more will come ──> Watermark(+inf), EndOfInput
+                                                            then only commands, until Finish
 
 Decides nothing about time (`worker.source_time`) or about what a message means (`worker.ingest`).
 """
@@ -12,8 +13,9 @@ Decides nothing about time (`worker.source_time`) or about what a message means 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
@@ -24,13 +26,26 @@ from headrace.core.batch import TS, WM
 from headrace.core.clock import Clock
 from headrace.core.errors import DataError
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
-from headrace.core.source_state import AppliedFloor
+from headrace.core.source_state import AppliedFloor, SplitState
 from headrace.exchange.channel import Cancelled
 from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
 from headrace.plan.physical import SourceSpec
-from headrace.worker.control import Assign, Command, Complete, InTurn, Relay, SourceStatus, StopReading, Trigger
+from headrace.worker.control import (
+    Assign,
+    AssignedSplit,
+    Command,
+    Complete,
+    Finish,
+    InTurn,
+    Limit,
+    Relay,
+    SourceStatus,
+    StopReading,
+    Trigger,
+)
 from headrace.worker.ingest import Ingest
+from headrace.worker.snapshots import SubtaskSnapshots
 from headrace.worker.source_time import SourceTime
 
 SNAPSHOTS_MAX = 64
@@ -43,6 +58,19 @@ class SourceTiming:
 
     poll_ms: int = 5
     watermark_interval_ms: int = 100
+
+
+class _Phase(Enum):
+    """How far a source subtask has come.
+
+    READING   rows, watermarks, barriers
+    ENDED     EndOfInput is out: only barriers follow
+    STOPPED   a stop's barrier is out: nothing follows but the barrier of another try
+    """
+
+    READING = auto()
+    ENDED = auto()
+    STOPPED = auto()
 
 
 class SourceTask:
@@ -60,7 +88,10 @@ class SourceTask:
         clock: Clock,
         timing: SourceTiming,
         counters: Counter[str],
+        snapshots: SubtaskSnapshots | None = None,
+        hand_over: bool = False,
     ) -> None:
+        """`snapshots`: where barriers and the end of input are reported. `hand_over`: the end closes no window."""
         self._spec = spec
         self._reader = reader
         self._ingest = ingest
@@ -70,35 +101,45 @@ class SourceTask:
         self._clock = clock
         self._timing = timing
         self.counters = counters
-        self._commands: SimpleQueue[InTurn] = SimpleQueue()
+        self._snapshots = snapshots
+        self._hand_over = hand_over
+        self._commands: SimpleQueue[InTurn | None] = SimpleQueue()
         self._cancelled = False
-        self._stopping = False
+        self._cut_short = False
+        self._phase = _Phase.READING
         self._final = False
-        self._done = False
-        self._published = False
+        self._left = False
         self._relayed: int | None = None
+        self._limit: int | None = None
+        self._paused: frozenset[SplitId] = frozenset()
         self._positions: dict[SplitId, int] = {}
         self._finished: set[SplitId] = set()
+        self._finished_before: set[SplitId] = set()
         self._at_end: set[SplitId] = set()
         self._last_row_ms: dict[SplitId, int] = {}
-        self._snapshots: dict[int, dict[SplitId, int]] = {}
+        self._published: dict[int, dict[SplitId, int]] = {}
         self._lag: Mapping[SplitId, int] = {}
         self._watermark = TIME_MIN
         self._watermark_due_ms = 0
         self._status = SourceStatus(active_height=TIME_MIN, has_splits=True, watermark=TIME_MIN, lag=0)
-        idle_after = spec.time.idle_after_ms if spec.time is not None else None
-        self._idle_after_ms = idle_after
+        self._idle_after_ms = spec.time.idle_after_ms if spec.time is not None else None
+        self._max_drift_ms = spec.time.max_drift_ms if spec.time is not None else None
 
     def tell(self, command: Command) -> None:
-        """Hands a command to the loop, unless it has ended. A loop that is held up piles up no heights."""
-        if isinstance(command, Relay):
-            self._relayed = command.height
-        elif not self._done:
-            self._commands.put(command)
+        """Hands a command to the loop, unless it has ended. A loop that is held up piles up no heights or limits."""
+        match command:
+            case Relay(height):
+                self._relayed = height
+            case Limit(ts):
+                self._limit = ts
+            case _:
+                if not self._left:
+                    self._commands.put(command)
 
     def cancel(self) -> None:
         """Makes the loop leave with Cancelled."""
         self._cancelled = True
+        self._commands.put(None)  # wakes it
 
     def status(self) -> SourceStatus:
         """How the subtask stood a moment ago."""
@@ -117,76 +158,119 @@ class SourceTask:
         )
 
     def run(self) -> None:
-        """Reads until the end, `StopReading` or `cancel`."""
-        while not self._ended():
+        """Reads until the end or `StopReading`, then passes barriers on until `Finish`. Raises Cancelled after
+        `cancel`."""
+        while not self._left:
             if self._cancelled:
                 raise Cancelled
             self._obey()
-            if self._stopping:
-                break
-            self._step()
-        self._publish_status()
-        if not self._stopping and self._spec.time is not None:
-            self._signal(Watermark(TIME_MAX))
-        self._signal(EndOfInput())
-        self._done = True
+            if self._phase is _Phase.READING and not self._left:
+                if self._all_read():
+                    self._end(closes=not self._hand_over)
+                else:
+                    self._step()
 
     @property
     def done(self) -> bool:
         """Whether it has read its last row and said so to everyone below."""
-        return self._done
+        return self._phase is _Phase.ENDED
 
     @property
     def cut_short(self) -> bool:
         """Whether it was told to stop before its splits were read to their end."""
-        return self._stopping
+        return self._cut_short
 
-    def _ended(self) -> bool:
+    def _all_read(self) -> bool:
         return self._final and len(self._finished) == len(self._positions)
 
-    def commit_final(self) -> None:
-        """Publishes the last positions, once: called after the end, when everything that was read is durable."""
-        if not self._published:
-            self._published = True
-            self._reader.commit(self._positions)
+    def _end(self, *, closes: bool) -> None:
+        """Nothing will be read any more. `closes`: time goes to the end first, which closes windows."""
+        self._publish_status()
+        if closes:
+            self._close_time()
+        self._phase = _Phase.ENDED
+        self._signal(EndOfInput())
+        if self._snapshots is not None:
+            self._snapshots.input_ended()
+
+    def _close_time(self) -> None:
+        if self._spec.time is not None and self._watermark < TIME_MAX:
+            self._watermark = TIME_MAX
+            self._signal(Watermark(TIME_MAX))
 
     def _obey(self) -> None:
+        """Does what it was told, in order; where there is nothing to read, waits for it."""
         while True:
             try:
-                # nothing assigned yet: wait for a command instead of polling an empty reader
-                wait_s = None if self._positions else self._timing.poll_ms / 1000
-                command = self._commands.get(timeout=wait_s) if wait_s else self._commands.get_nowait()
+                command = self._next_command()
             except Empty:
                 return
-            self._on_command(command)
-            if self._stopping or self._ended():
+            if command is not None:
+                self._on_command(command)
+            if self._cancelled or self._left or (self._phase is _Phase.READING and self._all_read()):
                 return
+
+    def _next_command(self) -> InTurn | None:
+        if self._phase is not _Phase.READING:
+            return self._commands.get()
+        if self._finished.issuperset(self._positions):
+            return self._commands.get(timeout=self._timing.poll_ms / 1000)
+        return self._commands.get_nowait()
 
     def _on_command(self, command: InTurn) -> None:
         match command:
-            case Assign(splits, final):
+            case Assign(splits, final, emitted):
                 self._final = final
-                for split in splits:
-                    self._positions[split.id] = split.start
-                    self._last_row_ms[split.id] = self._clock.monotonic_ms()
-                    self._time.add(split.id, split.start)
-                self._reader.assign(splits)
-            case Trigger(epoch):
-                self._snapshots[epoch] = dict(self._positions)
-                while len(self._snapshots) > SNAPSHOTS_MAX:
-                    del self._snapshots[min(self._snapshots)]
-                self._signal(Barrier(epoch))
+                self._assign(splits, emitted)
+            case Trigger(epoch, stop, drain):
+                self._trigger(epoch, stop=stop, drain=drain)
             case Complete(epoch):
-                positions = self._snapshots.pop(epoch, None)
+                positions = self._published.pop(epoch, None)
                 if positions is not None:
                     self._reader.commit(positions)
             case StopReading():
-                self._stopping = True
+                if self._phase is _Phase.READING:
+                    self._cut_short = True
+                    self._end(closes=False)
+            case Finish():
+                self._left = True
             case _:
                 assert_never(command)
 
+    def _assign(self, assigned: Sequence[AssignedSplit], emitted: int | None) -> None:
+        """Takes splits on. One that a checkpoint knows as finished is not read again, unless its stop has moved on."""
+        unread = []
+        for each in assigned:
+            split, state = each.split, _still_true(each)
+            self._positions[split.id] = split.start
+            self._last_row_ms[split.id] = self._clock.monotonic_ms()
+            self._time.add(split.id, split.start, state, emitted)
+            if state is not None and state.finished:
+                self._finished.add(split.id)
+                self._finished_before.add(split.id)
+            else:
+                unread.append(split)
+        if unread:
+            self._reader.assign(unread)
+
+    def _trigger(self, epoch: int, *, stop: bool, drain: bool) -> None:
+        if drain and self._phase is _Phase.READING:
+            self._close_time()
+        if self._snapshots is not None:
+            self._snapshots.add_source(self._spec.node, self._time.snapshot())
+        read = {split: at for split, at in self._positions.items() if split not in self._finished_before}
+        self._published[epoch] = read
+        while len(self._published) > SNAPSHOTS_MAX:
+            del self._published[min(self._published)]
+        self._signal(Barrier(epoch))
+        if self._snapshots is not None:
+            self._snapshots.complete(epoch)
+        if stop and self._phase is _Phase.READING:
+            self._phase = _Phase.STOPPED
+
     def _step(self) -> None:
-        if self._positions:
+        self._align()
+        if not self._finished.issuperset(self._positions):
             polled = self._reader.poll(self._timing.poll_ms)
             if polled.batch is not None and len(polled.batch):
                 self._take(polled.batch)
@@ -196,6 +280,22 @@ class SourceTask:
             self._emit_watermark()
             self._publish_status()
             self._watermark_due_ms = self._clock.monotonic_ms() + self._timing.watermark_interval_ms
+
+    def _align(self) -> None:
+        """Pauses partitions that are past the limit; they go on once it has grown well past them."""
+        limit = self._limit
+        if limit is None and not self._paused:
+            return
+        ahead = frozenset[SplitId]() if limit is None else self._time.past(limit)
+        margin_ms = (self._max_drift_ms or 0) // 10
+        behind = self._paused if limit is None else self._paused - self._time.past(limit - margin_ms)
+        if behind:
+            self._reader.resume(sorted(behind))
+            now_ms = self._clock.monotonic_ms()
+            self._last_row_ms.update(dict.fromkeys(behind, now_ms))
+        if fresh := ahead - self._paused:
+            self._reader.pause(sorted(fresh))
+        self._paused = (self._paused - behind) | ahead
 
     def _take(self, batch: MessageBatch | RowBatch) -> None:
         self.counters["rows_in"] += len(batch)
@@ -255,17 +355,25 @@ class SourceTask:
         if self._idle_after_ms is None:
             return
         before_ms = self._clock.monotonic_ms() - self._idle_after_ms
-        idle = [split for split in self._at_end if self._last_row_ms[split] <= before_ms]
+        idle = [split for split in self._at_end - self._paused if self._last_row_ms[split] <= before_ms]
         self._time.set_idle(idle)
 
     def _emit_watermark(self) -> None:
         if self._spec.time is None:
             return
         ts = self._time.advance(self._relayed)
-        if ts is not None:
+        if ts is not None and ts > self._watermark:
             self._watermark = ts
             self._signal(Watermark(ts))
 
     def _signal(self, signal: Signal) -> None:
         self._rows.on_signal(signal)
         self._bad.on_signal(signal)
+
+
+def _still_true(assigned: AssignedSplit) -> SplitState | None:
+    """What a checkpoint knows of a split; one that goes on past an earlier stop is not finished any more."""
+    split, state = assigned.split, assigned.state
+    if state is not None and state.finished and split.stop is not None and split.stop > split.start:
+        return replace(state, finished=False)
+    return state

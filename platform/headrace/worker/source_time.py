@@ -9,6 +9,10 @@ The rules (the total of them is in DESIGN, section 5, rule 1):
 * A partition that resumes or is newly found takes as floor what its subtask last emitted; from there on its rows'
   `__wm` is at least that. Each floor that lies above the partition's own watermark is remembered with the position it
   took effect at, for that is what a replay needs to give the same rows.
+* A snapshot holds, per partition, its position, its greatest event time and the height at which it stands above its own
+  watermark (an idle one: what its subtask last emitted, as if it resumed now). After a restore, in whichever subtask,
+  that height is its floor. +inf is never written down: a job that goes on goes on from the last finite watermark.
+* In a hand-over nothing is over: finished partitions keep their own watermark.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import numpy.typing as npt
 
 from headrace.connect.source import Run, SplitId
 from headrace.core.signals import TIME_MAX, TIME_MIN
-from headrace.core.source_state import AppliedFloor
+from headrace.core.source_state import AppliedFloor, SourceState, SplitState, compacted
 
 Times = npt.NDArray[np.int64]
 
@@ -40,23 +44,70 @@ class _Partition:
 class SourceTime:
     """Keeps the time of one subtask of one source."""
 
-    def __init__(self, source: str, out_of_orderness_ms: int, recorded: Iterable[AppliedFloor] = ()) -> None:
+    def __init__(
+        self, source: str, out_of_orderness_ms: int, recorded: Iterable[AppliedFloor] = (), *, hand_over: bool = False
+    ) -> None:
+        """`recorded`: floors of an earlier run, which a replay takes again; those of the job itself, when it is
+        restored, are kept for its life."""
         self._source = source
         self._lag_ms = out_of_orderness_ms + 1
+        self._hand_over = hand_over
         self._partitions: dict[SplitId, _Partition] = {}
         self._recorded: dict[SplitId, list[AppliedFloor]] = {}
         for item in sorted(recorded):
             if item.source == source:
                 self._recorded.setdefault(SplitId(item.topic, item.partition), []).append(item)
         self._emitted = TIME_MIN
+        self._greatest = TIME_MIN  # of all that the source ever emitted, as far as it is known here; never +inf
         self.applied: list[AppliedFloor] = []
-        """Every floor that took effect above the partition's own watermark."""
+        """Every floor that took effect above the partition's own watermark, in order of taking effect."""
 
-    def add(self, split: SplitId, position: int) -> None:
-        """Starts a partition at `position`; one that is found after time has been emitted starts at that floor."""
-        part = _Partition(position=position, recorded=self._recorded.pop(split, []))
+    def add(self, split: SplitId, position: int, state: SplitState | None = None, emitted: int | None = None) -> None:
+        """Starts a partition at `position`, with what a checkpoint knew of it.
+
+        A partition without state that is found after time has been emitted starts at that floor: the greatest that
+        this subtask emitted, or the source ever did before (`emitted`).
+        """
+        if emitted is not None:
+            self._greatest = max(self._greatest, emitted)
+        part = _Partition(position=position)
         self._partitions[split] = part
-        self._raise_floor(split, part, self._emitted)
+        if state is not None:
+            part.max_ts, part.finished = state.max_ts, state.finished
+        recorded = self._recorded.pop(split, [])
+        for item in recorded:
+            if item.position < position:  # in effect already
+                part.floor = max(part.floor, item.floor)
+                self.applied.append(item)
+            else:
+                part.recorded.append(item)
+        if state is None:
+            self._raise_floor(split, part, max(self._emitted, self._greatest))
+        elif state.floor is not None:
+            self._raise_floor(split, part, state.floor)
+
+    def snapshot(self) -> SourceState:
+        """The time of all partitions, as of now."""
+        states = [self._state_of(split, part) for split, part in self._partitions.items()]
+        splits = sorted(states, key=lambda state: (state.topic, state.partition))
+        emitted = None if self._greatest == TIME_MIN else self._greatest
+        return SourceState(tuple(splits), emitted, compacted(self.applied))
+
+    def _state_of(self, split: SplitId, part: _Partition) -> SplitState:
+        stands = part.floor
+        if part.idle or part.finished:
+            stands = max(stands, min(self._emitted, self._greatest))
+        own = TIME_MIN if part.max_ts is None else part.max_ts - self._lag_ms
+        floor = stands if stands > own else None
+        return SplitState(split.topic, split.partition, part.position, part.max_ts, floor, part.finished)
+
+    def past(self, height: int) -> frozenset[SplitId]:
+        """Partitions still read whose own watermark lies above `height`."""
+        return frozenset(
+            split
+            for split, part in self._partitions.items()
+            if not part.finished and part.max_ts is not None and part.max_ts - self._lag_ms > height
+        )
 
     def observe(self, runs: Sequence[Run], ts: Times, positions: Times) -> Times | None:
         """Takes the event times of a batch's good rows, in order; gives `__wm` of each, or None where every row has
@@ -118,9 +169,13 @@ class SourceTime:
         """Whether there are partitions and every one of them is finished."""
         return bool(self._partitions) and all(part.finished for part in self._partitions.values())
 
+    def _over(self, part: _Partition) -> bool:
+        """Whether time waits no more for a partition."""
+        return part.finished and not self._hand_over
+
     def active_height(self) -> int | None:
         """The minimum over partitions that are neither idle nor finished; None where there are none such."""
-        heights = [self._height(part) for part in self._partitions.values() if not part.idle and not part.finished]
+        heights = [self._height(part) for part in self._partitions.values() if not part.idle and not self._over(part)]
         return min(heights, default=None)
 
     def advance(self, relayed: int | None) -> int | None:
@@ -129,13 +184,15 @@ class SourceTime:
         if height is None or height <= self._emitted:
             return None
         self._emitted = height
+        if height < TIME_MAX:
+            self._greatest = max(self._greatest, height)
         return height
 
     def _subtask_height(self, relayed: int | None) -> int | None:
         active = self.active_height()
-        if self.finished:
+        if self.finished and not self._hand_over:
             return TIME_MAX
-        waits = not self._partitions or any(part.idle and not part.finished for part in self._partitions.values())
+        waits = not self._partitions or any(part.idle and not self._over(part) for part in self._partitions.values())
         if not waits:
             return active
         if relayed is None:
