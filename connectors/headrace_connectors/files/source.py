@@ -9,35 +9,54 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from headrace.connect.restored import gone
 from headrace.connect.source import MessageBatch, Polled, RowBatch, Run, SourceContext, Split, SplitId
 from headrace.core.errors import ExternalError
 from headrace_connectors.files.config import FilesSourceConfig
 from headrace_connectors.files.csv_header import CsvDialect, Reorder, reorder_for
 from headrace_connectors.files.lines import LineFile
 from headrace_connectors.files.parquet_rows import ParquetRows
-from headrace_connectors.files.paths import files_of, matching_files, place_of, position_of
+from headrace_connectors.files.paths import matching_files, place_of, position_of
 
 PARQUET = "parquet"
 
 
 class FilesEnumerator:
-    """Deals the files out to the partitions; later files are not looked for."""
+    """Deals the files out to the partitions, once. Which they are stands in the splits, so that files that come later
+    move none of them; a job that goes on from another one's savepoint reads those behind the others."""
 
     discovery_interval_ms: int | None = None
 
     def __init__(self, config: FilesSourceConfig, context: SourceContext) -> None:
         self._config, self._node = config, context.node
         self._splits: list[Split] | None = None
+        self._before: Sequence[Split] = ()
+
+    def restore(self, splits: Sequence[Split], *, foreign: bool) -> None:
+        """Goes on from these."""
+        if foreign:
+            self._before = splits
+        else:
+            self._splits = sorted(splits, key=lambda split: split.id)
 
     def discover(self) -> Sequence[Split]:
         """The partitions; one that has no file is finished at once."""
         if self._splits is None:
-            files, count = matching_files(self._config.path), self._config.partitions
-            self._splits = [
-                Split(SplitId(self._node, partition), 0, position_of(len(files_of(files, partition, count)), 0))
-                for partition in range(count)
-            ]
+            self._splits = self._deal()
         return self._splits
+
+    def _deal(self) -> list[Split]:
+        files: dict[SplitId, list[str]] = {
+            SplitId(self._node, partition): [] for partition in range(self._config.partitions)
+        }
+        if missing := [split for split in self._before if split.id not in files]:
+            raise gone(self._node, missing)
+        files |= {split.id: list(split.detail) for split in self._before}
+        dealt = {file for mine in files.values() for file in mine}
+        fresh = [str(file) for file in matching_files(self._config.path) if str(file) not in dealt]
+        for number, file in enumerate(fresh, start=len(dealt)):
+            files[SplitId(self._node, number % self._config.partitions)].append(file)
+        return [Split(split, 0, position_of(len(mine), 0), tuple(mine)) for split, mine in files.items()]
 
     def close(self) -> None:
         """Nothing is held."""
@@ -48,7 +67,6 @@ class FilesReader:
 
     def __init__(self, config: FilesSourceConfig, context: SourceContext) -> None:
         self._config, self._context = config, context
-        self._files = matching_files(config.path)
         self._open: dict[SplitId, _Partition] = {}
         self._paused: set[SplitId] = set()
         self._finished: set[SplitId] = set()
@@ -56,9 +74,13 @@ class FilesReader:
     def assign(self, splits: Sequence[Split]) -> None:
         """Adds partitions."""
         for split in splits:
-            mine = files_of(self._files, split.id.partition, self._config.partitions)
-            if split.stop is not None and place_of(split.stop)[0] > len(mine):
-                raise ExternalError(f"files that {self._config.path} matched when the job was planned are gone")
+            mine = [Path(file) for file in split.detail]
+            # what was read to its end may go; what is still to be read may not
+            if lost := [file for file in mine[place_of(split.start)[0] :] if not file.is_file()]:
+                raise ExternalError(
+                    f"{lost[0]} is gone, which {self._config.path} matched when the job began",
+                    remedy="put it back: the job reads the files that there were at its start",
+                )
             self._open[split.id] = _Partition(split, mine, self._context)
             if self._open[split.id].done:
                 self._finish(split.id)

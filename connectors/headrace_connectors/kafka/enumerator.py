@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from headrace.connect.restored import gone
 from headrace.connect.source import SourceContext, Split, SplitId
 from headrace.core.errors import UserError
 from headrace_connectors.kafka.client import (
@@ -46,6 +47,7 @@ class KafkaEnumerator:
         self._watch = ClientWatch(config.brokers)
         self._admin = open_admin(config.brokers, config.properties, self._watch)
         self._known: dict[SplitId, Split] = {}
+        self._foreign = False
         self._resolved = False
 
     @property
@@ -55,15 +57,38 @@ class KafkaEnumerator:
             return None
         return int(self._config.properties.get("topic.metadata.refresh.interval.ms", DISCOVERY_INTERVAL_MS))
 
+    def restore(self, splits: Sequence[Split], *, foreign: bool) -> None:
+        """Goes on from these: their offsets stay, other partitions are new and read from the earliest offset."""
+        self._known = {split.id: split for split in splits}
+        self._foreign = foreign
+
     def discover(self) -> Sequence[Split]:
         """All splits, in order of topic and partition; later calls add what is new, or raise ExternalError soon."""
         if not self._resolved:
-            splits = self._resolve(self._partitions(topic_partitions(self._admin, self._watch)))
-            self._known = {split.id: split for split in splits}
+            self._begin()
             self._resolved = True
         elif not self._config.bounded:
-            self._add_new()
+            self._add_new(LATER_TIMEOUT_S)
         return [self._known[split] for split in sorted(self._known)]
+
+    def _begin(self) -> None:
+        if self._known and not self._foreign:
+            # a bounded source was resolved for good
+            if not self._config.bounded:
+                self._add_new(CONNECT_TIMEOUT_S)
+            return
+        ids = self._partitions(topic_partitions(self._admin, self._watch))
+        splits = self._take_on(ids) if self._known else self._resolve(ids)
+        self._known = {split.id: split for split in splits}
+
+    def _take_on(self, ids: Sequence[SplitId]) -> list[Split]:
+        """Another job's splits: it went on from their starts; where to stop is this job's to say."""
+        there = set(ids)
+        if missing := [split for name, split in self._known.items() if name not in there]:
+            raise gone(self._context.node, missing)
+        low = self._offsets(ids, _EARLIEST)
+        starts = {name: self._known[name].start if name in self._known else low[name] for name in ids}
+        return self._up_to_stop(ids, starts, low, self._offsets(ids, _LATEST))
 
     def close(self) -> None:
         """Nothing is held open beyond the client, which goes with this object."""
@@ -87,8 +112,8 @@ class KafkaEnumerator:
                 )
         return sorted(SplitId(topic, partition) for topic in set(topics) for partition in existing[topic])
 
-    def _add_new(self) -> None:
-        existing = topic_partitions(self._admin, self._watch, timeout_s=LATER_TIMEOUT_S)
+    def _add_new(self, timeout_s: float) -> None:
+        existing = topic_partitions(self._admin, self._watch, timeout_s=timeout_s)
         found = [split for split in self._still_there(existing) if split not in self._known]
         if found:
             low = self._offsets(found, _EARLIEST)
@@ -108,6 +133,9 @@ class KafkaEnumerator:
         starts = self._places(start, ids, low, high, what="start")
         if isinstance(start, AtOffsets):
             self._check_range(starts, low)
+        return self._up_to_stop(ids, starts, low, high)
+
+    def _up_to_stop(self, ids: Sequence[SplitId], starts: Found, low: Found, high: Found) -> list[Split]:
         if self._config.stop is None:
             return [Split(split, starts[split]) for split in ids]
         stops = self._places(parse_place(self._config.stop), ids, low, high, what="stop")

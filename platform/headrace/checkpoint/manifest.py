@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from headrace.connect.source import Split, SplitId
 from headrace.core.source_state import SourceState
 
 FORMAT = 1
@@ -92,12 +93,23 @@ SUBTASK_DOCUMENTS = TypeAdapter(tuple[SubtaskDocument, ...])
 
 
 class SplitDocument(Document):
-    """A split as its enumerator resolved it, once for the job's life."""
+    """A split (`connect.source.Split`) as its enumerator resolved it, once for the job's life."""
 
     topic: str
     partition: int
     start: int
     stop: int | None = None
+    detail: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(split: Split) -> SplitDocument:
+        """A split written down."""
+        topic, partition = split.id
+        return SplitDocument(topic=topic, partition=partition, start=split.start, stop=split.stop, detail=split.detail)
+
+    def split(self) -> Split:
+        """The split again."""
+        return Split(SplitId(self.topic, self.partition), self.start, self.stop, self.detail)
 
 
 class Manifest(Document):

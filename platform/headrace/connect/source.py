@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -39,11 +39,15 @@ class SplitId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A partition and the range to read: from `start` (inclusive) to `stop` (exclusive; None: unbounded)."""
+    """A partition and the range to read: from `start` (inclusive) to `stop` (exclusive; None: unbounded).
+
+    `detail`: what else the enumerator fixed when it resolved the split, for the reader; kept with it over restarts.
+    """
 
     id: SplitId
     start: int
     stop: int | None = None
+    detail: tuple[str, ...] = ()
 
     def starting_at(self, position: int) -> Split:
         """The same split read from another position."""
@@ -158,6 +162,24 @@ class Enumerator(Protocol):
 
     def close(self) -> None:
         """Releases what it holds. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class RestorableEnumerator(Enumerator, Protocol):
+    """An enumerator that itself goes on from splits that were resolved before (`connect.restored` does it for others).
+
+    It matters where the start of a split that is found later is not what the config says: Kafka reads new partitions
+    from the earliest offset, whatever `start` is.
+    """
+
+    def restore(self, splits: Sequence[Split], *, foreign: bool) -> None:
+        """Called once, before the first `discover`, which then gives these splits with their recorded `start`, `stop`
+        and `detail`, and new ones from their beginning.
+
+        foreign   they come from another job (a savepoint): `stop` is resolved anew, and a bounded source goes on with
+                  what has been added since. A split that is not there any more is a UserError.
+        """
         ...
 
 
