@@ -126,6 +126,7 @@ class LocalJob:
         self._mailboxes: dict[str, list[Mailbox]] = {}
         self._committers: dict[str, Committer] = {}
         self._threads: list[SubtaskThread] = []
+        self._subtasks: list[Subtask] = []
         self._counters: list[dict[str, Counter[str]]] = []
         self._failure: BaseException | None = None
         self._wake = threading.Event()
@@ -209,7 +210,8 @@ class LocalJob:
             source.tasks.append(builder.source())
             thread.run = source.tasks[-1].run
         else:
-            thread.run = Subtask(self._mailboxes[task.name][subtask], builder.head(), snapshots).run
+            self._subtasks.append(Subtask(self._mailboxes[task.name][subtask], builder.head(), snapshots))
+            thread.run = self._subtasks[-1].run
 
     def _channel(self, task: str, subtask: int, number: int) -> Channel:
         return Channel(self._mailboxes[task][subtask], number)
@@ -340,9 +342,8 @@ class LocalJob:
         """Everything is committed: the subtasks may go."""
         self._finished = True
         self._tell_sources(Finish())
-        for mailboxes in self._mailboxes.values():
-            for mailbox in mailboxes:
-                mailbox.finish()
+        for subtask in self._subtasks:
+            subtask.finish()
 
     def _tear_down(self, on_progress: Callable[[Progress], None] | None) -> list[Exception]:
         """Ends every thread and closes every part; gives what went wrong, for the first error is another one."""

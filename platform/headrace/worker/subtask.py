@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import time
 from typing import assert_never
 
 import polars as pl
 
-from headrace.core.signals import Barrier, EndOfInput, Watermark
+from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.channel import Mailbox
 from headrace.operators.chain import Receiver
 from headrace.worker.snapshots import SubtaskSnapshots
 
 
 class Subtask:
-    """One parallel instance of a task without a source. `run` belongs to one thread."""
+    """One parallel instance of a task without a source. `run` belongs to one thread, `finish` to any."""
 
     def __init__(self, mailbox: Mailbox, head: Receiver, snapshots: SubtaskSnapshots) -> None:
         self._mailbox = mailbox
         self._head = head
         self._snapshots = snapshots
+        self._finished = False
+        self.waited_ns = 0
+        """How long it has waited for its input so far."""
+
+    def finish(self) -> None:
+        """Everything is committed and nothing more will come: the loop is left."""
+        self._finished = True
+        self._mailbox.wake()
 
     def run(self) -> None:
-        """Works until the mailbox is told to finish; the end of input ends nothing, for barriers follow it. Raises
-        Cancelled once the job is torn down."""
-        while elements := self._mailbox.take():
-            for element in elements:
+        """Works until `finish`; the end of input ends nothing, for barriers follow it. Raises Cancelled once the job
+        is torn down."""
+        while not self._finished:
+            for element in self._next():
                 match element:
                     case pl.DataFrame():
                         self._head.on_batch(element)
@@ -38,3 +47,9 @@ class Subtask:
                         self._snapshots.input_ended()
                     case _:
                         assert_never(element)
+
+    def _next(self) -> list[Element]:
+        begun_ns = time.monotonic_ns()
+        elements = self._mailbox.take()
+        self.waited_ns += time.monotonic_ns() - begun_ns
+        return elements

@@ -199,12 +199,12 @@ def test_positions_are_published_only_for_what_is_flushed_and_of_a_source_that_e
     running = threading.Thread(target=job.run)
     running.start()
     try:
-        wait_until(lambda: ended.committed == [{0: 5, 1: 5}], "the ended source's positions were not published", 30)
+        wait_until(lambda: {0: 5, 1: 5} in ended.committed, "the ended source's positions were not published", 30)
         assert output.flushed >= 10
         wait_until(lambda: {0: 5, 1: 5} in endless.committed, "the other's were not", 30)
         assert output.flushed == 20
     finally:
         job.stop()
         running.join(30)
-    assert ended.committed == [{0: 5, 1: 5}]
+    assert ended.committed[-1] == {0: 5, 1: 5}
     assert all_closed(ended, Output())
