@@ -1,0 +1,91 @@
+"""One attempt that runs: its epochs, who reads which split, and where idle partitions stand. Pure.
+
+Made when every slot has deployed, handed from state to state while the attempt lives, dropped with it.
+"""
+
+from __future__ import annotations
+
+from headrace.checkpoint.manifest import SplitDocument
+from headrace.coordinator.alignment import drift_limits
+from headrace.coordinator.assignment import assign_splits
+from headrace.coordinator.effects import Discover, Tell, TellAll
+from headrace.coordinator.epochs import Epochs
+from headrace.coordinator.events import SlotReported
+from headrace.coordinator.job import Job
+from headrace.coordinator.relay import SourceReports
+from headrace.core.source_state import SourceState
+from headrace.rpc.deployment import ASSIGNED_SPLITS
+from headrace.rpc.messages import AssignSplits, LimitTime, RelayHeights
+
+
+class Attempt:
+    """The live half of a deployed attempt."""
+
+    def __init__(self, job: Job, now_ms: int) -> None:
+        facts = job.facts
+        self.epochs = Epochs(job.config.checkpoint, slots=facts.slots, last_epoch=job.epoch, now_ms=now_ms)
+        self.ended: set[int] = set()
+        self._slots = facts.slots
+        self._facts = facts
+        self._reports = SourceReports({source: facts.sources[source] for source in sorted(facts.timed)})
+        self._heights: dict[str, int | None] = {}
+        self._limits: dict[str, int | None] = {}
+        self._discovery_due: dict[str, int] = {}
+        for source, interval in job.discovery_ms.items():
+            if interval is not None and source not in job.final_sources:
+                self._discovery_due[source] = now_ms + interval
+
+    @property
+    def input_ended(self) -> bool:
+        """Whether no subtask will see another row."""
+        return len(self.ended) == self._slots
+
+    def assign_all(self, job: Job) -> None:
+        """Tells every source subtask what to read, from where the restored checkpoint stood."""
+        for source, parallelism in self._facts.sources.items():
+            state = SourceState() if job.restored is None else job.restored.sources.get(source, SourceState())
+            shares = assign_splits(job.splits.get(source, ()), state, parallelism)
+            for subtask, share in enumerate(shares):
+                documents = ASSIGNED_SPLITS.dump_json(share)
+                final = source in job.final_sources
+                job.do(Tell(subtask, AssignSplits(source, documents, final, state.emitted)))
+
+    def assign_found(self, job: Job, source: str, found: tuple[SplitDocument, ...]) -> None:
+        """Tells the subtasks that get newly found splits."""
+        known = {(split.topic, split.partition) for split in job.splits.get(source, ())}
+        fresh = tuple(split for split in found if (split.topic, split.partition) not in known)
+        job.add_splits({source: fresh})
+        emitted = None if job.restored is None else job.restored.sources.get(source, SourceState()).emitted
+        for subtask, share in enumerate(assign_splits(fresh, SourceState(), self._facts.sources[source])):
+            if share:
+                job.do(
+                    Tell(subtask, AssignSplits(source, ASSIGNED_SPLITS.dump_json(share), final=False, emitted=emitted))
+                )
+
+    def look_for_splits(self, job: Job, now_ms: int) -> None:
+        """Asks enumerators whose time has come."""
+        for source, due_ms in self._discovery_due.items():
+            if now_ms >= due_ms:
+                interval = job.discovery_ms[source]
+                assert interval is not None, "a source that is looked at again has an interval"
+                self._discovery_due[source] = now_ms + interval
+                job.do(Discover(source))
+
+    def take_report(self, job: Job, event: SlotReported) -> None:
+        """Relays idle heights and alignment limits where they changed."""
+        self._reports.take(event.status.sources)
+        heights = self._reports.heights()
+        if heights != self._heights:
+            self._heights = heights
+            job.do(TellAll(RelayHeights(heights)))
+        if self._facts.drift:
+            limits = drift_limits(self._reports.active_heights(), self._facts.drift)
+            if limits != self._limits:
+                self._limits = limits
+                job.do(TellAll(LimitTime(limits)))
+
+    @property
+    def due_ms(self) -> int | None:
+        """When something is to be done though nothing happens."""
+        times = [*self._discovery_due.values(), *([] if self.epochs.due_ms is None else [self.epochs.due_ms])]
+        return min(times, default=None)

@@ -1,0 +1,217 @@
+"""What a job's machine wants done: orders for its driver, in order. Shapes only.
+
+The driver executes effects in the order given; each that can fail or takes time comes back as an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, StateHandle
+from headrace.coordinator.events import Splits
+from headrace.coordinator.job_state import JobState
+from headrace.rpc.messages import Failure, ToSlot
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJournal:
+    """Read it anew, after all that was asked to be written -> JournalRead, JournalFailed, Replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAttempt:
+    """-> RecordWritten(ticket), JournalFailed, Replaced; so for all records."""
+
+    ticket: int
+    attempt: int
+    restored_epoch: int | None
+    savepoint: str | None
+    parallelism: int
+    plan_hash: str
+    splits: Splits
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCheckpoint:
+    """The epoch is complete. `savepoint`: URL of the folder that it also fills, or None."""
+
+    ticket: int
+    manifest: Manifest
+    savepoint: str | None
+    savepoint_states: tuple[StateHandle, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCommitted:
+    """The epoch is committed."""
+
+    ticket: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStopping:
+    """The user asked to stop."""
+
+    ticket: int
+    savepoint: str | None
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFinished:
+    """The end."""
+
+    ticket: int
+    state: JobState
+    savepoint: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSlots:
+    """-> SlotsGranted, once there are as many."""
+
+    attempt: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSlots:
+    """Forget the request and end the attempt's slots: told to cancel, killed if they do not leave -> SlotsReleased."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHost:
+    """Start the connector host if there is none, and open the job's enumerators -> HostOpened, HostFailed.
+
+    foreign   `known` comes from a savepoint of another job: where sources stop is resolved anew
+    """
+
+    known: Splits
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CloseHost:
+    """End the connector host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discover:
+    """Ask a source's enumerator for new splits -> SplitsFound (never fails the job: it is asked again)."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeploySlots:
+    """Send every slot of the attempt its deployment -> SlotDeployed each.
+
+    restore: the manifest to restore from: an own checkpoint, or (own=False) what the job was submitted with.
+    """
+
+    attempt: int
+    parallelism: int
+    restore: Manifest | None
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send one slot of the attempt a message."""
+
+    index: int
+    told: ToSlot
+
+
+@dataclass(frozen=True, slots=True)
+class TellAll:
+    """Send every slot of the attempt a message."""
+
+    told: ToSlot
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Make the epoch's output visible -> Committed, CommitFailed. Repeating it changes nothing."""
+
+    epoch: int
+    committables: tuple[CommittableDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSavepoint:
+    """Write the savepoint's own manifest, the last of its files -> SavepointWritten, SavepointFailed."""
+
+    manifest: Manifest
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Delete checkpoints beyond those retained, and files that nothing names."""
+
+    retained: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A user's request is done: a path (savepoint, stop) or nothing to say; or it failed."""
+
+    request: str
+    path: str | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordException:
+    """Keep a failure in the job's history, with what follows it."""
+
+    attempt: int
+    failure: Failure
+    follows: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """The job is in another state: for the log, the history and those who wait."""
+
+    state: JobState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The job is over in this coordinator."""
+
+    state: JobState
+    savepoint: str | None
+    failure: Failure | None
+    parallelism: Mapping[str, int]
+
+
+Effect = (
+    ReadJournal
+    | WriteAttempt
+    | WriteCheckpoint
+    | WriteCommitted
+    | WriteStopping
+    | WriteFinished
+    | RequestSlots
+    | ReleaseSlots
+    | OpenHost
+    | CloseHost
+    | Discover
+    | DeploySlots
+    | Tell
+    | TellAll
+    | Commit
+    | WriteSavepoint
+    | Prune
+    | Answer
+    | RecordException
+    | Entered
+    | Ended
+)

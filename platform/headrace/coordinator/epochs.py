@@ -1,0 +1,147 @@
+"""The epoch in flight: from its barrier to its `committed` record. Pure.
+
+    COLLECTING ──every slot acked──> RECORDING ──record stands──> COMMITTING ──visible──> CLOSING ──record──> done
+        │                                (the decision)                                       └─> SAVING ─> done
+        └── declined, timed out: given up                                       (a savepoint's own manifest)
+
+One epoch at a time: the next is triggered when this one is done, so an epoch is never complete before the one before
+it is committed. Owns stages, acknowledgements and when the next one is due; what follows is the states' business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from headrace.checkpoint.manifest import Manifest, SubtaskDocument
+from headrace.spec.settings import Checkpoint
+
+
+class Purpose(Enum):
+    """Why an epoch is taken."""
+
+    PERIODIC = "periodic"
+    SAVEPOINT = "savepoint"
+    STOP = "stop"
+    RESCALE = "rescale"
+    FINAL = "final"
+
+
+class Stage(Enum):
+    """How far it has come."""
+
+    COLLECTING = "collecting"
+    RECORDING = "recording"
+    COMMITTING = "committing"
+    CLOSING = "closing"
+    SAVING = "saving"
+
+
+@dataclass(slots=True)
+class Pending:
+    """The epoch in flight. `folder`: URL of the savepoint folder that it fills, or empty."""
+
+    epoch: int
+    purpose: Purpose
+    started_ms: int
+    waiting: set[int]
+    folder: str = ""
+    request: str | None = None
+    drain: bool = False
+    stage: Stage = Stage.COLLECTING
+    documents: list[SubtaskDocument] = field(default_factory=list)
+    manifest: Manifest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRequest:
+    """A savepoint that waits for its turn."""
+
+    request: str
+    folder: str
+
+
+class Epochs:
+    """The epochs of one attempt."""
+
+    def __init__(self, settings: Checkpoint, *, slots: int, last_epoch: int, now_ms: int) -> None:
+        self._settings = settings
+        self._slots = slots
+        self._last = last_epoch
+        self._failures = 0
+        interval = settings.interval_ms
+        self._due_ms = None if interval is None else now_ms + interval
+        self.pending: Pending | None = None
+
+    @property
+    def last_epoch(self) -> int:
+        """The greatest epoch that was ever begun."""
+        return self._last
+
+    def begin(
+        self, purpose: Purpose, now_ms: int, *, folder: str = "", request: str | None = None, drain: bool = False
+    ) -> Pending:
+        """Starts the next epoch."""
+        assert self.pending is None, "one epoch at a time"
+        self._last += 1
+        self.pending = Pending(self._last, purpose, now_ms, set(range(self._slots)), folder, request, drain)
+        if self._settings.interval_ms is not None:
+            self._due_ms = now_ms + self._settings.interval_ms
+        return self.pending
+
+    def in_stage(self, stage: Stage, epoch: int | None = None) -> Pending | None:
+        """The epoch in flight, if it is in that stage (and has that number)."""
+        pending = self.pending
+        if pending is None or pending.stage is not stage or (epoch is not None and pending.epoch != epoch):
+            return None
+        return pending
+
+    def ack(self, index: int, epoch: int, documents: tuple[SubtaskDocument, ...]) -> Pending | None:
+        """A slot's part is in storage. Gives the epoch once all are; late words of older epochs are ignored."""
+        pending = self.in_stage(Stage.COLLECTING, epoch)
+        if pending is None or index not in pending.waiting:
+            return None
+        pending.waiting.discard(index)
+        pending.documents += documents
+        return None if pending.waiting else pending
+
+    def done(self, now_ms: int) -> Pending:
+        """The epoch in flight is complete and committed."""
+        assert self.pending is not None, "an epoch is in flight"
+        pending, self.pending = self.pending, None
+        self._failures = 0
+        self._pause(now_ms)
+        return pending
+
+    def give_up(self, now_ms: int) -> tuple[Pending, bool]:
+        """The epoch in flight failed before it was recorded. Gives it, and whether that is more than is tolerated."""
+        assert self.pending is not None, "an epoch is in flight"
+        assert self.pending.stage is Stage.COLLECTING, "what is recorded is decided"
+        pending, self.pending = self.pending, None
+        self._pause(now_ms)
+        if pending.purpose is Purpose.SAVEPOINT:
+            return pending, False
+        self._failures += 1
+        return pending, pending.purpose is not Purpose.PERIODIC or self._failures > self._settings.tolerable_failures
+
+    def _pause(self, now_ms: int) -> None:
+        if self._due_ms is not None:
+            self._due_ms = max(self._due_ms, now_ms + self._settings.min_pause_ms)
+
+    def timed_out(self, now_ms: int) -> bool:
+        """Whether slots have taken too long."""
+        pending = self.in_stage(Stage.COLLECTING)
+        return pending is not None and now_ms >= pending.started_ms + self._settings.timeout_ms
+
+    def periodic_due(self, now_ms: int) -> bool:
+        """Whether it is time for the next periodic checkpoint."""
+        return self.pending is None and self._due_ms is not None and now_ms >= self._due_ms
+
+    @property
+    def due_ms(self) -> int | None:
+        """When `timed_out` or `periodic_due` may change."""
+        if self.pending is None:
+            return self._due_ms
+        if self.pending.stage is Stage.COLLECTING:
+            return self.pending.started_ms + self._settings.timeout_ms
+        return None

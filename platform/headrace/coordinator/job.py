@@ -1,0 +1,116 @@
+"""What a job's machine keeps whatever state the job is in, and how its states ask for effects. Pure.
+
+States change it; nobody else sees it. It lasts as long as the job is in this coordinator.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+
+from headrace.checkpoint.manifest import Manifest, SplitDocument
+from headrace.coordinator.effects import Answer, Effect, RecordException
+from headrace.coordinator.events import JournalRead, Splits
+from headrace.coordinator.plan_facts import JobConfig, PlanFacts
+from headrace.coordinator.restart import RestartStrategy, may_restart, open_strategy
+from headrace.rpc.messages import Failure
+
+
+@dataclass(slots=True)
+class Request:
+    """A user's operation under way. `folder`: URL of the savepoint folder it fills, None: none."""
+
+    id: str
+    folder: str | None = None
+    drain: bool = False
+
+
+@dataclass(slots=True)
+class Job:
+    """The machine's memory.
+
+    attempt      newest attempt's number
+    epoch        greatest epoch that was begun, as far as known
+    parallelism  of the attempt that runs, or of the next one
+    restored     where the attempt began, or the newest complete checkpoint since
+    splits       everything that enumerators resolved
+    stop         the stop that was asked for; a failure does not undo it
+    rescale      the rescale that waits for its new attempt to run
+    message      what the job waits for, for people
+    """
+
+    config: JobConfig
+    strategy: RestartStrategy
+    attempt: int = 0
+    epoch: int = 0
+    parallelism: int = 1
+    restored: Manifest | None = None
+    restored_own: bool = False
+    splits: dict[str, tuple[SplitDocument, ...]] = field(default_factory=dict)
+    final_sources: frozenset[str] = frozenset()
+    discovery_ms: dict[str, int | None] = field(default_factory=dict)
+    stop: Request | None = None
+    rescale: Request | None = None
+    failure: Failure | None = None
+    savepoint: str | None = None
+    message: str = ""
+    restarts: int = 0
+    tickets: int = 0
+    effects: list[Effect] = field(default_factory=list)
+
+    @staticmethod
+    def accepted(config: JobConfig) -> Job:
+        """A job that nothing has happened to."""
+        return Job(config, open_strategy(config.restart), parallelism=config.parallelism)
+
+    @property
+    def facts(self) -> PlanFacts:
+        """The plan at the job's parallelism."""
+        return self.config.plan(self.parallelism)
+
+    def do(self, *effects: Effect) -> None:
+        """Asks for effects, in order."""
+        self.effects += effects
+
+    def ticket(self) -> int:
+        """A number for a record, by which its answer is known."""
+        self.tickets += 1
+        return self.tickets
+
+    def take_journal(self, read: JournalRead) -> None:
+        """What the journal says goes over what was remembered."""
+        self.attempt = max(self.attempt, read.attempt)
+        self.epoch = max(self.epoch, read.epoch)
+        self.restored, self.restored_own = read.restore or self.config.origin, read.restore is not None
+        self.add_splits(read.splits)
+        if read.parallelism is not None and self.rescale is None:
+            self.parallelism = read.parallelism
+        if read.stopping is not None and self.stop is None:
+            self.stop = Request("", read.stopping.savepoint, read.stopping.drain)
+
+    def add_splits(self, splits: Splits) -> None:
+        """Keeps the first answer for every split."""
+        for source, found in splits.items():
+            known = {(split.topic, split.partition): split for split in found}
+            known |= {(split.topic, split.partition): split for split in self.splits.get(source, ())}
+            self.splits[source] = tuple(known[key] for key in sorted(known))
+
+    def fail_request(self, request: Request | None, failure: Failure) -> None:
+        """Tells a waiting user that it did not work."""
+        if request is not None and request.id:
+            self.do(Answer(request.id, failure=failure))
+
+    def note(self, failure: Failure, follows: str) -> None:
+        """Keeps a failure for people."""
+        self.failure = failure
+        self.do(RecordException(self.attempt, failure, follows))
+
+    def restart_delay_ms(self, failure: Failure, now_ms: int) -> int | None:
+        """How long to wait before the next attempt; None: there is none."""
+        if not may_restart(failure):
+            return None
+        return self.strategy.on_failure(now_ms, self._jitter())
+
+    def _jitter(self) -> float:
+        # spread over jobs and attempts, and the same again in a rerun: the machine draws no random numbers
+        return (zlib.crc32(f"{self.config.job}/{self.attempt}".encode()) % 10_000) / 10_000

@@ -1,0 +1,68 @@
+"""The states of a job and which may follow which: the one table that the machine obeys and the docs draw.
+
+CREATED ─> SCHEDULING ─> DEPLOYING ─> RUNNING ─> FINISHED
+              ^  │            │        │ │ └──> RESCALING ──> SCHEDULING
+              │  └────────────┴──> RESTARTING <─┤
+              └────────────────────────┘        └──> STOPPING ──> FINISHED
+any of them ─> CANCELLING ─> CANCELED;   a failure for good ─> FAILING ─> FAILED;   coordinator leaves ─> SUSPENDED
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    CREATED = "CREATED"
+    """Accepted; its journal has not been read."""
+    SCHEDULING = "SCHEDULING"
+    """Reads the journal, finishes what was decided, waits for slots and for its sources to be resolved."""
+    DEPLOYING = "DEPLOYING"
+    """Its attempt is recorded; slots open and restore their subtasks."""
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    """Failed; waits before it is scheduled again."""
+    RESCALING = "RESCALING"
+    """Takes the checkpoint from which it goes on with another parallelism."""
+    STOPPING = "STOPPING"
+    """Takes its last savepoint; emits nothing after it."""
+    CANCELLING = "CANCELLING"
+    FAILING = "FAILING"
+    SUSPENDED = "SUSPENDED"
+    """This coordinator has left it; its journal says how it goes on elsewhere."""
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing follows."""
+        return self in TERMINAL
+
+
+TERMINAL = frozenset({JobState.FINISHED, JobState.CANCELED, JobState.FAILED, JobState.SUSPENDED})
+
+_LEAVES = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
+
+TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    JobState.CREATED: frozenset({JobState.SCHEDULING}) | _LEAVES,
+    JobState.SCHEDULING: frozenset(
+        {JobState.DEPLOYING, JobState.RESTARTING, JobState.FINISHED, JobState.CANCELED, JobState.FAILED}
+    )
+    | _LEAVES,
+    JobState.DEPLOYING: frozenset({JobState.RUNNING, JobState.STOPPING, JobState.RESTARTING}) | _LEAVES,
+    JobState.RUNNING: frozenset({JobState.RESTARTING, JobState.RESCALING, JobState.STOPPING, JobState.FINISHED})
+    | _LEAVES,
+    JobState.RESTARTING: frozenset({JobState.SCHEDULING}) | _LEAVES,
+    JobState.RESCALING: frozenset({JobState.SCHEDULING, JobState.RESTARTING}) | _LEAVES,
+    JobState.STOPPING: frozenset({JobState.RESTARTING, JobState.FINISHED}) | _LEAVES,
+    JobState.CANCELLING: frozenset({JobState.CANCELED, JobState.SUSPENDED}),
+    JobState.FAILING: frozenset({JobState.FAILED, JobState.SUSPENDED}),
+    JobState.SUSPENDED: frozenset(),
+    JobState.FINISHED: frozenset(),
+    JobState.CANCELED: frozenset(),
+    JobState.FAILED: frozenset(),
+}
+"""State -> the states that may follow it."""

@@ -1,0 +1,48 @@
+"""From the acknowledgements of an epoch to its manifest. Pure."""
+
+from __future__ import annotations
+
+from headrace.checkpoint.manifest import Manifest, StateHandle
+from headrace.coordinator.epochs import Pending
+from headrace.coordinator.job import Job
+from headrace.core.source_state import SourceState, merged
+
+
+def manifest_of(job: Job, pending: Pending, now_ms: int, *, input_ended: bool) -> Manifest:
+    """All that the epoch consists of, in an order that does not depend on who answered first."""
+    documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
+    facts = job.facts
+    parts: dict[str, list[SourceState]] = {source: [] for source in facts.sources}
+    for document in documents:
+        for source, state in document.sources.items():
+            parts[source].append(state)
+    return Manifest(
+        kind="checkpoint",
+        job=job.config.job,
+        pipeline=job.config.name,
+        epoch=pending.epoch,
+        attempt=job.attempt,
+        created_at_ms=now_ms,
+        version=job.config.version,
+        plan_hash=facts.plan_hash,
+        max_parallelism=facts.max_parallelism,
+        parallelism=dict(facts.parallelism),
+        nodes=dict(facts.nodes),
+        states=tuple(handle for document in documents for handle in document.states),
+        sources={source: merged(states) for source, states in parts.items()},
+        splits=dict(job.splits),
+        committables=tuple(item for document in documents for item in document.committables),
+        drained=pending.drain or (input_ended and bool(facts.timed)),
+        final=input_ended,
+    )
+
+
+def savepoint_states(pending: Pending) -> tuple[StateHandle, ...]:
+    """The handles of the epoch's files in its savepoint folder."""
+    documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
+    return tuple(handle for document in documents for handle in document.savepoint)
+
+
+def savepoint_of(manifest: Manifest, states: tuple[StateHandle, ...]) -> Manifest:
+    """The savepoint's own manifest: the same cut, with the files in its folder. It commits nothing when restored."""
+    return manifest.model_copy(update={"kind": "savepoint", "states": states, "committables": ()})

@@ -1,0 +1,70 @@
+"""What a job's machine needs to know of its plan at one parallelism. Shapes only; the driver plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.checkpoint.manifest import Manifest
+from headrace.coordinator.job_state import JobState
+from headrace.spec.settings import Checkpoint, ExponentialDelay, Restart
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """A physical plan, as far as it matters for control.
+
+    slots         processes that it takes: the greatest parallelism of a task
+    sources       source -> subtasks
+    nodes         node -> what it is (`source`, verb of a step, `sink`)
+    parallelism   node -> subtasks
+    timed         sources with event time; drift: source -> `max_drift` in ms, where it has one
+    """
+
+    plan_hash: str
+    slots: int
+    max_parallelism: int
+    sources: Mapping[str, int]
+    nodes: Mapping[str, str]
+    parallelism: Mapping[str, int]
+    timed: frozenset[str] = frozenset()
+    drift: Mapping[str, int] = field(default_factory=dict)
+
+
+Planner = Callable[[int], PlanFacts]
+"""The facts at a parallelism. Pure."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobConfig:
+    """A job as it was accepted.
+
+    savepoint    URL of what it starts from, when its own journal has no checkpoint yet; origin: its manifest
+    version      headrace version, for manifests
+    deploy_timeout_ms   how long slots may take to open and restore
+    slots_timeout_ms    how long to wait for slots before that counts as a failure
+    cancel_timeout_ms   how long the slots of an ended attempt are waited for
+    """
+
+    job: str
+    name: str
+    parallelism: int
+    plan: Planner
+    version: str
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    restart: Restart = field(default_factory=ExponentialDelay)
+    savepoint: str | None = None
+    origin: Manifest | None = None
+    deploy_timeout_ms: int = 180_000
+    slots_timeout_ms: int = 300_000
+    cancel_timeout_ms: int = 45_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """How the job stands, for people."""
+
+    state: JobState
+    attempt: int
+    parallelism: int
+    message: str

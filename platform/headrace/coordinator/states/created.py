@@ -1,0 +1,32 @@
+"""CREATED: accepted, and nothing done yet. The first tick schedules it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.events import Event, Tick
+from headrace.coordinator.job import Job
+from headrace.coordinator.job_state import JobState
+from headrace.coordinator.states.base import State, on_any
+
+
+class Created:
+    """Waits to be looked at."""
+
+    name: ClassVar[JobState] = JobState.CREATED
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Nothing to do."""
+        return self
+
+    def on(self, job: Job, event: Event, now_ms: int) -> State:
+        """A tick begins the job."""
+        from headrace.coordinator.states.scheduling import Scheduling
+
+        if isinstance(event, Tick):
+            return Scheduling()
+        return on_any(self, job, event, now_ms)
+
+    def due_ms(self, job: Job) -> int | None:
+        """At once."""
+        return 0

@@ -1,0 +1,36 @@
+"""FAILING: a failure that no restart follows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.job import Job
+from headrace.coordinator.job_state import JobState
+from headrace.coordinator.states.base import State
+from headrace.coordinator.states.leaving import Leaving
+from headrace.rpc.messages import Failure
+
+
+class Failing(Leaving):
+    """Ends the job with its failure."""
+
+    name: ClassVar[JobState] = JobState.FAILING
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__()
+        self._failure = failure
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Keeps the failure, ends the slots."""
+        job.note(self._failure, "the job fails")
+        return super().enter(job, now_ms)
+
+    def end(self) -> State:
+        """FAILED."""
+        from headrace.coordinator.states.failed import Failed
+
+        return Failed(self._failure, *self._asked)
+
+    def error(self) -> str | None:
+        """The failure's text."""
+        return self._failure.message

@@ -1,0 +1,46 @@
+"""RESCALING: one epoch after whose barrier nothing is emitted, then a new attempt with another parallelism."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.attempt import Attempt
+from headrace.coordinator.effects import Answer, ReleaseSlots
+from headrace.coordinator.epochs import Pending, Purpose
+from headrace.coordinator.job import Job
+from headrace.coordinator.job_state import JobState
+from headrace.coordinator.states.base import State
+from headrace.coordinator.states.live import Live
+
+
+class Rescaling(Live):
+    """Takes the checkpoint that the next attempt begins with."""
+
+    name: ClassVar[JobState] = JobState.RESCALING
+
+    def __init__(self, attempt: Attempt, parallelism: int, ticket: int = 0) -> None:
+        super().__init__(attempt)
+        self._parallelism = parallelism
+        self._ticket = ticket
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Begins at once, or after the epoch in flight."""
+        return self.advance(job, now_ms)
+
+    def advance(self, job: Job, now_ms: int) -> State:
+        """Begins the epoch."""
+        if self.attempt.epochs.pending is None:
+            self.begin(job, Purpose.RESCALE, now_ms)
+        return self
+
+    def after(self, job: Job, pending: Pending, now_ms: int) -> State:
+        """Ends the attempt; the next one has the new parallelism."""
+        from headrace.coordinator.states.scheduling import Scheduling
+
+        if pending.purpose is not Purpose.RESCALE:
+            if pending.request is not None:
+                job.do(Answer(pending.request, path=pending.folder))
+            return self
+        job.do(ReleaseSlots())
+        job.parallelism = self._parallelism
+        return Scheduling()

@@ -1,0 +1,217 @@
+"""SCHEDULING: the journal is read; what it decided is finished; then slots, sources, and the attempt's record.
+
+    ReadJournal ─> finished?  ──────────────────────────────────────────────> the end that it says
+                ─> OpenHost ─> a decided epoch is not committed? Commit, `committed`
+                                 └─> that was the epoch of a stop? its savepoint's manifest, `finished` ─> FINISHED
+                   RequestSlots (at the same time)
+                ─> all there: `attempt` record ─> DEPLOYING
+
+Nothing of the new attempt is told to any slot before its record stands.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.checkpoint.records import CheckpointRecord, FinishedRecord
+from headrace.coordinator.effects import (
+    Commit,
+    OpenHost,
+    ReadJournal,
+    RequestSlots,
+    WriteAttempt,
+    WriteCommitted,
+    WriteFinished,
+    WriteSavepoint,
+)
+from headrace.coordinator.events import (
+    CommitFailed,
+    Committed,
+    Event,
+    HostFailed,
+    HostOpened,
+    JournalRead,
+    RecordWritten,
+    SavepointFailed,
+    SavepointWritten,
+    SlotFailed,
+    SlotsGranted,
+    StopAsked,
+    Tick,
+)
+from headrace.coordinator.job import Job, Request
+from headrace.coordinator.job_state import JobState
+from headrace.coordinator.manifests import savepoint_of
+from headrace.coordinator.states.base import State, failed, on_any
+from headrace.core.errors import Domain
+from headrace.rpc.messages import Failure
+
+
+class Scheduling:
+    """Gets an attempt ready."""
+
+    name: ClassVar[JobState] = JobState.SCHEDULING
+
+    def __init__(self) -> None:
+        self._decided: CheckpointRecord | None = None
+        """The epoch that is to be committed first."""
+        self._stopped: CheckpointRecord | None = None
+        self._host = False
+        self._workers: tuple[str, ...] | None = None
+        self._deadline_ms: int | None = None
+        self._ticket = 0
+        self._recording: str = ""
+        """Which record is being written: `committed`, `attempt`, `finished`."""
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Asks the journal."""
+        job.message = "reading its journal"
+        job.do(ReadJournal())
+        return self
+
+    def on(self, job: Job, event: Event, now_ms: int) -> State:
+        """Goes from step to step."""
+        match event:
+            case JournalRead():
+                return self._on_journal(job, event, now_ms)
+            case HostOpened(splits, intervals, final):
+                job.add_splits(splits)
+                job.discovery_ms, job.final_sources = dict(intervals), final
+                self._host = True
+                return self._next(job, now_ms)
+            case SlotsGranted(attempt, workers) if attempt == job.attempt + 1:
+                self._workers = workers
+                return self._next(job, now_ms)
+            case Committed(epoch) if self._decided is not None and epoch == self._decided.manifest.epoch:
+                self._close(job)
+                return self
+            case RecordWritten(ticket) if ticket == self._ticket:
+                return self._on_record(job, now_ms)
+            case SavepointWritten() if self._stopped is not None:
+                return self._finish(job)
+            case CommitFailed(_, failure) | HostFailed(failure) | SlotFailed(_, failure) | SavepointFailed(_, failure):
+                return failed(job, failure, now_ms)
+            case StopAsked(request, folder, drain) if job.stop is None:
+                job.stop = Request(request, folder, drain)
+                return self
+            case Tick() if self._deadline_ms is not None and now_ms >= self._deadline_ms:
+                return failed(job, self._too_few(job), now_ms)
+            case _:
+                return on_any(self, job, event, now_ms)
+
+    def due_ms(self, job: Job) -> int | None:
+        """When slots have been waited for long enough."""
+        return self._deadline_ms
+
+    def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> State:
+        job.take_journal(read)
+        if read.finished is not None:
+            return _ended(job, read.finished)
+        self._decided, self._stopped = read.uncommitted, read.stopped
+        if self._decided is None and self._stopped is not None:
+            return self._on_committed(job, now_ms)
+        job.message = "opening its sources and sinks"
+        origin = job.config.origin
+        if origin is not None and not job.splits:
+            job.do(OpenHost(dict(origin.splits), foreign=True))
+        else:
+            job.do(OpenHost(dict(job.splits)))
+        if self._stopped is None:
+            slots = job.facts.slots
+            self._deadline_ms = now_ms + job.config.slots_timeout_ms
+            job.message = f"waiting for {slots} slots"
+            job.do(RequestSlots(job.attempt + 1, slots))
+        return self
+
+    def _next(self, job: Job, now_ms: int) -> State:
+        """Whatever can be done now."""
+        if self._recording or not self._host:
+            return self
+        if self._decided is not None:
+            if self._decided.manifest.committables:
+                job.do(Commit(self._decided.manifest.epoch, self._decided.manifest.committables))
+            else:
+                self._close(job)
+        elif self._workers is not None:
+            self._record_attempt(job)
+        return self
+
+    def _close(self, job: Job) -> None:
+        assert self._decided is not None, "an epoch is to be closed"
+        self._recording, self._ticket = "committed", job.ticket()
+        job.do(WriteCommitted(self._ticket, self._decided.manifest.epoch))
+
+    def _record_attempt(self, job: Job) -> None:
+        self._recording, self._ticket = "attempt", job.ticket()
+        own = job.restored if job.restored_own else None
+        job.do(
+            WriteAttempt(
+                self._ticket,
+                job.attempt + 1,
+                None if own is None else own.epoch,
+                job.config.savepoint if own is None else None,
+                job.parallelism,
+                job.facts.plan_hash,
+                dict(job.splits),
+            )
+        )
+
+    def _on_record(self, job: Job, now_ms: int) -> State:
+        from headrace.coordinator.states.deploying import Deploying
+        from headrace.coordinator.states.finished import Finished
+
+        written, self._recording = self._recording, ""
+        match written:
+            case "committed":
+                self._decided = None
+                if self._stopped is not None:
+                    return self._on_committed(job, now_ms)
+                return self._next(job, now_ms)
+            case "attempt":
+                assert self._workers is not None, "an attempt is recorded when its slots are there"
+                job.attempt += 1
+                return Deploying()
+            case _:
+                assert self._stopped is not None, "only a stop ends here"
+                return Finished(self._stopped.savepoint)
+
+    def _on_committed(self, job: Job, now_ms: int) -> State:
+        """The epoch of a stop is committed: what is left is its savepoint's manifest."""
+        assert self._stopped is not None, "a stop is finished"
+        if self._stopped.savepoint is None:
+            return self._finish(job)
+        manifest = savepoint_of(self._stopped.manifest, self._stopped.savepoint_states)
+        job.do(WriteSavepoint(manifest, self._stopped.savepoint))
+        return self
+
+    def _finish(self, job: Job) -> State:
+        assert self._stopped is not None, "a stop is finished"
+        self._recording, self._ticket = "finished", job.ticket()
+        job.do(WriteFinished(self._ticket, JobState.FINISHED, self._stopped.savepoint))
+        return self
+
+    def _too_few(self, job: Job) -> Failure:
+        waited_s = job.config.slots_timeout_ms // 1000
+        if self._workers is not None:
+            return Failure(f"sources and sinks did not open within {waited_s} s", Domain.EXTERNAL, retry=True)
+        return Failure(
+            f"no {job.facts.slots} slots were free within {waited_s} s",
+            Domain.EXTERNAL,
+            retry=True,
+            remedy="start more workers, end other jobs, or lower the parallelism",
+        )
+
+
+def _ended(job: Job, finished: FinishedRecord) -> State:
+    """The journal says that the job is over."""
+    from headrace.coordinator.states.canceled import Canceled
+    from headrace.coordinator.states.failed import Failed
+    from headrace.coordinator.states.finished import Finished
+
+    match finished.state:
+        case "FINISHED":
+            return Finished(finished.savepoint)
+        case "CANCELED":
+            return Canceled()
+        case "FAILED":
+            return Failed(Failure(finished.error or "failed", Domain.EXTERNAL, retry=False))
