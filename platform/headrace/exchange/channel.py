@@ -1,28 +1,31 @@
 """The bounded mailbox of a subtask: several producers, one consumer, a bound in rows and bytes for each channel.
 
 A full channel blocks its producer: that is the backpressure. Signals need no room. The gate decides which channels may
-be read and what signals add up to; this shell only holds elements and waits.
+be read and what signals add up to; `bounds` decides how much may wait; this shell only holds elements and waits.
+
+A channel may be fed from another process: then its sender holds back by itself, within the bounds that it is told
+whenever rows are taken out (`feed_remotely`), and `put` never waits.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from headrace.core.batch import concat_batches
 from headrace.core.signals import Element, Signal, Watermark
+from headrace.exchange.bounds import AdaptiveBounds, ChannelBounds
 from headrace.exchange.gate import Gate
 
+__all__ = ["Cancelled", "ChannelBounds", "Mailbox", "OnDrained"]
 
-@dataclass(frozen=True, slots=True)
-class ChannelBounds:
-    """How much may wait in one channel. A batch is taken in whole while the channel is below both bounds."""
-
-    rows_max: int = 131_072
-    bytes_max: int = 64 * 1024 * 1024
+OnDrained = Callable[[int, int, ChannelBounds], None]
+"""Told after rows of a remote channel were taken: how many, their bytes, and the bounds that hold from now on."""
 
 
 class Cancelled(Exception):  # noqa: N818 - a request, not an error
@@ -31,103 +34,210 @@ class Cancelled(Exception):  # noqa: N818 - a request, not an error
 
 @dataclass(slots=True)
 class _Queue:
-    elements: deque[Element] = field(default_factory=deque)
+    """One channel. Of each element its bytes are kept beside it: 0 for a signal."""
+
+    bounds: AdaptiveBounds
+    elements: deque[tuple[Element, int]] = field(default_factory=deque)
     rows: int = 0
     bytes: int = 0
+    waited_s: float = 0.0
+    on_drained: OnDrained | None = None
+
+    @property
+    def has_room(self) -> bool:
+        return self.bounds.current.has_room(self.rows, self.bytes)
+
+    def append(self, element: Element, size: int) -> None:
+        if isinstance(element, pl.DataFrame):
+            self.rows += element.height
+            self.bytes += size
+        elif isinstance(element, Watermark) and self.elements and isinstance(self.elements[-1][0], Watermark):
+            # time that passes over a reader that is held up piles up nothing: no row lies between the two
+            self.elements.pop()
+        self.elements.append((element, size))
+
+    def pop(self) -> None:
+        element, size = self.elements.popleft()
+        if isinstance(element, pl.DataFrame):
+            self.rows -= element.height
+            self.bytes -= size
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What one `take` gave out of one channel."""
+
+    channel: int
+    rows: int
+    bytes: int
 
 
 class Mailbox:
     """What waits for one subtask. Producers call `put`, the subtask's thread calls `take`."""
 
-    def __init__(self, channels: int, bounds: ChannelBounds, *, merge_rows_max: int) -> None:
-        self._gate = Gate(channels)
-        self._queues = [_Queue() for _ in range(channels)]
-        self._bounds = bounds
+    def __init__(self, channels: int, bounds: ChannelBounds, *, merge_rows_max: int, aligned: bool = True) -> None:
+        self._gate = Gate(channels, aligned=aligned)
+        self._queues = [_Queue(AdaptiveBounds(bounds)) for _ in range(channels)]
         self._merge_rows_max = merge_rows_max
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
         self._drained = threading.Condition(self._lock)
         self._cancelled = False
-        self._finished = False
+        self._woken = False
         self._turn = 0
+        self._rows_last = False
+        self._served: list[_Served] = []
+        self._given_at_s = 0.0
         self.rows_queued_max = 0
         """The most rows that ever waited here, over all channels: for tests and metrics."""
 
-    def put(self, channel: int, element: Element) -> None:
-        """Appends; blocks while the channel is full. Raises Cancelled once the job is torn down."""
-        queue = self._queues[channel]
-        with self._lock:
-            if isinstance(element, pl.DataFrame):
-                size = int(element.estimated_size())
-                while not self._cancelled and self._full(queue):
-                    self._drained.wait()
-                queue.rows += element.height
-                queue.bytes += size
-                self.rows_queued_max = max(self.rows_queued_max, sum(each.rows for each in self._queues))
-            if self._cancelled:
-                raise Cancelled
-            if isinstance(element, Watermark) and queue.elements and isinstance(queue.elements[-1], Watermark):
-                # time that passes over a reader that is held up piles up nothing: no row lies between the two
-                queue.elements.pop()
-            queue.elements.append(element)
-            self._filled.notify()
+    # ---- producers ---------------------------------------------------------------------------------------------------
 
-    def _full(self, queue: _Queue) -> bool:
-        return queue.rows >= self._bounds.rows_max or queue.bytes >= self._bounds.bytes_max
+    def feed_remotely(self, channel: int, on_drained: OnDrained) -> ChannelBounds:
+        """From now on the channel is fed by another process: `put` never waits there, and `on_drained` is called (by
+        the subtask's thread, without the lock) when rows were taken. Gives the bounds to begin with."""
+        with self._lock:
+            queue = self._queues[channel]
+            assert queue.on_drained is None, f"channel {channel} is fed twice"
+            queue.on_drained = on_drained
+            return queue.bounds.current
+
+    @property
+    def channels(self) -> int:
+        """How many channels there are."""
+        return len(self._queues)
+
+    def put(self, channel: int, element: Element, size: int | None = None) -> None:
+        """Appends; a batch waits while the channel is full, and one larger than the bounds goes in piece by piece.
+
+        size  the batch's bytes as its remote sender counts them; by default what polars estimates
+
+        Raises Cancelled once the job is torn down."""
+        queue = self._queues[channel]
+        if not isinstance(element, pl.DataFrame):
+            with self._lock:
+                self._append(queue, element, 0)
+            return
+        if size is None:
+            size = int(element.estimated_size())
+        if queue.on_drained is not None:
+            with self._lock:
+                self._append(queue, element, size)
+            return
+        rows = element.height
+        while True:
+            with self._lock:
+                if not queue.has_room:
+                    self._wait_for_room(queue)
+                height = queue.bounds.current.piece_rows(rows, size)
+                if height >= element.height:
+                    self._append(queue, element, size * element.height // max(rows, 1))
+                    return
+                self._append(queue, element.slice(0, height), size * height // rows)
+            element = element.slice(height)
+
+    def _wait_for_room(self, queue: _Queue) -> None:
+        begun_s = time.monotonic()
+        while not self._cancelled and not queue.has_room:
+            self._drained.wait()
+        queue.waited_s += time.monotonic() - begun_s
+
+    def _append(self, queue: _Queue, element: Element, size: int) -> None:
+        if self._cancelled:
+            raise Cancelled
+        queue.append(element, size)
+        if size:
+            self.rows_queued_max = max(self.rows_queued_max, sum(each.rows for each in self._queues))
+        self._filled.notify()
+
+    # ---- the consumer ------------------------------------------------------------------------------------------------
 
     def take(self) -> list[Element]:
         """Waits for something and gives it in order: one batch (those queued are merged), or the signals that the
-        gate passes on. Nothing once it is empty and was told to finish. Raises Cancelled once the job is torn
-        down."""
+        gate passes on; nothing after `wake`. Rows and signals take turns, and so do channels, so that none of them
+        starves. Raises Cancelled once the job is torn down."""
         with self._lock:
+            self._observe_service()
             while True:
                 if self._cancelled:
                     raise Cancelled
-                batches = self._take_batches()
+                # what happened last comes second now; a signal that the gate keeps to itself frees what is behind it
+                signals = self._take_signals() if self._rows_last else []
+                batches = [] if signals else self._take_batches()
+                if not batches and not signals:
+                    signals = self._take_signals()
+                self._rows_last = bool(batches)
                 if batches:
                     self._drained.notify_all()
                     break
-                signals = self._take_signals()
                 if signals:
                     return list(signals)
-                if self._finished:
+                if self._woken:
+                    self._woken = False
                     return []
                 self._filled.wait()
+            reports = [
+                (on_drained, served, queue.bounds.current)
+                for served in self._served
+                if (on_drained := (queue := self._queues[served.channel]).on_drained) is not None
+            ]
+        for on_drained, served, bounds in reports:
+            on_drained(served.rows, served.bytes, bounds)
+        self._given_at_s = time.monotonic()
         return [concat_batches(batches)]
+
+    def _observe_service(self) -> None:
+        """The subtask comes back for more: it was busy until now with what it got last."""
+        if not self._served:
+            return
+        busy_s = time.monotonic() - self._given_at_s
+        changed = False
+        for served in self._served:
+            changed |= self._queues[served.channel].bounds.on_served(served.rows, served.bytes, busy_s)
+        self._served = []
+        if changed:
+            self._drained.notify_all()
 
     def _take_batches(self) -> list[pl.DataFrame]:
         """Batches at the heads of readable channels, up to the merge limit; channels take turns going first."""
         batches: list[pl.DataFrame] = []
-        rows, count = 0, len(self._queues)
-        self._turn = (self._turn + 1) % count
+        rows, count, blocked = 0, len(self._queues), self._gate.blocked
         for step in range(count):
             channel = (self._turn + step) % count
-            if channel in self._gate.blocked:
+            if channel in blocked:
                 continue
             queue = self._queues[channel]
+            rows_before, bytes_before = queue.rows, queue.bytes
             while queue.elements and rows < self._merge_rows_max:
-                head = queue.elements[0]
+                head = queue.elements[0][0]
                 if not isinstance(head, pl.DataFrame):
                     break
-                queue.elements.popleft()
+                queue.pop()
                 rows += head.height
-                queue.rows -= head.height
-                queue.bytes -= int(head.estimated_size())
                 batches.append(head)
+            if queue.rows < rows_before or queue.bytes < bytes_before:
+                self._served.append(_Served(channel, rows_before - queue.rows, bytes_before - queue.bytes))
+        if self._served:
+            self._turn = (self._served[0].channel + 1) % count
         return batches
 
     def _take_signals(self) -> list[Signal]:
         """Takes signals at the heads of readable channels until one of them makes the gate pass something on."""
-        for channel, queue in enumerate(self._queues):
+        count = len(self._queues)
+        for step in range(count):
+            channel = (self._turn + step) % count
+            queue = self._queues[channel]
             while queue.elements and channel not in self._gate.blocked:
-                head = queue.elements[0]
+                head = queue.elements[0][0]
                 if isinstance(head, pl.DataFrame):
                     break
-                queue.elements.popleft()
+                queue.pop()
                 passed_on = self._gate.on_signal(channel, head)
                 if passed_on:
                     return passed_on
         return []
+
+    # ---- from outside ------------------------------------------------------------------------------------------------
 
     @property
     def rows_queued(self) -> int:
@@ -135,10 +245,19 @@ class Mailbox:
         with self._lock:
             return sum(queue.rows for queue in self._queues)
 
-    def finish(self) -> None:
-        """Everything is committed and nothing more will come: `take` gives nothing from here on. Idempotent."""
+    @property
+    def watermark(self) -> int:
+        """The last watermark that the gate passed on (epoch ms)."""
+        return self._gate.watermark
+
+    def waited_ms(self, channel: int) -> float:
+        """How long the local sender of a channel waited for room so far."""
+        return self._queues[channel].waited_s * 1_000
+
+    def wake(self) -> None:
+        """Makes `take` give nothing once, now or at its next call if nothing waits: the subtask may look around."""
         with self._lock:
-            self._finished = True
+            self._woken = True
             self._filled.notify_all()
 
     def cancel(self) -> None:

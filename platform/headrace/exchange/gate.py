@@ -1,54 +1,83 @@
 """The gate of a subtask: what several input channels add up to. Pure: it takes signals and answers with signals.
 
-Watermarks: the gate's time is the minimum over its channels; a channel that ended no longer counts.
-Barriers: aligned. A channel that delivered barrier n is blocked until every other open channel delivered it too; then
-the gate passes the barrier on once and unblocks all:
+Watermarks: the gate's time is the minimum over its channels. EndOfInput passes on once, when every channel ended.
+
+Barriers: a barrier passes on once, when EVERY channel delivered it, those that ended as well: a subtask whose input
+ended still passes barriers on. Aligned (exactly-once), a channel that delivered barrier n is blocked until all have:
 
     channel a  ──x──x──|n|..........x──>      "." blocked: what is behind the barrier waits in the channel
     channel b  ──x──x──x──x──x──|n|─x──>
+    channel c  ──x──end────|n|.........>      ended: no rows follow, barriers do
     gate out   ──x x x x x x x x──|n|─x x
+
+An epoch can be given up on the way (its trigger never reached a source, or it timed out). So a newer barrier ends the
+alignment of an older one, and a barrier that is not newer than what passed or was given up is ignored:
+
+    channel a  ──|1|......|2|..──x──>         1 waits for b
+    channel b  ──x──x──x──|2|──x──>           b never had 1: it is given up, a is read on, up to its 2
+    gate out   ──x x x x x──|2|─x x
+
+Not aligned (at-least-once), nothing is ever blocked, and several epochs may be on their way at once: the rows behind
+a barrier that is early get into the state of its epoch, and are read again after a restore.
 """
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Signal, Watermark
+
+UNALIGNED_EPOCHS_MAX = 64
+"""Epochs on their way at once through a gate that does not align; the oldest is given up beyond that."""
 
 
 class Gate:
     """Adds up the signals of `channels` inputs, numbered from 0."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, *, aligned: bool = True) -> None:
         assert channels > 0, "a gate has at least one channel"
+        self._channels = channels
+        self._aligned = aligned
         self._watermarks = [TIME_MIN] * channels
         self._open = set(range(channels))
-        self._blocked: set[int] = set()
-        self._epoch: int | None = None
+        self._arrived: dict[int, set[int]] = {}
+        self._settled = -1
         self._passed_on = TIME_MIN
 
     @property
     def blocked(self) -> frozenset[int]:
         """Channels that must not be read until the barrier in progress is complete."""
-        return frozenset(self._blocked)
+        if not self._aligned:
+            return frozenset()
+        return frozenset(channel for channels in self._arrived.values() for channel in channels)
 
     @property
     def ended(self) -> bool:
         """Whether every channel has ended."""
         return not self._open
 
+    @property
+    def watermark(self) -> int:
+        """The last watermark passed on (epoch ms)."""
+        return self._passed_on
+
     def on_signal(self, channel: int, signal: Signal) -> list[Signal]:
         """What the gate passes on because `channel` delivered `signal`, in order."""
-        assert channel in self._open, f"channel {channel} has ended and delivered {signal}"
+        assert channel not in self.blocked, f"channel {channel} is blocked and was read: {signal}"
         match signal:
             case Watermark(ts):
-                assert ts >= self._watermarks[channel], "time on a channel never goes back"
-                self._watermarks[channel] = ts
-                return self._advance()
+                return self._on_watermark(channel, ts)
             case Barrier(epoch):
                 return self._on_barrier(channel, epoch)
             case EndOfInput():
                 return self._on_end(channel)
+            case _:
+                assert_never(signal)
 
-    def _advance(self) -> list[Signal]:
+    def _on_watermark(self, channel: int, ts: int) -> list[Signal]:
+        assert channel in self._open, f"channel {channel} has ended and delivered time {ts}: only barriers may follow"
+        assert ts >= self._watermarks[channel], "time on a channel never goes back"
+        self._watermarks[channel] = ts
         # an ended channel said +inf before its end, or it was cut short and time must not pass it
         low = min(self._watermarks)
         if low <= self._passed_on:
@@ -57,22 +86,23 @@ class Gate:
         return [Watermark(low)]
 
     def _on_barrier(self, channel: int, epoch: int) -> list[Signal]:
-        assert channel not in self._blocked, "a blocked channel is not read"
-        assert self._epoch in (None, epoch), f"barrier {epoch} inside the alignment of {self._epoch}"
-        self._epoch = epoch
-        self._blocked.add(channel)
-        return self._complete()
-
-    def _complete(self) -> list[Signal]:
-        if self._epoch is None or not self._open <= self._blocked:
+        if epoch <= self._settled:
             return []
-        epoch, self._epoch = self._epoch, None
-        self._blocked.clear()
-        return [Barrier(epoch)]
+        arrived = self._arrived.setdefault(epoch, set())
+        arrived.add(channel)
+        if len(arrived) == self._channels:
+            self._settle(epoch)
+            return [Barrier(epoch)]
+        if len(self._arrived) > (1 if self._aligned else UNALIGNED_EPOCHS_MAX):
+            self._settle(min(self._arrived))
+        return []
+
+    def _settle(self, epoch: int) -> None:
+        """The epoch has passed or is given up, and all older ones with it."""
+        self._settled = epoch
+        self._arrived = {each: channels for each, channels in self._arrived.items() if each > epoch}
 
     def _on_end(self, channel: int) -> list[Signal]:
+        assert channel in self._open, f"channel {channel} has ended twice"
         self._open.discard(channel)
-        self._blocked.discard(channel)
-        if not self._open:
-            return [*self._complete(), EndOfInput()]
-        return self._complete()
+        return [] if self._open else [EndOfInput()]

@@ -8,39 +8,48 @@ from dataclasses import dataclass
 import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, hidden_columns
-from headrace.core.signals import Signal
+from headrace.core.signals import Element, Signal
 from headrace.exchange.channel import Mailbox
+from headrace.exchange.outlet import Outlet
 from headrace.exchange.partition import Partitioner
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One channel of a subtask's mailbox."""
+    """One channel of a subtask's mailbox in this process: an Outlet."""
 
     mailbox: Mailbox
     number: int
 
+    def put(self, element: Element) -> None:
+        """Queues; blocks while the channel is full. Raises Cancelled."""
+        self.mailbox.put(self.number, element)
+
+    @property
+    def waited_ms(self) -> float:
+        """How long the sender waited for room so far."""
+        return self.mailbox.waited_ms(self.number)
+
 
 class EdgeOutput:
-    """One sender of an edge: a Receiver. `channels[i]` leads to subtask i of the reading task, for each target.
+    """One sender of an edge: a Receiver. `outlets[i]` leads to subtask i of the reading task, for each target.
 
     columns        visible columns in the order in which the reader wants them
     order_columns  whether the order columns travel along
     """
 
     def __init__(
-        self, partitioner: Partitioner, channels: Mapping[int, Channel], *, columns: Sequence[str], order_columns: bool
+        self, partitioner: Partitioner, outlets: Mapping[int, Outlet], *, columns: Sequence[str], order_columns: bool
     ) -> None:
         self._partitioner = partitioner
-        self._channels = dict(channels)
+        self._outlets = dict(outlets)
         self._columns = list(columns)
         self._order_columns = order_columns
 
     def on_batch(self, batch: pl.DataFrame) -> None:
         """Splits and queues; blocks while a target is full."""
         for target, part in self._partitioner.split(self._shaped(batch)):
-            channel = self._channels[target]
-            channel.mailbox.put(channel.number, part)
+            self._outlets[target].put(part)
 
     def _shaped(self, batch: pl.DataFrame) -> pl.DataFrame:
         hidden = hidden_columns(batch)
@@ -52,5 +61,9 @@ class EdgeOutput:
     def on_signal(self, signal: Signal) -> None:
         """Queues the signal for every target that this sender feeds."""
         for target in self._partitioner.targets:
-            channel = self._channels[target]
-            channel.mailbox.put(channel.number, signal)
+            self._outlets[target].put(signal)
+
+    @property
+    def waited_ms(self) -> float:
+        """How long this sender waited for room so far, over all targets: backpressure."""
+        return sum(outlet.waited_ms for outlet in self._outlets.values())
