@@ -1,8 +1,9 @@
-"""Arguments that several commands share, and how a command prints a JSON document."""
+"""Arguments that several commands share, and how a command prints a JSON document or a table."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -15,6 +16,59 @@ Set = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Override a field, such as sources.flights.kafka.topic=x."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinator",
+        envvar="HEADRACE_COORDINATOR",
+        metavar="URL",
+        help="Which cluster. Default: the one that runs in HEADRACE_HOME. HEADRACE_TOKEN holds its token.",
+    ),
+]
+Job = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB", help="A job id, a unique prefix of one, or the name of a running job.", show_default=False
+    ),
+]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option("--rename", metavar="OLD=NEW", help="A node that has another name in the savepoint; repeatable."),
+]
+PyFiles = Annotated[
+    list[str] | None,
+    typer.Option("--py-files", metavar="PATH,..", help="Modules (.py, .zip, .whl, folders) that travel with the job."),
+]
+Archive = Annotated[
+    list[str] | None,
+    typer.Option("--archive", metavar="PATH,..", help="Archives (.zip, .tar.gz) that slots unpack and import from."),
+]
+
+
+def renames_of(given: Sequence[str] | None) -> dict[str, str]:
+    """`old=new` texts as a mapping. Raises UserError."""
+    from headrace.core.errors import UserError
+
+    renames: dict[str, str] = {}
+    for text in given or ():
+        old, equals, new = (part.strip() for part in text.partition("="))
+        if not (old and equals and new):
+            raise UserError(f"--rename {text!r} renames nothing", remedy="write --rename OLD=NEW")
+        if renames.setdefault(old, new) != new:
+            raise UserError(f"--rename gives {old!r} two names: {renames[old]!r} and {new!r}")
+    return renames
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """Aligned columns: the first `left` of them to the left, the numbers after them to the right."""
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    for row in [head, *rows]:
+        cells = [
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        typer.echo("  ".join(cells).rstrip())
 
 
 def print_json(document: object) -> None:

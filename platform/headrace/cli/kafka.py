@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.arguments import print_table
 from headrace.cli.errors import NOT_REACHABLE, reporting_errors
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def topics(
         typer.echo(f"no topics at {address}")
     else:
         rows = [(t.name, str(t.partitions), str(t.messages)) for t in found]
-        _print_table(("TOPIC", "PARTITIONS", "MESSAGES"), rows)
+        print_table(("TOPIC", "PARTITIONS", "MESSAGES"), rows)
 
 
 @app.command(short_help="make a topic")
@@ -298,15 +299,7 @@ def _print_topic(topic: TopicDetail, *, as_json: bool) -> None:
         (*map(str, (p.partition, p.leader)), ",".join(map(str, p.replicas)), *map(str, (p.start, p.end)))
         for p in topic.partitions
     ]
-    _print_table(("PARTITION", "LEADER", "REPLICAS", "START", "END"), rows)
-
-
-def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Aligned columns: the first to the left, the numbers after it to the right."""
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    for row in [head, *rows]:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        typer.echo("  ".join(cells).rstrip())
+    print_table(("PARTITION", "LEADER", "REPLICAS", "START", "END"), rows)
 
 
 def _print_json(document: object) -> None:

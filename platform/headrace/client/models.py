@@ -8,6 +8,8 @@ which is epoch milliseconds as everywhere.
 
 from __future__ import annotations
 
+import base64
+import re
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -18,6 +20,8 @@ from headrace.core.source_state import AppliedFloor
 
 CODE_BYTES_MAX = 128 * 1024 * 1024
 """All code of a submission together, before encoding."""
+CODE_ENDINGS = (".py", ".zip", ".whl", ".egg", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+"""What code may be."""
 LOG_LINES_MAX = 100_000
 """Lines that one request for logs may ask for."""
 FINAL_STATES = frozenset({"FINISHED", "CANCELED", "FAILED"})
@@ -47,21 +51,18 @@ def moment(ms: int) -> datetime:
 class CodeArchive(Request):
     """A piece of the user's code that travels with a job.
 
-    name      file name without folders; `.py` and `.zip` for `import`, `.zip`, `.tar`, `.tar.gz`, `.tgz` for `archive`
-    kind      import: put on the import path as it is; archive: unpacked first, its folder is put on the import path
+    name      file name without folders: .py, .zip, .whl and .egg are put on the import path as they are, .tar (.gz,
+              .bz2, .xz; .tgz) is unpacked and its folder put there
     content   the file's bytes, base64 in JSON
     """
 
-    name: str = Field(pattern=r"^\w[\w. +-]*$", max_length=200)
-    kind: Literal["import", "archive"] = "import"
+    name: str = Field(pattern=rf"^\w[\w. +-]*({'|'.join(re.escape(end) for end in CODE_ENDINGS)})$", max_length=200)
     content: Base64Bytes
 
     @staticmethod
-    def of(name: str, content: bytes, kind: Literal["import", "archive"] = "import") -> CodeArchive:
+    def of(name: str, content: bytes) -> CodeArchive:
         """From plain bytes."""
-        import base64
-
-        return CodeArchive(name=name, kind=kind, content=base64.b64encode(content))
+        return CodeArchive(name=name, content=base64.b64encode(content))
 
 
 class SubmitRequest(Request):

@@ -1,0 +1,29 @@
+"""`headrace logs`: what the processes of a job logged."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli.arguments import Coordinator, Job, Json, print_json
+from headrace.cli.errors import reporting_errors
+
+
+@reporting_errors()
+def logs(
+    job: Job,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=1, max=100_000, help="At most so many, the last.")] = 1000,
+    coordinator: Coordinator = None,
+    as_json: Json = False,
+) -> None:
+    """Show the last lines that the processes of a job logged."""
+    from headrace.client.discovery import connect
+
+    with connect(coordinator) as client:
+        found = client.logs(job, lines)
+    if as_json:
+        print_json({"lines": list(found)})
+        return
+    for line in found:
+        typer.echo(line)

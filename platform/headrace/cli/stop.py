@@ -1,0 +1,38 @@
+"""`headrace stop`: ends a job at a cut, with all that is needed to go on from there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli.arguments import Coordinator, Job, Json, print_json
+from headrace.cli.errors import reporting_errors
+
+
+@reporting_errors()
+def stop(
+    job: Job,
+    savepoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder or URL to put a savepoint under. Default: a last checkpoint.",
+            show_default=False,
+        ),
+    ] = None,
+    drain: Annotated[bool, typer.Option("--drain", help="Let time go to its end first: every window closes.")] = False,
+    coordinator: Coordinator = None,
+    as_json: Json = False,
+) -> None:
+    """Stop a job at a cut; prints the path of the savepoint or checkpoint to go on from."""
+    from headrace.checkpoint.paths import absolute
+    from headrace.client.discovery import connect
+
+    directory = None if savepoint is None else absolute(savepoint)
+    with connect(coordinator) as client:
+        done = client.wait_trigger(client.stop(job, directory, drain=drain))
+    if as_json:
+        print_json({"path": done.path, "job_id": done.job_id})
+    elif done.path is not None:
+        typer.echo(done.path)

@@ -1,0 +1,164 @@
+"""`headrace submit`: gives a pipeline to a cluster."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.arguments import Archive, Coordinator, File, Json, PyFiles, Rename, Set, print_json, renames_of
+from headrace.cli.errors import FAILED, reporting_errors
+
+if TYPE_CHECKING:
+    from headrace.client.http import Client
+    from headrace.client.models import JobStatus, SubmitRequest
+    from headrace.local.compile import Compiled
+
+
+class Mode(StrEnum):
+    """Which cluster a job runs on."""
+
+    SESSION = "session"
+    PER_JOB = "per-job"
+    APPLICATION = "application"
+
+
+class Target(StrEnum):
+    """Who gives the processes."""
+
+    STANDALONE = "standalone"
+    YARN = "yarn"
+    KUBERNETES = "kubernetes"
+    SPARK = "spark"
+
+
+@reporting_errors()
+def submit(
+    file: File,
+    mode: Annotated[Mode, typer.Option(help="On a cluster that runs, or on one of its own.")] = Mode.SESSION,
+    target: Annotated[Target, typer.Option(help="Who gives the processes.")] = Target.STANDALONE,
+    from_savepoint: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Start from a savepoint or checkpoint.", show_default=False)
+    ] = None,
+    claim: Annotated[
+        bool, typer.Option("--claim", help="Its files become the job's. Default: they are copied.")
+    ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Though the job of that checkpoint may still run.")
+    ] = False,
+    allow_dropped_state: Annotated[
+        bool, typer.Option("--allow-dropped-state", help="Though state in it fits no node and is lost.")
+    ] = False,
+    allow_drained: Annotated[
+        bool, typer.Option("--allow-drained", help="Though time had gone to its end when it was taken.")
+    ] = False,
+    rename: Rename = None,
+    parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
+    py_files: PyFiles = None,
+    archive: Archive = None,
+    set_: Set = None,
+    allow_duplicate: Annotated[bool, typer.Option("--allow-duplicate", help="Though a job of that name runs.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Until it has ended; exit code 1 unless it finished.")] = False,
+    coordinator: Coordinator = None,
+    as_json: Json = False,
+) -> None:
+    """Give a pipeline to a cluster; prints the job id."""
+    from headrace.client.discovery import connect
+
+    _require_built(mode, target)
+    compiled = load_to_submit(file, set_, parallelism)
+    request = request_for(
+        compiled,
+        file,
+        py_files=py_files,
+        archive=archive,
+        from_savepoint=from_savepoint,
+        renames=renames_of(rename),
+        allow_dropped_state=allow_dropped_state,
+        allow_drained=allow_drained,
+    ).model_copy(update={"claim": claim, "take_over": take_over, "allow_duplicate": allow_duplicate})
+    with connect(coordinator) as client:
+        job = client.submit(request)
+        if not wait:
+            print_json({"job_id": job}) if as_json else typer.echo(job)
+            return
+        if not as_json:
+            typer.echo(job)
+        _print_end(_wait(client, job), as_json=as_json)
+
+
+def load_to_submit(file: str, set_: list[str] | None, parallelism: int | None) -> Compiled:
+    """FILE, checked and planned here, before anybody is asked. Raises InvalidPipeline with every problem."""
+    from headrace.local.compile import Loaded, compile_loaded, load_file
+    from headrace.spec.pipeline import Pipeline
+
+    if parallelism is not None and ".py" in file:
+        pipeline = load_file(file, set_ or []).pipeline
+        return compile_loaded(Loaded(Pipeline.from_dict({**pipeline.to_dict(), "parallelism": parallelism})))
+    return compile_loaded(load_file(file, set_ or [], parallelism))
+
+
+def request_for(
+    compiled: Compiled,
+    file: str,
+    *,
+    py_files: list[str] | None,
+    archive: list[str] | None,
+    from_savepoint: str | None,
+    renames: dict[str, str],
+    allow_dropped_state: bool,
+    allow_drained: bool,
+) -> SubmitRequest:
+    """The request for a pipeline, with the code that travels."""
+    from headrace.checkpoint.paths import absolute
+    from headrace.client.models import SubmitRequest
+    from headrace.client.submission import file_form, job_code
+
+    folder = Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
+    return SubmitRequest(
+        pipeline=file_form(compiled.pipeline),
+        code=job_code(compiled.pipeline, folder, py_files=py_files or (), archives=archive or ()),
+        from_savepoint=None if from_savepoint is None else absolute(from_savepoint),
+        renames=renames,
+        allow_dropped_state=allow_dropped_state,
+        allow_drained=allow_drained,
+    )
+
+
+def _require_built(mode: Mode, target: Target) -> None:
+    from headrace.core.errors import UserError
+
+    if target is not Target.STANDALONE:
+        raise UserError(
+            f"--target {target} is not in this version", remedy="use standalone: a cluster of your own hosts"
+        )
+    if mode is not Mode.SESSION:
+        raise UserError(f"--mode {mode} is not in this version", remedy="use session: headrace cluster start")
+
+
+def _wait(client: Client, job: str) -> JobStatus:
+    """Until the job has ended; its state is told on stderr whenever it changes."""
+    told = ""
+
+    def tell(status: JobStatus) -> None:
+        nonlocal told
+        if status.state != told:
+            told = status.state
+            typer.echo(f"{job}: {told}", err=True)
+
+    try:
+        return client.wait(job, on_status=tell)
+    except KeyboardInterrupt:
+        typer.echo(f"\nthe job goes on; headrace status {job} shows it, headrace cancel {job} ends it", err=True)
+        raise typer.Exit(130) from None
+
+
+def _print_end(status: JobStatus, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"job_id": status.job_id, "state": status.state, "failure": status.failure})
+    if status.failure and status.state == "FAILED":
+        typer.echo(f"error: {status.failure}", err=True)
+    if status.state != "FINISHED":
+        raise typer.Exit(FAILED)
