@@ -1,4 +1,4 @@
-"""Folders of any scheme that fsspec knows: for savepoints, which need no conditional put. Wraps fsspec for the layer."""
+"""Folders of any scheme that fsspec knows: for savepoints, which need no conditional put. Wraps fsspec for us."""
 
 from __future__ import annotations
 

@@ -132,7 +132,8 @@ def require_format(manifest: dict[str, object], place: str) -> None:
     found = manifest.get("format", FORMAT)
     if isinstance(found, int) and found > FORMAT:
         raise UserError(
-            f"{place} has format {found}, written by headrace {manifest.get('version', '?')}; this one reads up to {FORMAT}",
+            f"{place} has format {found}, written by headrace {manifest.get('version', '?')}: this one reads up to "
+            f"{FORMAT}",
             remedy="use that version of headrace, or a newer one",
         )
 

@@ -45,7 +45,7 @@ class AttemptRecord(RecordBase):
     parallelism: int
     plan_hash: str
     transactions: tuple[str, ...] = ()
-    splits: dict[str, tuple[SplitDocument, ...]] = {}
+    splits: dict[str, tuple[SplitDocument, ...]] = Field(default={})
 
 
 class CheckpointRecord(RecordBase):
