@@ -70,5 +70,5 @@ def open_aggregate(config: AggregateConfig, compiled: tuple[CompiledAggregate, .
     errors = RowErrors(config.node, config.on_error)
     if config.window is None:
         return RunningAggregate(config.shape(compiled), errors, config.order)
-    rule = WindowRule(config.allowed_lateness_ms, config.lateness, config.order)
+    rule = WindowRule(config.window.cut(), config.allowed_lateness_ms, config.lateness, config.order)
     return WindowAggregate(config.shape(compiled), config.window.assigner(), rule, errors)

@@ -6,11 +6,13 @@ where the source has no time). No row is ever late. State grows with the number 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, TS
+from headrace.core.signals import TIME_MIN
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
 from headrace.operators.window.accumulator.columns import MAX
@@ -18,7 +20,9 @@ from headrace.operators.window.accumulator.layout import Layout, Order
 from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.failures import RowFailures
 from headrace.operators.window.results import Results, StepShape
+from headrace.operators.window.saved import GROUPS, SavedStates, StepTime
 from headrace.operators.window.store import PartialStore
+from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
 _LATEST = f"{MAX}ts"
 _FRAMES_MAX = 4
@@ -33,6 +37,7 @@ class RunningAggregate:
         self._layout = Layout(shape.aggregates, shape.keys, order, latest=_LATEST)
         self._failures = RowFailures(errors, shape.aggregates, timed=False)
         self._results = Results(shape, self._layout, errors, [], pl.lit(0))
+        self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, "none")
         merges = [partial(part.merge, by=self._keys) for part in self._layout.parts]
         self._stores = [PartialStore(merge, _FRAMES_MAX) for merge in merges]
 
@@ -56,6 +61,20 @@ class RunningAggregate:
     def on_watermark(self, watermark: int, out: Collector) -> int:
         """Passes time on: rows are made by batches."""
         return watermark
+
+    def snapshot(self) -> Sequence[StateSnapshot]:
+        """Partial aggregates per key."""
+        chunks = [[Chunk(number, frame) for number, frame in store.numbered()] for store in self._stores]
+        return self._saved.states(chunks, StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered))
+
+    def restore(self, states: RestoredStates) -> None:
+        """Goes on where snapshots were taken. Raises UserError for state of other keys."""
+        time = self._saved.time(states)
+        self._layout.arrived = time.arrived
+        self._results.input_ordered = time.ordered
+        for store, frames in zip(self._stores, self._saved.parts(states), strict=True):
+            for frame in frames:
+                store.append(frame)
 
     def close(self) -> None:
         """Holds nothing outside of memory."""

@@ -54,6 +54,10 @@ class Tumbling:
         """What is wrong with it; empty if nothing."""
         return _positive(self.size_ms, "tumbling") or _local_problems(self.timezone, self.size_ms, "tumbling")
 
+    def cut(self) -> str:
+        """How it cuts time, in words: state of one cut fits no other."""
+        return f"tumbling {self.size_ms} offset {self.offset_ms} {self.timezone}"
+
     def assigner(self) -> Assigner:
         """How it assigns windows."""
         if self.timezone == UTC:
@@ -84,6 +88,10 @@ class Sliding:
             return [f"in a time zone, every ({duration_text(self.every_ms)}) must divide the size of sliding windows"]
         return _local_problems(self.timezone, self.every_ms, "every")
 
+    def cut(self) -> str:
+        """How it cuts time, in words: state of one cut fits no other."""
+        return f"sliding {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
+
     def assigner(self) -> Assigner:
         """How it assigns windows."""
         if self.timezone == UTC:
@@ -110,6 +118,10 @@ class Cumulate:
         if self.size_ms % self.every_ms:
             return [f"every ({duration_text(self.every_ms)}) must divide the size of cumulate windows"]
         return _local_problems(self.timezone, self.size_ms, "cumulate")
+
+    def cut(self) -> str:
+        """How it cuts time, in words: state of one cut fits no other."""
+        return f"cumulate {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
 
     def assigner(self) -> Assigner:
         """How it assigns windows."""

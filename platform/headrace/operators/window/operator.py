@@ -27,7 +27,9 @@ from headrace.operators.window.assigner import Assigner, Span, Times
 from headrace.operators.window.failures import RowFailures
 from headrace.operators.window.lateness import Judge
 from headrace.operators.window.results import Results, StepShape
+from headrace.operators.window.saved import WINDOWS, SavedStates, StepTime
 from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
+from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 _NARROW_MAX = 4
 """Panes of a batch that are filtered out one by one; more are grouped together."""
@@ -37,8 +39,9 @@ Lateness = Literal["row", "operator"]
 
 @dataclass(frozen=True, slots=True)
 class WindowRule:
-    """How rows and windows meet."""
+    """How rows and windows meet. `cut`: how windows cut time, in words."""
 
+    cut: str
     allowed_lateness_ms: int = 0
     lateness: Lateness = "row"
     order: Order = "event"
@@ -53,6 +56,7 @@ class WindowAggregate:
         self._layout = Layout(shape.aggregates, shape.keys, rule.order)
         self._assigner = assigner
         self._state = WindowState(self._layout, assigner)
+        self._saved = SavedStates(shape.node, shape.keys, self._layout, WINDOWS, rule.cut, (PANE, SINCE))
         self._judge = Judge(assigner, rule.allowed_lateness_ms)
         self._failures = RowFailures(errors, shape.aggregates, timed=True)
         self._watermark = TIME_MIN
@@ -79,6 +83,22 @@ class WindowAggregate:
         held = self._held(watermark)
         self._state.drop_before(held)
         return held
+
+    def snapshot(self) -> Sequence[StateSnapshot]:
+        """Partial aggregates per pane, and the watermark: windows that end by then have fired."""
+        time = StepTime(self._watermark, self._layout.arrived, self._results.input_ordered)
+        return self._saved.states(self._state.chunks(), time)
+
+    def restore(self, states: RestoredStates) -> None:
+        """Goes on where snapshots were taken. Raises UserError for state of other keys or windows."""
+        time = self._saved.time(states)
+        self._watermark = time.watermark
+        self._layout.arrived = time.arrived
+        self._results.input_ordered = time.ordered
+        parts = self._saved.parts(states)
+        if parts[0]:
+            self._state.restore(parts, self._held(time.watermark))
+        self._state.take_due(time.watermark)
 
     def close(self) -> None:
         """Holds nothing outside of memory."""

@@ -7,12 +7,15 @@ Batches that touch few panes go to a store per pane, whose frames need no pane c
 `PANES_NARROW_MAX` such panes, and from batches that touch many, rows go to one mixed store with pane columns; a pane
 may have rows in both.
 Every store has one part for the aggregates and one per argument that is counted distinct.
+
+In snapshots every frame has pane columns. What comes back goes to stores per pane if its panes are few.
 """
 
 from __future__ import annotations
 
 import bisect
 import heapq
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
@@ -22,12 +25,15 @@ from headrace.core.signals import TIME_MAX
 from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.assigner import Assigner, Span
 from headrace.operators.window.store import PartialStore
+from headrace.state.snapshot import Chunk
 
 PANE, SINCE = "__pane", "__since"
 WINDOW_START, WINDOW_END = "__start", "__end"
 PANES_NARROW_MAX = 64
 ROWS_MERGED_MAX = 1 << 19
 """Partial rows of several windows that are merged in one go (one window is always merged whole)."""
+ROWS_TIDIED_MAX = 1 << 16
+"""Partial rows that a snapshot merges at most, so that it holds nobody up."""
 
 PaneKey = tuple[int, int]
 """Start of the pane; end of the first window that its rows are on time for."""
@@ -40,6 +46,7 @@ class WindowState:
         self._layout = layout
         self._assigner = assigner
         self._keys = layout.keys
+        self._numbering = [itertools.count() for _ in layout.parts]
         self._narrow: dict[PaneKey, list[PartialStore]] = {}
         self._mixed = self._stores([PANE, SINCE, *self._keys])
         self._mixed_panes: set[PaneKey] = set()
@@ -53,7 +60,10 @@ class WindowState:
         self._first_gone = TIME_MAX  # no pane's last window ends before this
 
     def _stores(self, by: list[str]) -> list[PartialStore]:
-        return [PartialStore(partial(part.merge, by=by)) for part in self._layout.parts]
+        return [
+            PartialStore(partial(part.merge, by=by), numbering=numbering)
+            for part, numbering in zip(self._layout.parts, self._numbering, strict=True)
+        ]
 
     # ------------------------------------------------------------------ rows in
 
@@ -67,8 +77,7 @@ class WindowState:
         if stores is None:
             stores = self._mixed
             self._mixed_panes.add(pane)
-            placed = [pl.lit(pane[0], dtype=pl.Int64).alias(PANE), pl.lit(pane[1], dtype=pl.Int64).alias(SINCE)]
-            made = [frame.with_columns(placed) for frame in made]
+            made = [_placed(frame, pane) for frame in made]
         for store, frame in zip(stores, made, strict=True):
             store.append(frame)
         return made
@@ -162,9 +171,8 @@ class WindowState:
         for index, mixed in enumerate(self._mixed):
             frames = [found for frame in mixed.frames if (found := frame.filter(near)).height]
             for pane in panes:
-                placed = [pl.lit(pane[0], dtype=pl.Int64).alias(PANE), pl.lit(pane[1], dtype=pl.Int64).alias(SINCE)]
                 if pane in self._narrow:
-                    frames += [frame.with_columns(placed) for frame in self._read(pane, index)]
+                    frames += [_placed(frame, pane) for frame in self._read(pane, index)]
             chosen = [self._just(frame, only).join(places, on=[PANE, SINCE], how="inner") for frame in frames]
             parts.append([frame for frame in chosen if frame.height])
         by = [WINDOW_END, WINDOW_START, *self._keys]
@@ -232,5 +240,46 @@ class WindowState:
         self._mixed_gone = 0
         left = pl.DataFrame(list(self._mixed_panes), schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
         for store in self._mixed:
-            kept = [frame.join(left, on=[PANE, SINCE], how="semi") for frame in store.frames]
-            store.replace([frame for frame in kept if frame.height])
+            store.retain(lambda frame: frame.join(left, on=[PANE, SINCE], how="semi"))
+
+    # ------------------------------------------------------------------ snapshots
+
+    def chunks(self) -> list[list[Chunk]]:
+        """Per part all rows, with PANE and SINCE; also some of panes that nobody needs any more."""
+        left = ROWS_TIDIED_MAX
+        made: list[list[Chunk]] = []
+        for index, mixed in enumerate(self._mixed):
+            for stores in (self._mixed, *self._narrow.values()):
+                left -= stores[index].tidy(left)
+            chunks = [Chunk(number, frame) for number, frame in mixed.numbered()]
+            for pane, stores in self._narrow.items():
+                chunks += [Chunk(number, _placed(frame, pane)) for number, frame in stores[index].numbered()]
+            made.append(chunks)
+        return made
+
+    def restore(self, parts: Sequence[Sequence[pl.DataFrame]], watermark: int) -> None:
+        """Takes rows back, per part. Panes that nobody needs at `watermark` are left out."""
+        panes = pl.concat([frame.select(PANE, SINCE).unique() for frame in parts[0]]).unique().sort(PANE, SINCE)
+        alive = [key for key in panes.rows() if self.windows_of(key)[-1][1] - 1 > watermark]
+        self._register(alive)
+        if len(alive) > PANES_NARROW_MAX:
+            self._mixed_panes.update(alive)
+        wanted = pl.DataFrame(alive, schema={PANE: pl.Int64, SINCE: pl.Int64}, orient="row")
+        for index, frames in enumerate(parts):
+            for frame in frames:
+                rows = frame.join(wanted, on=[PANE, SINCE], how="semi")
+                if not rows.height:
+                    continue
+                if len(alive) > PANES_NARROW_MAX:
+                    self._mixed[index].append(rows)
+                    continue
+                by_pane = rows.partition_by(PANE, SINCE, include_key=False, as_dict=True)
+                for (pane, since), inside in by_pane.items():
+                    key = (int(pane), int(since))
+                    if key not in self._narrow:
+                        self._narrow[key] = self._stores(self._keys)
+                    self._narrow[key][index].append(inside)
+
+
+def _placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:
+    return frame.with_columns(pl.lit(pane[0], dtype=pl.Int64).alias(PANE), pl.lit(pane[1], dtype=pl.Int64).alias(SINCE))

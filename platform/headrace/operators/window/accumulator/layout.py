@@ -2,11 +2,16 @@
 
 Owns the way from aggregate calls to argument columns, lanes and distinct values; calls share what they can. Knows
 nothing of windows: grouping columns are given by the caller.
+
+State columns are named by what they hold (argument, filter, form, type), never by an aggregate's place or name: so
+state fits a step whose aggregates were added, dropped, renamed or put in another order.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -38,6 +43,10 @@ class StatePart(Protocol):
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         """Fewer partial rows of the same meaning; at least one frame."""
+        ...
+
+    def owns(self, column: str) -> bool:
+        """Whether a state column (no grouping column) belongs to it."""
         ...
 
 
@@ -75,6 +84,10 @@ class DistinctValues:
         """The distinct values of each group, out of several such frames."""
         return columns.concat(frames).select(*by, self.column).unique()
 
+    def owns(self, column: str) -> bool:
+        """Whether a state column belongs to it."""
+        return column == self.column
+
     def fold(self, values: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Distinct values as partial aggregates."""
         return _partial(list(self.lanes.lanes.values()), values, by)
@@ -95,6 +108,7 @@ class Layout:
         self.keys = [item.name for item in keys]
         self.places: list[position.Place] = []
         self.distinct: dict[str, DistinctValues] = {}
+        self._order = order
         self._order_columns = (ARRIVAL,) if order == "arrival" else (TS, *ORDER_COLUMNS)
         self._key_columns = [_normal(pl.col(item.name), item.type).alias(item.name) for item in keys]
         self._arguments: dict[tuple[str, ...], tuple[str, pl.Expr]] = {}
@@ -110,7 +124,14 @@ class Layout:
         self._working = [*self._key_columns, *(made.alias(name) for name, made in self._arguments.values())]
         self._extra = [name for name in ordered if name not in (TS, ARRIVAL)]
         self._arrival = ARRIVAL in ordered
-        self._arrived = 0
+        self.arrived = 0
+        """Rows that came so far, where their arrival is what orders them."""
+        self._ids = frozenset([*(lane.id for lane in self._lanes), *(lane_of(place.prefix) for place in self.places)])
+
+    @property
+    def lanes(self) -> frozenset[str]:
+        """Ids of the state columns of the aggregates themselves."""
+        return self._ids
 
     @property
     def parts(self) -> tuple[StatePart, ...]:
@@ -121,8 +142,8 @@ class Layout:
         """The working rows of a batch: event time, normal keys, arguments, prepared columns, order columns."""
         rows = batch.select(TS, *self._working, *self._extra)
         if self._arrival:
-            start, self._arrived = self._arrived, self._arrived + batch.height
-            rows = rows.with_columns(pl.int_range(start, self._arrived, dtype=pl.Int64).alias(ARRIVAL))
+            start, self.arrived = self.arrived, self.arrived + batch.height
+            rows = rows.with_columns(pl.int_range(start, self.arrived, dtype=pl.Int64).alias(ARRIVAL))
         prepared = [made for lane in self._lanes for made in lane.prepare(rows)]
         return rows.with_columns(prepared) if prepared else rows
 
@@ -134,14 +155,21 @@ class Layout:
         """Partial aggregates of equal groups become one."""
         return columns.merge(frames, by)
 
+    def owns(self, column: str) -> bool:
+        """Whether a state column belongs to the aggregates that there are."""
+        return lane_of(column) in self._ids
+
     def _state_of(self, call: AggregateCall) -> CallState:
         if call.argument is None:
             column = None if call.where is None else self._argument(call, "raw")
             return CallState(call, rows=self._lane(self._direct, "count", column, None))
         match call.function:
             case _F.FIRST | _F.LAST:
-                prefix = f"{position.FIRST if call.function is _F.FIRST else position.LAST}{len(self.places)}"
-                self.places.append(position.Place(prefix, self._argument(call, "raw"), self._order_columns))
+                column = self._argument(call, "raw")
+                first = call.function is _F.FIRST
+                prefix = f"{position.FIRST if first else position.LAST}{column[2:]}_{call.function}_{self._order}"
+                if all(place.prefix != prefix for place in self.places):
+                    self.places.append(position.Place(prefix, column, self._order_columns))
                 return CallState(call, place=prefix)
             case _F.MIN | _F.MAX:
                 column = self._argument(call, "normal")
@@ -182,15 +210,27 @@ class Layout:
                 value = value.cast(pl.Float64)
             if where:
                 value = pl.when(where.value).then(value)
-            self._arguments[key] = (f"__v{len(self._arguments)}", value)
+            self._arguments[key] = (_argument_name(*key, str(argument.type) if argument else ""), value)
         return self._arguments[key][0]
 
     def _lane(self, lanes: LaneSet, kind: str, column: str | None, dtype: DataType | None) -> str:
         key = (kind, column)
         if key not in lanes.lanes:
-            name = f"{'d' if lanes is not self._direct else ''}{column or 'all'}{kind}"
+            name = f"{'distinct_' if lanes is not self._direct else ''}{column[2:] if column else 'all'}_{kind}"
             lanes.lanes[key] = _new_lane(name, kind, column, dtype)
         return lanes.lanes[key].id
+
+
+def lane_of(column: str) -> str:
+    """The id in a state column's name."""
+    return column.split(".")[1] if "." in column else ""
+
+
+def _argument_name(text: str, where: str, form: str, dtype: str) -> str:
+    """The same for the same argument, whatever else a step aggregates; the beginning of its text is for people."""
+    digest = hashlib.blake2b("\0".join((text, where, form, dtype)).encode(), digest_size=6).hexdigest()
+    slug = re.sub(r"[^a-z0-9]+", "_", text.lower())[:24].strip("_")
+    return f"__v_{slug}_{digest}" if slug else f"__v_{digest}"
 
 
 def _new_lane(name: str, kind: str, column: str | None, dtype: DataType | None) -> Lane:

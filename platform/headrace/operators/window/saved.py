@@ -1,0 +1,127 @@
+"""The states of an aggregating step as snapshots hold them, and how they are taken back.
+
+    windows | groups       partial aggregates: keys (pane and since, where there are windows), state columns
+    distinct_<argument>    one state per argument of which distinct values count: keys (pane, since), value
+    time                   one row per subtask: `watermark`, `arrived` (rows so far, with order: arrival), `ordered`
+                           (rows came with order columns), and `window <which>`, whose name says how time was cut
+
+State columns are named by what they hold, so what a step does not ask for any more is left out, and what it asks for
+anew begins with nothing. Keys, their types and the cut of time must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from headrace.core.errors import UserError
+from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.core.types import Field, polars_type
+from headrace.operators.window.accumulator.layout import Layout
+from headrace.state.snapshot import Chunk, RestoredStates, StateKind, StateSnapshot
+
+WINDOWS, GROUPS, TIME = "windows", "groups", "time"
+WINDOW_MARK = "window "
+"""Begin of the name of the column that says how time was cut."""
+REMEDY = "give the step another name to start it anew, or restore with the step as it was"
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """What a step knows beside its rows."""
+
+    watermark: int = TIME_MIN
+    arrived: int = 0
+    ordered: bool = False
+
+
+def distinct_state(column: str) -> str:
+    """The state's name for the distinct values of an argument column."""
+    return f"distinct_{column.removeprefix('__v_')}"
+
+
+class SavedStates:
+    """Writes and reads the states of one step.
+
+    main     name of the state of the aggregates: `windows` or `groups`
+    cut      how time is cut, e.g. `tumbling 3600000 offset 0 UTC`; `none`
+    placed   grouping columns beside the keys
+    """
+
+    def __init__(
+        self, node: str, keys: Sequence[Field], layout: Layout, main: str, cut: str, placed: Sequence[str] = ()
+    ) -> None:
+        self._node = node
+        self._keys = {item.name: polars_type(item.type) for item in keys}
+        self._layout = layout
+        self._names = [main, *(distinct_state(column) for column in layout.distinct)]
+        self._main = main
+        self._cut = cut
+        self._placed = list(placed)
+        self._time: Chunk | None = None
+
+    def states(self, chunks: Sequence[Sequence[Chunk]], time: StepTime) -> list[StateSnapshot]:
+        """The snapshot of chunks per part, and of the time."""
+        keys = tuple(self._keys)
+        parts = [
+            StateSnapshot(name, StateKind.KEYED, keys, tuple(found))
+            for name, found in zip(self._names, chunks, strict=True)
+        ]
+        return [*parts, StateSnapshot(TIME, StateKind.UNION, (), (self._time_chunk(time),))]
+
+    def _time_chunk(self, time: StepTime) -> Chunk:
+        frame = pl.DataFrame(
+            {
+                "watermark": [time.watermark],
+                "arrived": [time.arrived],
+                "ordered": [time.ordered],
+                WINDOW_MARK + self._cut: [True],
+            }
+        )
+        if self._time is None or not self._time.frame.equals(frame):
+            self._time = Chunk(0 if self._time is None else self._time.id + 1, frame)
+        return self._time
+
+    def time(self, states: RestoredStates) -> StepTime:
+        """The time of all subtasks: the least watermark. Raises UserError where time was cut otherwise.
+
+        Time that had come to its end (+inf) goes on from nothing: whoever restores that wants it so.
+        """
+        frames = states.get(TIME, ())
+        for name in {name for frame in frames for name in frame.columns if name.startswith(WINDOW_MARK)}:
+            if name != WINDOW_MARK + self._cut:
+                raise UserError(different_cut(self._node, name.removeprefix(WINDOW_MARK), self._cut), remedy=REMEDY)
+        rows = [row for frame in frames for row in frame.select("watermark", "arrived", "ordered").rows()]
+        if not rows:
+            return StepTime()
+        watermark = min(row[0] for row in rows)
+        return StepTime(
+            TIME_MIN if watermark == TIME_MAX else watermark, max(row[1] for row in rows), any(row[2] for row in rows)
+        )
+
+    def parts(self, states: RestoredStates) -> list[list[pl.DataFrame]]:
+        """The frames of each part, with the columns that the step still asks for. Raises UserError where the keys
+        are not the step's."""
+        return [
+            [self._asked(frame, part.owns) for frame in states.get(name, ()) if frame.height]
+            for name, part in zip(self._names, self._layout.parts, strict=True)
+        ]
+
+    def _asked(self, frame: pl.DataFrame, owns: Callable[[str], bool]) -> pl.DataFrame:
+        for name, dtype in self._keys.items():
+            if frame.schema.get(name) != dtype:
+                found = "has no such column" if name not in frame.columns else f"has {frame.schema[name]}"
+                raise UserError(f"step {self._node}: key {name!r} is {dtype}, and its state {found}", remedy=REMEDY)
+        by = [*self._placed, *self._keys]
+        others = [name for name in frame.columns if name not in by]
+        strange = [name for name in others if not name.startswith("__")]
+        if strange:
+            raise UserError(f"step {self._node}: its state has key {strange[0]!r}, which the step lacks", remedy=REMEDY)
+        return frame.select(*by, *(name for name in others if owns(name)))
+
+
+def different_cut(node: str, before: str, now: str) -> str:
+    """What is said where windows do not match."""
+    return f"step {node}: its state was kept for window {before}, and the step has {now}"
