@@ -12,73 +12,107 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import TypeAdapter
+from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
+from headrace.coordinator.connector_host_messages import (
+    LENGTH_BYTES,
+    AnswerFrame,
+    CloseRequest,
+    CommitRequest,
+    DiscoveredSource,
+    DiscoverRequest,
+    OpenRequest,
+    Request,
+    RequestFrame,
+    framed,
+    length_of,
+)
+from headrace.core.errors import ExternalError, HeadraceError
+from headrace.rpc.failure import error_of
 
-from headrace.checkpoint.manifest import CommittableDocument, Document, SplitDocument
-from headrace.core.errors import Domain, ExternalError, HeadraceError, InternalError, UserError
-from headrace.rpc.messages import Failure
+__all__ = ["ConnectorHost", "DiscoveredSource", "HostTimes"]
 
-OPEN_TIMEOUT_S = 120.0
-DISCOVER_TIMEOUT_S = 60.0
-COMMIT_TIMEOUT_S = 120.0
-CLOSE_TIMEOUT_S = 10.0
-
-_FRAME_LENGTH = 4
-_FAILURE = TypeAdapter(Failure)
-
-
-class DiscoveredSource(Document):
-    """What a source's enumerator found when it was opened.
-
-    splits        all of them, those that were known before included
-    interval_ms   how often to ask for new ones; None: never
-    final         no more will come
-    """
-
-    splits: tuple[SplitDocument, ...]
-    interval_ms: int | None
-    final: bool
+_PROGRAM = "headrace.coordinator.connector_host_process"
+_ROLE = "headrace-connector-host"
 
 
-@dataclass(slots=True)
-class _Request:
-    lane: str
-    answer: asyncio.Future[Any]
+@dataclass(frozen=True, slots=True)
+class HostTimes:
+    """How long a host may take to answer, in seconds. One that is late to open or commit is killed: its lane hangs."""
+
+    open_s: float = 120.0
+    discover_s: float = 60.0
+    commit_s: float = 120.0
+    close_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    request: Request
+    answer: asyncio.Future[AnswerFrame]
 
 
 class ConnectorHost:
-    """One host process of one job; used on one event loop. All methods may be called at the same time."""
+    """One host process of one job; used on one event loop. Calls may overlap."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        job: str,
+        process: asyncio.subprocess.Process,
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        times: HostTimes,
     ) -> None:
         """Made by `start`."""
-        self._process = process
-        self._reader = reader
-        self._writer = writer
-        self._numbers = itertools.count()
-        self._pending: dict[int, _Request] = {}
-        self._known: dict[str, set[tuple[str, int]]] = {}
         self.died = asyncio.Event()
-        """Set when the process is gone or no longer answers; the reason is in `reason`."""
+        """Set when the process is gone, for whatever reason; `reason` says it."""
         self.reason = ""
+        self._job = job
+        self._process = process
+        self._reader, self._writer = streams
+        self._times = times
+        self._numbers = itertools.count()
+        self._pending: dict[int, _Pending] = {}
+        self._known: dict[str, set[tuple[str, int]]] = {}
         self._closing = False
-        self._reading = asyncio.create_task(self._read())
+        self._reading = asyncio.create_task(self._read(), name=f"connector-host-{job}")
 
     @classmethod
     async def start(
-        cls, job: str, environment: Mapping[str, str] | None = None, log: Path | None = None
+        cls,
+        job: str,
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
+        times: HostTimes | None = None,
     ) -> ConnectorHost:
-        """Starts the process. `environment` comes on top of this process's; `log` takes what it prints."""
-        raise NotImplementedError
+        """Starts the process. `environment` comes on top of this process's; `log` gets what it prints.
+
+        Raises ExternalError where it cannot be started.
+        """
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", _PROGRAM, _ROLE, "--fd", str(theirs.fileno()), "--job", job]
+        with theirs, contextlib.ExitStack() as files:
+            try:
+                out = subprocess.DEVNULL if log is None else files.enter_context(log.open("ab"))
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=None if log is None else out,
+                    pass_fds=[theirs.fileno()],
+                    env=os.environ | {"POLARS_MAX_THREADS": "1"} | dict(environment or {}),
+                )
+            except OSError as cause:
+                ours.close()
+                raise ExternalError(f"no connector host for job {job}: {cause}", retry=True) from cause
+        return cls(job, process, await asyncio.open_connection(sock=ours), times or HostTimes())
 
     @property
     def pid(self) -> int:
@@ -89,8 +123,6 @@ class ConnectorHost:
         self,
         pipeline: Mapping[str, Any],
         known: Mapping[str, Sequence[SplitDocument]],
-        python_path: Sequence[str] = (),
-        code: Sequence[str] = (),
         *,
         foreign: bool = False,
     ) -> dict[str, DiscoveredSource]:
@@ -99,18 +131,121 @@ class ConnectorHost:
         known     splits of an earlier start of this job: they keep their `start` and `stop`
         foreign   `known` is from another job (a savepoint): `stop` is resolved anew
 
-        Raises HeadraceError as the connectors do; ExternalError with `retry` where the process died.
+        May be called again, with what is known then. Raises HeadraceError as the connectors do; ExternalError with
+        `retry` where the process died or does not answer.
         """
-        raise NotImplementedError
+        request = OpenRequest(
+            job=self._job,
+            pipeline=dict(pipeline),
+            known={source: tuple(splits) for source, splits in known.items()},
+            foreign=foreign,
+        )
+        opened = (await self._ask_or_kill(request, self._times.open_s)).opened
+        self._known = {
+            source: {(each.topic, each.partition) for each in found.splits} for source, found in opened.items()
+        }
+        return opened
 
     async def discover(self, source: str) -> tuple[SplitDocument, ...]:
-        """Looks for splits that no answer has held before. Raises as `open`."""
-        raise NotImplementedError
+        """Looks for splits that no answer has held before. Raises as `open`; a look that takes too long leaves the
+        host as it is and is reported by ExternalError, as every further one until it is answered."""
+        request = DiscoverRequest(source=source)
+        if any(each.request == request for each in self._pending.values()):
+            raise ExternalError(f"source {source!r} still looks for new splits", retry=True)
+        try:
+            found = (await self._ask(request, self._times.discover_s)).splits
+        except TimeoutError as cause:
+            text = f"source {source!r} did not find its splits within {self._times.discover_s:g} s"
+            raise ExternalError(text, retry=True) from cause
+        known = self._known.setdefault(source, set())
+        fresh = tuple(split for split in found if (split.topic, split.partition) not in known)
+        known.update((split.topic, split.partition) for split in fresh)
+        return fresh
 
     async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
         """Makes a complete epoch's output visible; a second call changes nothing. Raises as `open`."""
-        raise NotImplementedError
+        await self._ask_or_kill(CommitRequest(epoch=epoch, committables=tuple(committables)), self._times.commit_s)
 
     async def close(self) -> None:
-        """Closes the connectors and ends the process, at the latest after 10 s. Idempotent."""
-        raise NotImplementedError
+        """Closes the connectors and ends the process, by force where it takes too long. Idempotent."""
+        if not self._closing:
+            self._closing = True
+            try:
+                async with asyncio.timeout(self._times.close_s):
+                    await self._ask(CloseRequest(), self._times.close_s)
+                    await self.died.wait()
+            except (HeadraceError, TimeoutError):
+                # how the connectors close changes nothing any more
+                pass
+            finally:
+                self._kill()
+        await self.died.wait()
+        await self._reading
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    async def _ask_or_kill(self, request: Request, timeout_s: float) -> AnswerFrame:
+        try:
+            return await self._ask(request, timeout_s)
+        except TimeoutError as cause:
+            self._kill()
+            text = f"the connector host of job {self._job} did not {request.do} within {timeout_s:g} s: it was ended"
+            raise ExternalError(
+                text, remedy="look at the brokers or stores of its sources and sinks", retry=True
+            ) from cause
+
+    async def _ask(self, request: Request, timeout_s: float) -> AnswerFrame:
+        """The answer. Raises the error in it, ExternalError where the process is gone, TimeoutError."""
+        if self.died.is_set():
+            raise self._gone()
+        pending = _Pending(request, asyncio.get_running_loop().create_future())
+        number = next(self._numbers)
+        self._pending[number] = pending
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._writer.write(framed(RequestFrame(number=number, request=request)))
+                await self._writer.drain()
+                # shielded: who gives up waiting leaves the lane's request in flight
+                answer = await asyncio.shield(pending.answer)
+        except ConnectionError as cause:
+            await self.died.wait()
+            raise self._gone() from cause
+        if answer.failure is not None:
+            raise error_of(answer.failure)
+        return answer
+
+    async def _read(self) -> None:
+        """Hands out answers until the socket closes; then nobody waits for one any more."""
+        try:
+            while True:
+                head = await self._reader.readexactly(LENGTH_BYTES)
+                answer = AnswerFrame.model_validate_json(await self._reader.readexactly(length_of(head)))
+                pending = self._pending.pop(answer.number, None)
+                if pending is not None and not pending.answer.done():
+                    pending.answer.set_result(answer)
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError):
+            pass
+        finally:
+            self._writer.close()
+            if not self._closing:
+                self._kill()
+            self.reason = _ending(await self._process.wait())
+            self.died.set()
+            for pending in self._pending.values():
+                if not pending.answer.done():
+                    pending.answer.set_exception(self._gone())
+                    pending.answer.exception()
+            self._pending.clear()
+
+    def _gone(self) -> ExternalError:
+        return ExternalError(f"the connector host of job {self._job} {self.reason}", retry=True)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"ended with code {code}"
+    return f"was ended by {signal.Signals(-code).name}"

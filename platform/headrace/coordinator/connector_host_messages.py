@@ -1,0 +1,105 @@
+"""What a coordinator and its connector hosts say to each other: numbered requests and answers, as framed JSON.
+
+A frame is its length (4 bytes, big-endian) and that many bytes of JSON. Answers carry the number of their request and
+may come in another order. Shapes and their form only; who waits for what is the two ends' business.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from headrace.checkpoint.manifest import CommittableDocument, Document, SplitDocument
+from headrace.rpc.messages import Failure
+
+LENGTH_BYTES = 4
+FRAME_MAX = 256 * 1024 * 1024
+"""A longer frame is no frame of ours."""
+
+
+class OpenRequest(Document):
+    """Prepare the sinks, open enumerators and committers, find the splits. A second one opens everything anew.
+
+    pipeline   file form, with secrets
+    known      source -> splits resolved before; foreign: by another job
+    """
+
+    do: Literal["open"] = "open"
+    job: str
+    pipeline: dict[str, Any]
+    known: dict[str, tuple[SplitDocument, ...]]
+    foreign: bool = False
+
+
+class DiscoverRequest(Document):
+    """Look for splits again."""
+
+    do: Literal["discover"] = "discover"
+    source: str
+
+
+class CommitRequest(Document):
+    """Make an epoch's output visible."""
+
+    do: Literal["commit"] = "commit"
+    epoch: int
+    committables: tuple[CommittableDocument, ...]
+
+
+class CloseRequest(Document):
+    """Close everything and end."""
+
+    do: Literal["close"] = "close"
+
+
+Request = OpenRequest | DiscoverRequest | CommitRequest | CloseRequest
+
+
+class RequestFrame(Document):
+    """A request on its way."""
+
+    number: int
+    request: Annotated[Request, Field(discriminator="do")]
+
+
+class DiscoveredSource(Document):
+    """What a source's enumerator found when it was opened.
+
+    splits        all of them, those that were known before included
+    interval_ms   how often to ask for new ones; None: never
+    final         no more will come
+    """
+
+    splits: tuple[SplitDocument, ...]
+    interval_ms: int | None
+    final: bool
+
+
+class AnswerFrame(Document):
+    """The answer to the request of that number.
+
+    failure   it failed; the rest is empty
+    opened    source -> what it has (open)
+    splits    all splits of the source (discover)
+    """
+
+    number: int
+    failure: Failure | None = None
+    opened: dict[str, DiscoveredSource] = Field(default_factory=dict)
+    splits: tuple[SplitDocument, ...] = ()
+
+
+def framed(document: Document) -> bytes:
+    """A document as a frame."""
+    data = document.model_dump_json().encode()
+    assert len(data) <= FRAME_MAX, f"a frame of {len(data)} bytes"
+    return len(data).to_bytes(LENGTH_BYTES, "big") + data
+
+
+def length_of(head: bytes) -> int:
+    """The length that a frame's first bytes say. Raises ValueError where it cannot be one."""
+    length = int.from_bytes(head, "big")
+    if length > FRAME_MAX:
+        raise ValueError(f"a frame of {length} bytes")
+    return length

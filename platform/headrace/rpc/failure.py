@@ -1,0 +1,57 @@
+"""Errors as they travel to people and, where a caller waits for the answer, back into errors."""
+
+from __future__ import annotations
+
+import traceback
+from typing import assert_never
+
+from headrace.core.errors import Domain, ExternalError, HeadraceError, InternalError, UserError
+from headrace.rpc.messages import Failure
+
+TRACE_FRAMES = 8
+"""How many of the innermost frames an unexpected error shows."""
+
+
+def failure_of(error: BaseException, *, node: str | None = None, subtask: int | None = None) -> Failure:
+    """The message form of an error. What headrace did not raise on purpose is internal and comes with a trace."""
+    match error:
+        case HeadraceError():
+            return Failure(
+                message=error.message,
+                domain=error.domain.value,
+                retry=error.retry,
+                remedy=error.remedy,
+                node=node,
+                subtask=subtask,
+                place=getattr(error, "place", None),
+                trace=_trace(error) if error.domain is Domain.INTERNAL else None,
+            )
+        case OSError():
+            text = f"{type(error).__name__}: {error}"
+            return Failure(text, Domain.EXTERNAL.value, retry=True, node=node, subtask=subtask)
+        case _:
+            text = f"{type(error).__name__}: {error}"
+            trace = _trace(error)
+            return Failure(text, Domain.INTERNAL.value, retry=True, node=node, subtask=subtask, trace=trace)
+
+
+def error_of(failure: Failure) -> HeadraceError:
+    """The error that a failure tells of, for a caller to raise; the other side's trace is a note of it."""
+    domain = Domain(failure.domain)
+    match domain:
+        case Domain.USER:
+            kind: type[HeadraceError] = UserError
+        case Domain.EXTERNAL:
+            kind = ExternalError
+        case Domain.INTERNAL:
+            kind = InternalError
+        case _:
+            assert_never(domain)
+    error = kind(failure.message, remedy=failure.remedy, retry=failure.retry)
+    if failure.trace is not None:
+        error.add_note(failure.trace)
+    return error
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error, limit=-TRACE_FRAMES))
