@@ -25,6 +25,7 @@ class JournalRead:
     epoch         the greatest epoch that was ever complete, 0 before the first
     restore       the newest complete checkpoint
     uncommitted   its record, where no `committed` follows it
+    unfinished    its record, where it fills a savepoint whose own manifest may be missing
     savepoint     URL of the savepoint that the newest attempt began with, where it has no checkpoint of its own
     splits        what enumerators resolved, once for the job's life
     parallelism   of the newest attempt, None before the first
@@ -34,6 +35,7 @@ class JournalRead:
     epoch: int = 0
     restore: Manifest | None = None
     uncommitted: CheckpointRecord | None = None
+    unfinished: CheckpointRecord | None = None
     stopping: StoppingRecord | None = None
     stopped: CheckpointRecord | None = None
     """The complete epoch of a stop that was asked for: what is left is to commit it and hand out the path."""

@@ -56,6 +56,8 @@ class Scheduling:
         self._decided: CheckpointRecord | None = None
         """The epoch that is to be committed first."""
         self._stopped: CheckpointRecord | None = None
+        self._unfinished: CheckpointRecord | None = None
+        """An epoch whose savepoint may lack its manifest: it is finished on the way, whatever comes of it."""
         self._host = False
         self._workers: tuple[str, ...] | None = None
         self._deadline_ms: int | None = None
@@ -89,13 +91,20 @@ class Scheduling:
                 return self._on_record(job, now_ms)
             case SavepointWritten() if self._stopped is not None:
                 return self._finish(job)
-            case CommitFailed(_, failure) | HostFailed(failure) | SlotFailed(_, failure) | SavepointFailed(_, failure):
+            case CommitFailed(_, failure) | HostFailed(failure) | SlotFailed(_, failure):
                 return failed(job, failure, now_ms)
+            case Tick() if self._deadline_ms is not None and now_ms >= self._deadline_ms:
+                return failed(job, self._too_few(job), now_ms)
+            case _:
+                return self._on_other(job, event, now_ms)
+
+    def _on_other(self, job: Job, event: Event, now_ms: int) -> State:
+        match event:
             case StopAsked(request, folder, drain) if job.stop is None:
                 job.stop = Request(request, folder, drain)
                 return self
-            case Tick() if self._deadline_ms is not None and now_ms >= self._deadline_ms:
-                return failed(job, self._too_few(job), now_ms)
+            case SavepointFailed(_, failure) if self._stopped is not None:
+                return failed(job, failure, now_ms)
             case _:
                 return on_any(self, job, event, now_ms)
 
@@ -107,7 +116,7 @@ class Scheduling:
         job.take_journal(read)
         if read.finished is not None:
             return _ended(job, read.finished)
-        self._decided, self._stopped = read.uncommitted, read.stopped
+        self._decided, self._stopped, self._unfinished = read.uncommitted, read.stopped, read.unfinished
         if self._decided is None and self._stopped is not None:
             return self._on_committed(job, now_ms)
         job.message = "opening its sources and sinks"
@@ -142,6 +151,9 @@ class Scheduling:
         job.do(WriteCommitted(self._ticket, self._decided.manifest.epoch))
 
     def _record_attempt(self, job: Job) -> None:
+        saved = self._unfinished
+        if saved is not None and saved.savepoint is not None:
+            job.do(WriteSavepoint(savepoint_of(saved.manifest, saved.savepoint_states), saved.savepoint))
         self._recording, self._ticket = "attempt", job.ticket()
         own = job.restored if job.restored_own else None
         job.do(

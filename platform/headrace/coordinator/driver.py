@@ -1,0 +1,554 @@
+"""Drives one job: feeds its machine events, executes the effects, keeps what people want to see of it.
+
+    slots, workers ──fleet──┐                                  ┌── fleet: request, tell, retire
+    journal, store ──lane───┼─> queue ─> machine ─> effects ───┼── lane: records, savepoints, pruning
+    connector host ─────────┤                                  ├── host: open, discover, commit
+    users' requests, time ──┘                                  └── answers, history, log
+
+Shell: it decides nothing. One task of the event loop; blocking work goes to the storage lane's threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, assert_never
+
+from headrace.checkpoint.journal import Journal, Settled, Verdict, Written
+from headrace.checkpoint.journal import Replaced as JournalReplaced
+from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
+from headrace.checkpoint.records import (
+    AttemptRecord,
+    CheckpointRecord,
+    CommittedRecord,
+    FinishedRecord,
+    Record,
+    StoppingRecord,
+)
+from headrace.checkpoint.resolve import resolve
+from headrace.checkpoint.savepoint import checkpoint_url, located, write_savepoint
+from headrace.checkpoint.store import ObjectStore
+from headrace.coordinator import effects as do
+from headrace.coordinator import events as on
+from headrace.coordinator.connector_host import ConnectorHost
+from headrace.coordinator.failures import failure_of
+from headrace.coordinator.fleet import Fleet
+from headrace.coordinator.history import JobHistory
+from headrace.coordinator.job_state import JobState
+from headrace.coordinator.machine import Machine
+from headrace.coordinator.plan_facts import JobConfig
+from headrace.coordinator.planning import JobPlans
+from headrace.coordinator.slot_pool import PooledSlot
+from headrace.coordinator.storage_lane import StorageLane
+from headrace.core.clock import Clock
+from headrace.core.errors import Domain, HeadraceError
+from headrace.core.source_state import AppliedFloor
+from headrace.rpc.deployment import Deployment, PeerDocument
+from headrace.rpc.messages import (
+    Acked,
+    Declined,
+    Deploy,
+    Deployed,
+    Failed,
+    Failure,
+    FromSlot,
+    InputEnded,
+    Left,
+    Status,
+)
+from headrace.rpc.status import SlotStatus
+
+LOG = logging.getLogger("headrace.coordinator")
+
+EVENTS_MAX = 100_000
+COMMIT_RETRY_S = 1.0
+LEAVING_PATIENCE_S = 10.0
+"""How long storage that is away holds up the end of a job."""
+_LEAVING = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetup:
+    """A job's fixed facts for its driver.
+
+    store     the job's own folder; storage: its URL
+    writer    random token of this run of the coordinator
+    """
+
+    config: JobConfig
+    plans: JobPlans
+    store: ObjectStore
+    storage: str
+    writer: str
+    code: tuple[str, ...] = ()
+    python_path: tuple[str, ...] = ()
+    floors: tuple[AppliedFloor, ...] = ()
+    log_folder: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """The newest complete checkpoint, for people."""
+
+    epoch: int
+    completed_at_ms: int
+    path: str
+    bytes: int
+
+
+@dataclass(slots=True)
+class JobWatch:
+    """What the dispatcher hears of a job. Called in the loop.
+
+    changed   its state or history did; ended: nothing follows
+    """
+
+    changed: Callable[[JobDriver], None]
+    answered: Callable[[str, str | None, Failure | None], None]
+    ended: Callable[[JobDriver, do.Ended], None]
+
+
+class JobDriver:
+    """One job in this coordinator. `post` may be called from the loop only."""
+
+    def __init__(
+        self, setup: JobSetup, fleet: Fleet, executor: Executor, watch: JobWatch, clock: Clock, history: JobHistory
+    ) -> None:
+        self._setup = setup
+        self._fleet = fleet
+        self._watch = watch
+        self._clock = clock
+        self.machine = Machine(setup.config)
+        self.history = history
+        self.checkpoint: Checkpointed | None = None
+        self.statuses: dict[int, SlotStatus] = {}
+        self.slots: tuple[PooledSlot, ...] = ()
+        """The attempt's slots by index, once they are granted."""
+        self._granted_for = 0
+        self._deployed = False
+        self._opened: on.HostOpened | None = None
+        self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
+        self._journal = JournalStore(setup.store, "", setup.writer)
+        self._lane = StorageLane(executor, f"job {setup.config.job}")
+        self._host: ConnectorHost | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self.over = asyncio.Event()
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        return self._setup.config.job
+
+    @property
+    def setup(self) -> JobSetup:
+        """Its fixed facts."""
+        return self._setup
+
+    @property
+    def message(self) -> str:
+        """What it waits for, for people."""
+        return self._lane.trouble or self.machine.view.message
+
+    def start(self) -> None:
+        """Begins."""
+        self._fleet.join(self.job, self)
+        self._task = asyncio.create_task(self._run(), name=f"job {self.job}")
+
+    def post(self, event: on.Event) -> None:
+        """Tells the machine."""
+        self._events.put_nowait(event)
+
+    # ---- the loop ------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            while not self.over.is_set():
+                self._execute(self.machine.handle(await self._next(), self._clock.monotonic_ms()))
+        except Exception:
+            # a broken invariant: the job must not look alive while nobody masters it
+            LOG.exception("the master of job %s failed", self.job)
+            self._execute(self.machine.handle(on.Suspend("its master failed: see the log"), self._clock.monotonic_ms()))
+        finally:
+            await self._wind_up()
+
+    async def _next(self) -> on.Event:
+        due_ms = self.machine.due_ms
+        if due_ms is None:
+            return await self._events.get()
+        wait_s = (due_ms - self._clock.monotonic_ms()) / 1000
+        if not self._events.empty():
+            return self._events.get_nowait()
+        if wait_s <= 0:
+            return on.Tick()
+        try:
+            async with asyncio.timeout(wait_s):
+                return await self._events.get()
+        except TimeoutError:
+            return on.Tick()
+
+    async def _wind_up(self) -> None:
+        self._fleet.leave(self.job)
+        with contextlib.suppress(Exception):
+            await self._lane.close()
+        if self._host is not None:
+            await self._host.close()
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, work: Any, name: str) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work, name=f"{name} of job {self.job}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---- effects -------------------------------------------------------------------------------------------------
+
+    def _execute(self, wanted: list[do.Effect]) -> None:
+        for effect in wanted:
+            self._do(effect)
+
+    def _do(self, effect: do.Effect) -> None:  # noqa: PLR0912 - one line an effect
+        match effect:
+            case do.ReadJournal():
+                self._lane.put("reading the journal", self._journal.load, self._on_loaded, self._on_storage_failed)
+            case (
+                do.WriteAttempt() | do.WriteCheckpoint() | do.WriteCommitted() | do.WriteStopping() | do.WriteFinished()
+            ):
+                self._append(effect.ticket, self._record(effect))
+            case do.RequestSlots(attempt, count):
+                self._fleet.request(self.job, attempt, count)
+            case do.ReleaseSlots():
+                self._spawn(self._release(), "release")
+            case do.OpenHost(known, foreign):
+                self._spawn(self._open_host(known, foreign=foreign), "opening")
+            case do.CloseHost():
+                pass  # the host goes with the driver
+            case do.Discover(source):
+                self._spawn(self._discover(source), "discovery")
+            case do.DeploySlots():
+                self._deploy(effect)
+            case do.Tell(index, told):
+                self._fleet.tell(self.slots[index], told)
+            case do.TellAll(told):
+                for slot in self.slots:
+                    self._fleet.tell(slot, told)
+            case do.Commit(epoch, committables):
+                self._spawn(self._commit(epoch, committables), "commit")
+            case do.WriteSavepoint(manifest, folder):
+                done = partial(self._on_saved, manifest.epoch)
+                failed = partial(self._on_save_failed, manifest.epoch)
+                self._lane.put(f"writing savepoint {folder}", partial(write_savepoint, manifest, folder), done, failed)
+            case do.Prune(retained):
+                self._lane.put("pruning", partial(self._journal.prune, retained), _nothing, self._on_prune_failed)
+            case do.Answer(request, path, failure):
+                self._watch.answered(request, self._answer_path(path), failure)
+            case do.RecordException(attempt, failure, follows):
+                LOG.warning("job %s, attempt %d: %s; %s", self.job, attempt, failure.message, follows)
+                self.history = self.history.failed(self._clock.now_ms(), attempt, failure)
+                self._watch.changed(self)
+            case do.Entered(state, _):
+                self._on_entered(state)
+            case do.Ended():
+                self._on_ended(effect)
+            case _:
+                assert_never(effect)
+
+    def _answer_path(self, path: str | None) -> str | None:
+        return path or (None if self.checkpoint is None else self.checkpoint.path)
+
+    def _on_entered(self, state: JobState) -> None:
+        LOG.info("job %s (%s) is %s", self.job, self._setup.config.name, state.value)
+        now_ms, job = self._clock.now_ms(), self.machine.job
+        match state:
+            case JobState.DEPLOYING:
+                reason = "submitted" if job.attempt == 1 else "restart"
+                restored = job.restored.epoch if job.restored is not None and job.restored_own else None
+                self.history = self.history.started(now_ms, job.attempt, job.parallelism, reason, restored)
+            case JobState.RUNNING:
+                self.history = self.history.running(now_ms, job.attempt)
+            case JobState.RESTARTING | JobState.RESCALING | JobState.CANCELLING | JobState.FAILING | JobState.FINISHED:
+                self.history = self.history.ended(now_ms, job.attempt, state.value)
+            case _:
+                pass
+        if state in _LEAVING:
+            self._lane.hurry(LEAVING_PATIENCE_S)
+        self._watch.changed(self)
+
+    def _on_ended(self, ended: do.Ended) -> None:
+        self.over.set()
+        if ended.state is JobState.FINISHED and self._deployed:
+            self._spawn(self._fleet.retire(self.job, self._granted_for, self.slots, cancel=False), "retirement")
+        self._watch.ended(self, ended)
+
+    # ---- journal -------------------------------------------------------------------------------------------------
+
+    def _record(
+        self,
+        effect: do.WriteAttempt | do.WriteCheckpoint | do.WriteCommitted | do.WriteStopping | do.WriteFinished,
+    ) -> Record:
+        """The draft: number and writer are the journal's."""
+        common: dict[str, Any] = {"number": 0, "writer": self._setup.writer, "at_ms": self._clock.now_ms()}
+        match effect:
+            case do.WriteAttempt():
+                return AttemptRecord(
+                    **common,
+                    attempt=effect.attempt,
+                    restored_epoch=effect.restored_epoch,
+                    savepoint=effect.savepoint,
+                    parallelism=effect.parallelism,
+                    plan_hash=effect.plan_hash,
+                    splits=dict(effect.splits),
+                )
+            case do.WriteCheckpoint():
+                return CheckpointRecord(
+                    **common,
+                    manifest=effect.manifest,
+                    savepoint=effect.savepoint,
+                    savepoint_states=effect.savepoint_states,
+                )
+            case do.WriteCommitted():
+                return CommittedRecord(**common, epoch=effect.epoch)
+            case do.WriteStopping():
+                return StoppingRecord(**common, savepoint=effect.savepoint, drain=effect.drain)
+            case do.WriteFinished():
+                return FinishedRecord(
+                    **common, state=end_state(effect.state), savepoint=effect.savepoint, error=effect.error
+                )
+
+    def _append(self, ticket: int, draft: Record) -> None:
+        what = f"writing record `{draft.kind}`"
+        self._lane.put(
+            what, partial(self._journal.append, draft), partial(self._on_put, ticket), self._on_storage_failed
+        )
+
+    def _on_put(self, ticket: int, verdict: Verdict) -> None:
+        match verdict:
+            case Written(record):
+                if isinstance(record, CheckpointRecord):
+                    self._note_checkpoint(record)
+                self.post(on.RecordWritten(ticket))
+            case Settled(record):
+                # an earlier record stands that was thought to have failed: only a new look tells what holds
+                text = f"record {record.number} of its journal stands though its write seemed to fail"
+                self.post(on.JournalFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
+            case JournalReplaced():
+                self.post(on.Replaced(verdict.reason))
+            case _:
+                assert_never(verdict)
+
+    def _note_checkpoint(self, record: CheckpointRecord) -> None:
+        path = checkpoint_url(self._setup.storage, record)
+        manifest = record.manifest
+        self.checkpoint = Checkpointed(manifest.epoch, record.at_ms, path, manifest.bytes)
+        self._watch.changed(self)
+
+    def _on_loaded(self, journal: Journal) -> None:
+        if journal.checkpoints:
+            self._note_checkpoint(journal.checkpoints[-1])
+        found = resolve(journal)
+        self.post(
+            on.JournalRead(
+                attempt=found.attempt,
+                epoch=found.epoch,
+                restore=found.restore,
+                uncommitted=found.commit_first,
+                unfinished=found.unfinished,
+                stopping=found.stopping,
+                stopped=found.stopped,
+                finished=found.finished,
+                splits=dict(found.splits),
+                parallelism=found.parallelism,
+            )
+        )
+
+    def _on_storage_failed(self, error: Exception) -> None:
+        self.post(on.JournalFailed(failure_of(error)))
+
+    def _on_prune_failed(self, error: Exception) -> None:
+        LOG.warning("job %s: old checkpoints could not be deleted: %s", self.job, error)
+
+    def _on_saved(self, epoch: int, _: object) -> None:
+        self.post(on.SavepointWritten(epoch))
+
+    def _on_save_failed(self, epoch: int, error: Exception) -> None:
+        self.post(on.SavepointFailed(epoch, failure_of(error)))
+
+    # ---- connector host ------------------------------------------------------------------------------------------
+
+    async def _open_host(self, known: on.Splits, *, foreign: bool) -> None:
+        setup = self._setup
+        if self._host is not None and not self._host.died.is_set() and self._opened is not None:
+            self.post(self._opened)
+            return
+        try:
+            host = await ConnectorHost.start(self.job, setup.environment, self._host_log())
+            self._host = host
+            self._opened = None
+            found = await host.open(setup.plans.file_form(self.machine.job.parallelism), known, foreign=foreign)
+        except HeadraceError as error:
+            await self._drop_host()
+            self.post(on.HostFailed(failure_of(error)))
+            return
+        self._opened = on.HostOpened(
+            splits={source: each.splits for source, each in found.items()},
+            intervals={source: each.interval_ms for source, each in found.items()},
+            final=frozenset(source for source, each in found.items() if each.final),
+        )
+        self._spawn(self._watch_host(host), "watch")
+        self.post(self._opened)
+
+    def _host_log(self) -> Path | None:
+        folder = self._setup.log_folder
+        return None if folder is None else folder / "connector-host.log"
+
+    async def _drop_host(self) -> None:
+        host, self._host = self._host, None
+        if host is not None:
+            await host.close()
+
+    async def _watch_host(self, host: ConnectorHost) -> None:
+        died = asyncio.create_task(host.died.wait())
+        over = asyncio.create_task(self.over.wait())
+        await asyncio.wait({died, over}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (died, over):
+            task.cancel()
+        if host.died.is_set() and not self.over.is_set():
+            text = f"the connector host of the job died: {host.reason}"
+            self.post(on.HostFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
+
+    async def _discover(self, source: str) -> None:
+        if self._host is None:
+            return
+        try:
+            found = await self._host.discover(source)
+        except HeadraceError as error:
+            LOG.warning("job %s: source %s could not be looked at for new splits: %s", self.job, source, error.message)
+            return
+        if found and self._opened is not None:
+            splits = {**self._opened.splits, source: (*self._opened.splits.get(source, ()), *found)}
+            self._opened = on.HostOpened(splits, self._opened.intervals, self._opened.final)
+            self.post(on.SplitsFound(source, found))
+
+    async def _commit(self, epoch: int, committables: Any) -> None:
+        while self._host is not None and not self.over.is_set():
+            try:
+                await self._host.commit(epoch, committables)
+            except HeadraceError as error:
+                if not error.retry or self._host is None or self._host.died.is_set():
+                    self.post(on.CommitFailed(epoch, failure_of(error)))
+                    return
+                LOG.warning("job %s: commit of epoch %d: %s; trying again", self.job, epoch, error.message)
+                await asyncio.sleep(COMMIT_RETRY_S)
+            else:
+                self.post(on.Committed(epoch))
+                return
+
+    # ---- slots ---------------------------------------------------------------------------------------------------
+
+    def granted(self, attempt: int, slots: tuple[PooledSlot, ...]) -> None:
+        """The fleet has slots for the attempt."""
+        self.slots, self._granted_for, self._deployed = slots, attempt, False
+        self.statuses = {}
+        self.post(on.SlotsGranted(attempt, tuple(slot.worker for slot in slots)))
+
+    def _deploy(self, wanted: do.DeploySlots) -> None:
+        setup, config = self._setup, self._setup.config
+        token = secrets.token_hex(16)
+        restore: tuple[StateHandle, ...] = ()
+        if wanted.restore is not None:
+            # what the job was submitted with came located
+            restore = located(wanted.restore, setup.storage).states if wanted.own else wanted.restore.states
+        addresses = [slot.info.address for slot in self.slots]
+        peers = tuple(
+            PeerDocument(index=index, host=each.host, port=each.port, unix_path=each.unix_path)
+            for index, each in enumerate(addresses)
+        )
+        facts = config.plan(wanted.parallelism)
+        common = {
+            "pipeline": setup.plans.file_form(wanted.parallelism),
+            "plan_hash": facts.plan_hash,
+            "slots": len(self.slots),
+            "peers": peers,
+            "storage": setup.storage,
+            "restore": restore,
+            "floors": setup.floors,
+            "code": setup.code,
+            "python_path": setup.python_path,
+            "mode": config.checkpoint.mode,
+        }
+        self._deployed = True
+        for index, slot in enumerate(self.slots):
+            body = Deployment(slot=index, **common).model_dump_json().encode()  # type: ignore[arg-type]
+            self._fleet.tell(slot, Deploy(self.job, wanted.attempt, token, body))
+
+    async def _release(self) -> None:
+        self._fleet.cancel_request(self.job)
+        slots, attempt = self.slots, self._granted_for
+        self.slots = ()
+        if slots and self._deployed:
+            await self._fleet.retire(self.job, attempt, slots, cancel=True)
+        elif slots:
+            self._fleet.give_back(self.job, attempt)
+        self.post(on.SlotsReleased())
+
+    def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
+        """One of the attempt's slots is gone."""
+        index = self._index(slot)
+        if index is not None and attempt == self._granted_for:
+            failure = Failure(reason, Domain.EXTERNAL.value, retry=True, worker=worker)
+            self.post(on.SlotFailed(index, failure))
+
+    def slot_said(self, slot: str, said: FromSlot) -> None:
+        """One of the attempt's slots spoke; words of an older attempt are dropped."""
+        index = self._index(slot)
+        if index is None or said.job != self.job or said.attempt != self._granted_for:
+            return
+        match said:
+            case Deployed():
+                self.post(on.SlotDeployed(index))
+            case Failed(failure=failure):
+                self.post(on.SlotFailed(index, self._placed(failure, index)))
+            case InputEnded():
+                self.post(on.SlotInputEnded(index))
+            case Acked(epoch=epoch, subtasks=subtasks):
+                self.post(on.SlotAcked(index, epoch, SUBTASK_DOCUMENTS.validate_json(subtasks)))
+            case Declined(epoch=epoch, failure=failure):
+                self.post(on.SlotDeclined(index, epoch, self._placed(failure, index)))
+            case Status(status=status):
+                self.statuses[index] = SlotStatus.model_validate_json(status)
+                self.post(on.SlotReported(index, self.statuses[index]))
+            case Left():
+                pass
+            case _:
+                assert_never(said)
+
+    def _placed(self, failure: Failure, index: int) -> Failure:
+        return failure if failure.worker else replace(failure, worker=self.slots[index].worker)
+
+    def _index(self, slot: str) -> int | None:
+        return next((index for index, each in enumerate(self.slots) if each.slot == slot), None)
+
+
+def end_state(state: JobState) -> Literal["FINISHED", "CANCELED", "FAILED"]:
+    """A final state as records and results have it."""
+    match state:
+        case JobState.FINISHED:
+            return "FINISHED"
+        case JobState.CANCELED:
+            return "CANCELED"
+        case _:
+            assert state is JobState.FAILED, f"{state} is not final"
+            return "FAILED"
+
+
+def _nothing(_: object) -> None:
+    """What is done when pruning is done."""

@@ -1,0 +1,78 @@
+"""A job's plans, one for each parallelism it runs with, and what its machine needs to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.coordinator.plan_facts import PlanFacts
+from headrace.plan.chaining import plan_physical
+from headrace.plan.explain import plan_dict
+from headrace.plan.logical import plan_logical
+from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, TaskNode
+from headrace.spec.pipeline import Pipeline
+
+
+class JobPlans:
+    """Plans of one pipeline, kept by parallelism."""
+
+    def __init__(self, pipeline: Mapping[str, Any]) -> None:
+        self._pipeline = dict(pipeline)
+        self._plans: dict[int, PhysicalPlan] = {}
+        self._facts: dict[int, PlanFacts] = {}
+
+    def file_form(self, parallelism: int) -> dict[str, Any]:
+        """The pipeline at a parallelism (nodes that set their own keep it). Holds secrets."""
+        return {**self._pipeline, "parallelism": parallelism}
+
+    def model(self, parallelism: int) -> Pipeline:
+        """The same as a model."""
+        return Pipeline.from_dict(self.file_form(parallelism))
+
+    def plan(self, parallelism: int) -> PhysicalPlan:
+        """The physical plan. Raises InvalidPipeline."""
+        if parallelism not in self._plans:
+            model = self.model(parallelism)
+            self._plans[parallelism] = plan_physical(plan_logical(model), model)
+        return self._plans[parallelism]
+
+    def facts(self, parallelism: int) -> PlanFacts:
+        """What the machine needs. Raises InvalidPipeline."""
+        if parallelism not in self._facts:
+            self._facts[parallelism] = plan_facts(self.plan(parallelism))
+        return self._facts[parallelism]
+
+
+def plan_facts(plan: PhysicalPlan) -> PlanFacts:
+    """A plan, as far as it matters for control."""
+    sources = {
+        node.node: (task.parallelism, node)
+        for task in plan.tasks
+        for node in task.nodes
+        if isinstance(node, SourceSpec)
+    }
+    return PlanFacts(
+        plan_hash=plan_dict(plan)["hash"],
+        slots=max(task.parallelism for task in plan.tasks),
+        max_parallelism=plan.max_parallelism,
+        sources={name: parallelism for name, (parallelism, _) in sources.items()},
+        nodes={node.node: node_kind(node) for task in plan.tasks for node in task.nodes},
+        parallelism={node.node: task.parallelism for task in plan.tasks for node in task.nodes},
+        timed=frozenset(name for name, (_, spec) in sources.items() if spec.time is not None),
+        drift={
+            name: spec.time.max_drift_ms
+            for name, (_, spec) in sources.items()
+            if spec.time is not None and spec.time.max_drift_ms is not None
+        },
+    )
+
+
+def node_kind(node: TaskNode) -> str:
+    """What a node is: `source`, the verb of a step, `sink`."""
+    match node:
+        case SourceSpec():
+            return "source"
+        case StepSpec():
+            return node.verb
+        case SinkSpec():
+            return "sink"

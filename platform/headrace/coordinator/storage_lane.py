@@ -1,0 +1,105 @@
+"""A job's way to its checkpoint storage: one thing after the other, off the event loop, tried again while that helps.
+
+Owns order and retries; what is written is the machine's decision, what a put means the journal's (`checkpoint`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from headrace.core.errors import HeadraceError
+
+LOG = logging.getLogger("headrace.coordinator")
+T = TypeVar("T")
+
+RETRY_FIRST_S, RETRY_MAX_S = 0.2, 5.0
+WAITING_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    what: str
+    run: Callable[[], object]
+    done: Callable[[object], None]
+    failed: Callable[[Exception], None]
+
+
+class StorageLane:
+    """Runs work in the order given. `done` and `failed` are called in the loop."""
+
+    def __init__(self, executor: Executor, name: str) -> None:
+        self._executor = executor
+        self._name = name
+        self._queue: asyncio.Queue[_Work] = asyncio.Queue(WAITING_MAX)
+        self._patience_s: float | None = None
+        self._hurried = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"storage of {name}")
+        self.trouble: str | None = None
+        """What is being tried again just now, for people."""
+
+    def put(
+        self, what: str, run: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Queues work: `run` in a thread; errors that may pass are tried again (see `hurry`)."""
+        self._queue.put_nowait(_Work(what, run, done, failed))  # type: ignore[arg-type]
+
+    def hurry(self, patience_s: float) -> None:
+        """From now on nothing is tried for longer than this: the job is to end."""
+        self._patience_s = patience_s
+        self._hurried.set()
+
+    async def close(self) -> None:
+        """Finishes what is queued, each for as long as it is worth, and ends."""
+        self.hurry(0.0)
+        await self._queue.join()
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            work = await self._queue.get()
+            try:
+                await self._attempt(work)
+            finally:
+                self.trouble = None
+                self._queue.task_done()
+
+    async def _attempt(self, work: _Work) -> None:
+        loop = asyncio.get_running_loop()
+        delay_s, begun_s = RETRY_FIRST_S, loop.time()
+        while True:
+            try:
+                result = await loop.run_in_executor(self._executor, work.run)
+            except HeadraceError as error:
+                if not error.retry or self._impatient(loop.time() - begun_s):
+                    work.failed(error)
+                    return
+                if self.trouble is None:
+                    LOG.warning("%s: %s: %s; trying again", self._name, work.what, error.message)
+                self.trouble = f"{work.what}: {error.message}"
+            except Exception as error:  # the shell's edge: whatever it is, the job hears of it
+                LOG.exception("%s: %s", self._name, work.what)
+                work.failed(error)
+                return
+            else:
+                work.done(result)
+                return
+            await self._pause(delay_s)
+            delay_s = min(delay_s * 2, RETRY_MAX_S)
+
+    def _impatient(self, tried_s: float) -> bool:
+        return self._patience_s is not None and tried_s >= self._patience_s
+
+    async def _pause(self, delay_s: float) -> None:
+        if self._hurried.is_set():
+            await asyncio.sleep(min(delay_s, 0.5))
+            return
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._hurried.wait()
+        except TimeoutError:
+            pass
