@@ -118,7 +118,7 @@ def _encode_union(value: object, proto: _Proto) -> _Proto:
 def _encode(value: Any, proto: Message) -> None:
     """Writes a dataclass into its message."""
     proto.SetInParent()  # a message without fields is there all the same
-    for field in _fields(type(value)):
+    for field in _fields(value.__class__):
         given = getattr(value, field.name)
         if given is None:
             continue

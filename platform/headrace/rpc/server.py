@@ -1,11 +1,45 @@
-"""The coordinator's end of the control plane: one stream per worker, sessions that outlive a dropped stream."""
+"""The coordinator's end of the control plane: one stream a worker, sessions that outlive a dropped stream.
+
+    no session ──Register──> attached <──────────────┐
+                                │ stream drops       │ Register of the same session within `reconnect`:
+                                v                    │ unheard messages are sent again, no event
+                             dropped ────────────────┘
+                                │ `reconnect` passes, or (attached) `worker_lost` without a frame,
+                                v or the same worker comes with another session
+                             WorkerDisconnected, once
+
+Decides who is connected. What that means for jobs is for whoever takes the events.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import hmac
+import ipaddress
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from headrace.rpc.messages import ClusterTimes, FromWorker, Register, ToWorker
+import grpc
+import grpc.aio
+
+from headrace import __version__
+from headrace.core.errors import ExternalError, UserError
+from headrace.rpc import codec
+from headrace.rpc.messages import ClusterTimes, FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
+from headrace.rpc.outbox import OutboxFull
+from headrace.rpc.session import Session
+from headrace.rpc.v1 import control_pb2, control_pb2_grpc
+
+FRAME_BYTES_MAX = 64 << 20
+STREAM_OPTIONS = (
+    ("grpc.max_send_message_length", FRAME_BYTES_MAX),
+    ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
+)
+REGISTER_SECONDS_MAX = 10.0
+STOP_GRACE_SECONDS = 2.0
+"""How long `stop` waits for workers to take what was sent to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +73,182 @@ class WorkerDisconnected:
 WorkerEvent = WorkerConnected | WorkerSaid | WorkerDisconnected
 
 
-class ControlServer:
+class ControlServer(control_pb2_grpc.ControlServicer):
     """Serves workers in the running asyncio loop. `on_event` is called in that loop and must not block."""
 
     def __init__(self, cluster: str, times: ClusterTimes, on_event: Callable[[WorkerEvent], None]) -> None:
         self._cluster = cluster
         self._times = times
         self._on_event = on_event
+        self._token = ""
+        self._sessions: dict[str, Session] = {}
+        self._server: grpc.aio.Server | None = None
+        self._watch: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int, token: str) -> int:
         """Listens; port 0 takes a free one. Gives the port. Raises ExternalError when the address is taken."""
-        raise NotImplementedError
+        if not token and not _is_loopback(host):
+            raise UserError(f"the control plane at {host} needs a token: other hosts can reach it")
+        self._token = token
+        # without so_reuseport=0 a second coordinator could listen at the same port and get half of the workers
+        server = grpc.aio.server(options=[*STREAM_OPTIONS, ("grpc.so_reuseport", 0)])
+        control_pb2_grpc.add_ControlServicer_to_server(self, server)
+        try:
+            bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        except RuntimeError as error:
+            remedy = "stop what listens there, or choose another port"
+            raise ExternalError(f"the control plane cannot listen at {host}:{port}", remedy=remedy) from error
+        await server.start()
+        self._server = server
+        self._watch = asyncio.create_task(self._watch_silence())
+        return bound
 
     def send(self, worker: str, message: ToWorker) -> None:
         """Sends to a connected worker, never blocks. For one that is not connected (any more): nothing happens."""
-        raise NotImplementedError
+        session = self._sessions.get(worker)
+        if session is None:
+            return
+        try:
+            session.send(message)
+        except OutboxFull:
+            # told from the loop, not from here: the caller is in the middle of something
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._lose, session, "it does not take its commands")
 
     async def stop(self) -> None:
-        """Ends all streams without an event. Idempotent."""
-        raise NotImplementedError
+        """Ends all streams, without an event, when what was sent is on its way. Idempotent."""
+        server, self._server = self._server, None
+        if server is None or self._watch is None:
+            return
+        self._watch.cancel()
+        for session in self._sessions.values():
+            session.end()
+        self._sessions.clear()
+        await server.stop(STOP_GRACE_SECONDS)
+
+    async def Attach(  # noqa: N802 - the service's name for it
+        self, request_iterator: AsyncIterator[control_pb2.WorkerFrame], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[control_pb2.CoordinatorFrame]:
+        """One stream of a worker, from its registration to its end."""
+        first = await _first(request_iterator)
+        register = None if first is None else codec.from_worker(first.message)
+        if first is None or not isinstance(register, Register) or self._server is None:
+            return
+        if (reason := self._refusal(register, first.session)) is not None:
+            yield control_pb2.CoordinatorFrame(message=codec.to_worker_proto(Refused(reason)))
+            return
+        session, resumed = self._session(register, first.session)
+        stream = session.attach(first.heard if resumed else 0)
+        reading = asyncio.create_task(self._read(session, stream, request_iterator))
+        try:
+            times = self._times
+            yield session.frame(Registered(self._cluster, times.heartbeat, times.lease), resumed=resumed)
+            async for frame in session.frames(stream, times.heartbeat / 1_000):
+                yield frame
+        finally:
+            reading.cancel()
+            self._dropped(session, stream)
+
+    def _refusal(self, register: Register, name: str) -> str | None:
+        """Why the worker may not join; None: it may."""
+        if not hmac.compare_digest(register.token.encode(), self._token.encode()):
+            return "its token is not this cluster's"
+        if register.version != __version__:
+            return f"it runs headrace {register.version}, this cluster {__version__}"
+        known = self._sessions.get(register.worker)
+        if known is None or known.name == name or not known.stream:
+            return None
+        same = (known.register.host, known.register.pid) == (register.host, register.pid)
+        alive = asyncio.get_running_loop().time() - known.heard_s < 2 * self._times.heartbeat / 1_000
+        if same or not alive:
+            return None
+        return f"worker {register.worker!r} is here already (pid {known.register.pid} at {known.register.host})"
+
+    def _session(self, register: Register, name: str) -> tuple[Session, bool]:
+        """The session that goes on, or a new one; and whether it goes on."""
+        known = self._sessions.get(register.worker)
+        now_s = asyncio.get_running_loop().time()
+        if known is not None and known.name == name:
+            known.heard_s = now_s
+            return known, True
+        if known is not None:
+            self._lose(known, "it was started anew")
+        session = Session(name, register, now_s)
+        self._sessions[register.worker] = session
+        self._on_event(WorkerConnected(register.worker, register))
+        return session, False
+
+    async def _read(self, session: Session, stream: int, requests: AsyncIterator[control_pb2.WorkerFrame]) -> None:
+        """Takes what the stream brings until it ends."""
+        loop = asyncio.get_running_loop()
+        # a stream that breaks off raises what gRPC likes: it is dropped, whatever the reason
+        with suppress(grpc.RpcError, asyncio.InvalidStateError):
+            async for frame in requests:
+                if session.stream != stream or session.over:
+                    return
+                self._take(session, frame, loop.time())
+        self._dropped(session, stream)
+
+    def _take(self, session: Session, frame: control_pb2.WorkerFrame, now_s: float) -> None:
+        try:
+            if not session.hear(frame, now_s):
+                return
+            message = codec.from_worker(frame.message)
+        except ExternalError as error:
+            self._lose(session, error.message)
+            return
+        if not isinstance(message, Heartbeat | Register):
+            self._on_event(WorkerSaid(session.register.worker, message))
+
+    def _dropped(self, session: Session, stream: int) -> None:
+        session.detach(stream, asyncio.get_running_loop().time())
+        if session.leaving and not session.stream:
+            self._lose(session, "it has left", clean=True)
+
+    def _lose(self, session: Session, reason: str, *, clean: bool = False) -> None:
+        """Tells of the loss, once."""
+        worker = session.register.worker
+        if self._sessions.get(worker) is session:
+            del self._sessions[worker]
+            session.end()
+            self._on_event(WorkerDisconnected(worker, reason, clean))
+
+    async def _watch_silence(self) -> None:
+        """Finds workers that are silent for too long."""
+        loop = asyncio.get_running_loop()
+        every_s = min(self._times.heartbeat, self._times.reconnect) / 4 / 1_000
+        last_s = loop.time()
+        while True:
+            await asyncio.sleep(every_s)
+            now_s = loop.time()
+            # while this process stood still nobody could be heard: that is not the workers' silence
+            stood_still_s = max(now_s - last_s - 4 * every_s, 0.0)
+            last_s = now_s
+            for session in list(self._sessions.values()):
+                session.heard_s += stood_still_s
+                session.dropped_s += stood_still_s
+                self._judge(session, now_s)
+
+    def _judge(self, session: Session, now_s: float) -> None:
+        times = self._times
+        if now_s - session.heard_s > times.worker_lost / 1_000:
+            self._lose(session, f"no heartbeat for {times.worker_lost / 1_000:g} s")
+        elif not session.stream and now_s - session.dropped_s > times.reconnect / 1_000:
+            self._lose(session, f"its connection dropped and did not come back in {times.reconnect / 1_000:g} s")
+
+
+async def _first(requests: AsyncIterator[control_pb2.WorkerFrame]) -> control_pb2.WorkerFrame | None:
+    """The frame that a stream begins with; None: it ended, or took too long."""
+    with suppress(TimeoutError, StopAsyncIteration, grpc.RpcError):
+        async with asyncio.timeout(REGISTER_SECONDS_MAX):
+            return await anext(requests)
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -28,7 +28,7 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 def any_of(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a type; integers that 64 bits hold."""
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return st.builds(hint, **{name: any_of(each) for name, each in get_type_hints(hint).items()})
     match get_origin(hint), get_args(hint):
         case None, _:

@@ -1,0 +1,246 @@
+"""Server and client over a real connection: who is connected, what is lost, and that nothing said twice."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from headrace import __version__
+from headrace.core.errors import ExternalError, UserError
+from headrace.rpc.client import ClientHandlers, ControlClient
+from headrace.rpc.messages import (
+    ClusterTimes,
+    KillSlot,
+    Register,
+    SlotDown,
+    StopWorker,
+    TellSlot,
+    ToWorker,
+    TriggerEpoch,
+    WorkerLeaving,
+)
+from headrace.rpc.server import WorkerConnected, WorkerDisconnected
+from support.control_server import QUICK, TOKEN, ServerInThread
+from support.running import wait_until
+
+
+@dataclass
+class Worker:
+    """A worker without slots: a client, and what it was told."""
+
+    told: list[ToWorker] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    registered: int = 0
+    register: Register = field(default_factory=lambda: Register("w1", "127.0.0.1", os.getpid(), 2, __version__, TOKEN))
+
+    def connect(self, address: str, times: ClusterTimes = QUICK) -> ControlClient:
+        client = ControlClient(address, times, ClientHandlers(self.registering, self.told.append, self.refused.append))
+        client.start()
+        return client
+
+    def registering(self) -> Register:
+        self.registered += 1
+        return self.register
+
+
+@contextmanager
+def connected(server: ServerInThread, worker: Worker, through: str = "") -> Iterator[ControlClient]:
+    known = len(server.connected())
+    client = worker.connect(through or server.address, server.times)
+    try:
+        wait_until(lambda: len(server.connected()) > known or bool(worker.refused), "the worker registers")
+        yield client
+    finally:
+        client.close(0)
+
+
+class Proxy:
+    """A TCP relay whose connections a test may cut."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._pairs: list[socket.socket] = []
+        self._open = True
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._accept)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                inner, _ = self._listener.accept()
+            except OSError:
+                return
+            if not self._open:
+                inner.close()
+                continue
+            outer = socket.create_connection(("127.0.0.1", self._to))
+            self._pairs += [inner, outer]
+            for ends in ((inner, outer), (outer, inner)):
+                threading.Thread(target=self._relay, args=ends, daemon=True).start()
+
+    @staticmethod
+    def _relay(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                target.sendall(data)
+        target.close()
+
+    def cut(self, *, open_after: bool = True) -> None:
+        self._open = open_after
+        for end in self._pairs:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self._pairs.clear()
+
+    def close(self) -> None:
+        self.cut(open_after=False)
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+
+@pytest.fixture
+def proxied() -> Iterator[tuple[ServerInThread, Proxy]]:
+    with ServerInThread() as server:
+        proxy = Proxy(server.port)
+        try:
+            yield server, proxy
+        finally:
+            proxy.close()
+
+
+def test_words_go_both_ways_in_order() -> None:
+    worker = Worker()
+    downs = [SlotDown(f"s{n}", "ended", clean=True) for n in range(200)]
+    commands = [TellSlot("s1", TriggerEpoch(n)) for n in range(200)]
+    with ServerInThread() as server, connected(server, worker) as client:
+        assert server.events == [WorkerConnected("w1", worker.register)]
+        for down, command in zip(downs, commands, strict=True):
+            client.send(down)
+            server.send("w1", command)
+        wait_until(lambda: len(server.said()) == 200 and len(worker.told) == 200, "all is said")
+        assert server.said() == downs
+        assert worker.told == commands
+
+
+def test_a_large_message_passes() -> None:
+    worker = Worker()
+    command = TellSlot("s", TriggerEpoch(1, "x" * (20 << 20)))
+    with ServerInThread() as server, connected(server, worker):
+        server.send("w1", command)
+        wait_until(lambda: command in worker.told, "it comes")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [({"token": "another"}, "token"), ({"version": "0.0.0"}, r"headrace 0\.0\.0")],
+)
+def test_a_worker_with_a_wrong_token_or_version_is_refused(change: dict[str, str], reason: str) -> None:
+    worker = Worker()
+    worker.register = replace(worker.register, **change)  # type: ignore[arg-type]
+    with ServerInThread() as server, connected(server, worker):
+        assert re.search(reason, worker.refused[0])
+        assert server.events == []
+
+
+def test_a_second_worker_of_the_same_name_is_refused_and_the_first_stays() -> None:
+    first, second = Worker(), Worker()
+    second.register = replace(second.register, pid=1)
+    with ServerInThread() as server, connected(server, first), connected(server, second):
+        assert "is here already" in second.refused[0]
+        assert server.lost() == []
+
+
+def test_a_stream_that_drops_and_comes_back_loses_and_repeats_nothing(proxied: tuple[ServerInThread, Proxy]) -> None:
+    server, proxy = proxied
+    worker = Worker()
+    downs = [SlotDown(f"s{n}", "ended", clean=False) for n in range(300)]
+    commands = [KillSlot(f"s{n}") for n in range(300)]
+    with connected(server, worker, through=proxy.address) as client:
+        for n, (down, command) in enumerate(zip(downs, commands, strict=True)):
+            client.send(down)
+            server.send("w1", command)
+            if n % 100 == 50:
+                wait_until(lambda n=n: len(server.said()) > n - 50, "the stream carries")  # type: ignore[misc]
+                proxy.cut()
+        wait_until(lambda: len(server.said()) >= 300 and len(worker.told) >= 300, "all is said")
+        assert server.said() == downs
+        assert [message for message in worker.told if isinstance(message, KillSlot)] == commands
+        assert worker.registered > 1
+        assert len(server.connected()) == 1
+        assert server.lost() == []
+
+
+def test_a_stream_that_stays_away_is_one_loss_and_then_a_new_worker(proxied: tuple[ServerInThread, Proxy]) -> None:
+    server, proxy = proxied
+    worker = Worker()
+    with connected(server, worker, through=proxy.address) as client:
+        proxy.cut(open_after=False)
+        wait_until(lambda: bool(server.lost()), "it is lost")
+        client.send(SlotDown("old", "of a time before the loss", clean=False))
+        proxy.cut(open_after=True)
+        wait_until(lambda: len(server.connected()) == 2, "it joins again")
+        client.send(SlotDown("new", "after it", clean=False))
+        wait_until(lambda: bool(server.said()), "it speaks")
+        assert [down.slot for down in server.said()] == ["new"]
+        assert [type(event) for event in server.events[:3]] == [WorkerConnected, WorkerDisconnected, WorkerConnected]
+        assert len(server.lost()) == 1
+
+
+def test_a_worker_that_is_silent_is_lost_though_its_connection_stands() -> None:
+    worker = Worker()
+    silent = replace(QUICK, heartbeat=60_000)
+    with ServerInThread() as server:
+        server.times = silent
+        with connected(server, worker):
+            wait_until(lambda: bool(server.lost()), "it is lost")
+            assert "no heartbeat" in server.lost()[0].reason
+
+
+def test_a_worker_that_leaves_is_gone_at_once() -> None:
+    worker = Worker()
+    with ServerInThread(replace(QUICK, reconnect=60_000, heartbeat=500)) as server, connected(server, worker) as client:
+        client.send(WorkerLeaving())
+        client.close(5)
+        wait_until(lambda: bool(server.lost()), "it is gone")
+        assert server.said() == [WorkerLeaving()]
+        assert server.lost() == [WorkerDisconnected("w1", "it has left", clean=True)]
+
+
+def test_a_worker_comes_to_a_new_server_at_the_same_port() -> None:
+    worker = Worker()
+    with ServerInThread() as server, connected(server, worker) as client:
+        server.stop()
+        wait_until(lambda: client.silent_s() > 0.3, "nobody is heard")
+        with ServerInThread(port=server.port) as again:
+            wait_until(lambda: bool(again.connected()), "it joins")
+            wait_until(lambda: client.silent_s() < 0.3, "it hears")
+            assert server.lost() == []
+
+
+def test_what_was_sent_before_a_stop_arrives() -> None:
+    worker = Worker()
+    with ServerInThread() as server, connected(server, worker):
+        server.send("w1", StopWorker())
+        server.stop()
+        wait_until(lambda: StopWorker() in worker.told, "it comes")
+
+
+def test_one_port_has_one_server() -> None:
+    with ServerInThread() as server, pytest.raises(ExternalError, match="cannot listen"):
+        server.call(type(server.server)("other", QUICK, server.events.append).start("127.0.0.1", server.port, TOKEN))
+
+
+def test_other_hosts_need_a_token() -> None:
+    with ServerInThread() as server, pytest.raises(UserError, match="needs a token"):
+        server.call(type(server.server)("other", QUICK, server.events.append).start("0.0.0.0", 0, ""))
