@@ -18,10 +18,12 @@ from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task
 from headrace.state.snapshot import RestoredStates
 from headrace.worker.ingest import Ingest
+from headrace.worker.lease import Lease
 from headrace.worker.sink_task import SinkTask
 from headrace.worker.snapshots import SubtaskSnapshots
 from headrace.worker.source_task import SourceTask, SourceTiming
 from headrace.worker.source_time import SourceTime
+from headrace.worker.timed_reader import TimedReader
 from headrace.worker.wiring import Wiring
 
 Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
@@ -37,6 +39,7 @@ class SubtaskContext:
     counters   node name -> that subtask's counters
     floors     recorded floors of an earlier run
     restored   node name -> this subtask's share of the node's states
+    lease      nothing is written once it has run out; None: there is none
     """
 
     pipeline: str
@@ -50,6 +53,7 @@ class SubtaskContext:
     floors: tuple[AppliedFloor, ...]
     counters: dict[str, Counter[str]]
     restored: Mapping[str, RestoredStates] = field(default_factory=dict)
+    lease: Lease | None = None
 
 
 def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: FindOutlet) -> Outgoing:
@@ -86,7 +90,7 @@ class ChainBuilder:
         lag_ms = 0 if spec.time is None else spec.time.out_of_orderness_ms
         form = spec.format
         decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
-        reader = spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max))
+        reader = TimedReader(spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max)))
         self.opened.append(reader)
         return SourceTask(
             spec,
@@ -140,6 +144,7 @@ class ChainBuilder:
             encoder=spec.format.config.open_encoder(spec.encoded) if takes_messages and spec.format else None,
             snapshots=context.snapshots,
             counters=self._counters(spec.node),
+            lease=context.lease,
         )
 
     def _outputs(self, node: str) -> dict[str, list[Receiver]]:

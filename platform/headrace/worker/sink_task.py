@@ -13,8 +13,10 @@ import polars as pl
 from headrace.connect.format import Encoder
 from headrace.connect.sink import SinkBatch, Writer
 from headrace.core.batch import OP, TS
+from headrace.core.errors import ExternalError
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
 from headrace.plan.physical import SinkSpec
+from headrace.worker.lease import Lease
 from headrace.worker.snapshots import SubtaskSnapshots
 
 
@@ -29,16 +31,19 @@ class SinkTask:
         encoder: Encoder | None,
         snapshots: SubtaskSnapshots,
         counters: Counter[str],
+        lease: Lease | None = None,
     ) -> None:
         self._writer = writer
         self._encoder = encoder
         self._snapshots = snapshots
+        self._lease = lease
         self._visible = list(spec.schema.names)
         self._encoded = list(spec.encoded.names)
         self.counters = counters
 
     def on_batch(self, batch: pl.DataFrame) -> None:
         """Encodes and writes; blocks while the writer's buffer is full."""
+        self._check_lease()
         messages = None if self._encoder is None else self._encoder.encode(batch.select(self._encoded))
         hidden = [TS, OP] if OP in batch.columns else [TS]
         self._writer.write(SinkBatch(batch.select(*self._visible, *hidden), messages))
@@ -49,8 +54,14 @@ class SinkTask:
         """At a barrier: flush, and hand over what is to be committed."""
         match signal:
             case Barrier(epoch):
+                self._check_lease()
                 self._snapshots.add_committables(self._writer.flush(epoch))
             case Watermark() | EndOfInput():
                 pass
             case _:
                 assert_never(signal)
+
+    def _check_lease(self) -> None:
+        """A slot that was frozen or cut off has been replaced by now: it must not write beside its successor."""
+        if self._lease is not None and self._lease.expired():
+            raise ExternalError("this slot has not heard of its worker for longer than the lease", retry=True)

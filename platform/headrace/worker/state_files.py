@@ -1,4 +1,4 @@
-"""Where the chunks of a state lie in storage, over the epochs of one attempt. No I/O of its own: it is told how to write.
+"""Where the chunks of a state lie in storage, over the epochs of one attempt. No I/O of its own: it gets a `write`.
 
     epoch 1   chunks 1 2 3      written to file a                 a[1 2 3]
     epoch 2   chunks 1 2 3 4    only 4 is new: file b             a[1 2 3] b[4]

@@ -21,8 +21,8 @@ class Subtask:
         self._head = head
         self._snapshots = snapshots
         self._finished = False
-        self.waited_ns = 0
-        """How long it has waited for its input so far."""
+        self._waited_ns = 0
+        self._waiting_since_ns = 0
 
     def finish(self) -> None:
         """Everything is committed and nothing more will come: the loop is left."""
@@ -48,8 +48,15 @@ class Subtask:
                     case _:
                         assert_never(element)
 
+    @property
+    def waited_ms(self) -> float:
+        """How long it has waited for its input so far."""
+        since_ns = self._waiting_since_ns
+        return (self._waited_ns + (time.monotonic_ns() - since_ns if since_ns else 0)) / 1e6
+
     def _next(self) -> list[Element]:
-        begun_ns = time.monotonic_ns()
+        self._waiting_since_ns = begun_ns = time.monotonic_ns()
         elements = self._mailbox.take()
-        self.waited_ns += time.monotonic_ns() - begun_ns
+        self._waiting_since_ns = 0
+        self._waited_ns += time.monotonic_ns() - begun_ns
         return elements

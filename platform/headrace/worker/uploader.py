@@ -19,11 +19,11 @@ from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, CommittableDocument,
 from headrace.checkpoint.paths import state_path, unique_part
 from headrace.checkpoint.store import ObjectStore
 from headrace.core.errors import ExternalError
+from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Acked, Declined, FromSlot
 from headrace.state.redistribute import group_span
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
-from headrace.worker.failure import failure_of
 from headrace.worker.state_files import StateFiles, Write, write_whole
 
 EPOCHS_MAX = 8
@@ -38,7 +38,6 @@ class UploadPlan:
 
     job: str
     attempt: int
-    slot: int
     parallelism: Mapping[str, int]
     max_parallelism: int
 
