@@ -1,0 +1,54 @@
+"""The user's modules in a slot: where they land on the import path."""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.worker.user_code import fetch_code, put_on_path
+
+
+def archive(name: str, text: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        file.writestr(name, text)
+    return out.getvalue()
+
+
+def tarball(name: str, text: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as file:
+        info = tarfile.TarInfo(name)
+        info.size = len(text)
+        file.addfile(info, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+def test_modules_and_archives_can_be_imported_in_the_order_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "s3://b/first_of_three.py": b"WHICH = 'module'",
+        "s3://b/lib.zip": archive("second_of_three.py", "WHICH = 'zip'"),
+        "s3://b/lib.tar.gz": tarball("third_of_three.py", "WHICH = 'tar'"),
+    }
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    entries = fetch_code(files, tmp_path, files.__getitem__)
+    put_on_path([*entries, "behind"])
+    assert sys.path[:4] == [*entries, "behind"]
+    for name, which in (("first_of_three", "module"), ("second_of_three", "zip"), ("third_of_three", "tar")):
+        try:
+            assert which == __import__(name).WHICH
+        finally:
+            sys.modules.pop(name, None)
+
+
+def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"notes\.txt"):
+        fetch_code(["/a/notes.txt"], tmp_path, lambda _: b"")
