@@ -7,7 +7,7 @@
 A writer puts its record at exactly head + 1. If the number is taken, or if a higher one exists after its put, somebody
 else has gone on: it has been replaced. The second test is needed because numbers below the oldest retained checkpoint
 are deleted, so a writer that slept may find a free number far below the head. What it leaves there is told from
-history by a gap in the numbers, or by `after`: the record above it names another writer than its own.
+history by a gap in the numbers, or by `after`: the record above it names another one before it.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Journal:
 
     def next(self, draft: Record, writer: str) -> Record:
         """The draft as `writer` puts it at head + 1."""
-        after = self.records[-1].writer if self.records else ""
+        after = _mark(self.records[-1]) if self.records else ""
         return draft.model_copy(update={"number": self.head + 1, "writer": writer, "after": after})
 
     def on_put(self, put: Record, found: Record | None, higher: Iterable[int]) -> Verdict:
@@ -284,7 +284,11 @@ def own_files(manifest: Manifest) -> set[str]:
 
 
 def _follows(record: Record, before: Record) -> bool:
-    return record.number == before.number + 1 and record.after in {"", before.writer}
+    return record.number == before.number + 1 and record.after in {"", _mark(before)}
+
+
+def _mark(record: Record) -> str:
+    return f"{record.writer}@{record.at_ms}"
 
 
 def _kept(history: tuple[Record, ...], below: list[Record]) -> AttemptRecord | None:

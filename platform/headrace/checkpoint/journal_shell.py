@@ -70,8 +70,9 @@ class JournalStore:
         return self._judged(self._journal.on_put(put, found, self._higher(put.number)))
 
     def prune(self, retained: int) -> Prunable:
-        """Deletes records and files of checkpoints beyond the `retained` newest. Gives what was deleted."""
-        if self._replaced is not None:
+        """Deletes records and files of checkpoints beyond the `retained` newest. Gives what was deleted: nothing, where
+        somebody else has gone on."""
+        if self._replaced is not None or self._higher(self._journal.head):
             return Prunable()
         gone = self._journal.prunable(retained)
         # ascending, so that what an interruption leaves is still a whole history; files after the records naming them

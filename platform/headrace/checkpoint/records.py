@@ -20,7 +20,7 @@ class RecordBase(Document):
     """What all records have. `Journal.next` fills in number, writer and after: a draft leaves them out.
 
     writer   random token of the coordinator's run that wrote it
-    after    writer of the record before: tells a late record that was put where a pruned one had been
+    after    `<writer>@<at_ms>` of the record before: tells a late record that was put where a pruned one had been
     """
 
     number: int = 0

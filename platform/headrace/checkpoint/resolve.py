@@ -121,9 +121,9 @@ def _unusable(record: CheckpointRecord, reason: str, earlier: list[int]) -> Chec
     sinks = ", ".join(sorted({item.sink for item in record.manifest.committables}))
     return CheckpointUnusable(
         f"checkpoint {epoch} of job {job} cannot be restored: {reason}\n"
-        f"  what {sinks} wrote up to it is, or may be, visible: going on from checkpoint {earlier[-1]} would repeat it",
-        remedy=f"put the files back; or, if repeated output is fine, cancel the job and submit it with --from-savepoint of "
-        f"the record of checkpoint {earlier[-1]} (`headrace checkpoints {job}` shows its path)",
+        f"  output of {sinks} up to it is, or may be, visible: going on from checkpoint {earlier[-1]} would repeat it",
+        remedy="put the files back; or, if repeated output is fine, cancel the job and submit it with --from-savepoint "
+        f"of the record of checkpoint {earlier[-1]} (`headrace checkpoints {job}` shows its path)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Savepoints and retained checkpoints as places: write a savepoint's manifest, find what a user names, read and check it.
+"""Savepoints and retained checkpoints as places: finishes savepoints, finds what a user names, reads and checks it.
 
     what a user names                                      what is read
     .../savepoint-<job>-<epoch>-<random>[/manifest.json]   its manifest.json
