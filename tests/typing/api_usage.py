@@ -9,6 +9,7 @@ from typing import assert_type
 import polars as pl
 
 from headrace import api as hr
+from headrace.client.models import JobStatus
 from headrace.local.job import JobState, Progress
 from headrace.spec.pipeline import Pipeline as PipelineModel
 
@@ -80,9 +81,24 @@ def running(pipeline: hr.Pipeline) -> None:
     assert_type(pipeline.run(on_progress=print).rows_out, int)
 
 
+def on_a_cluster(pipeline: hr.Pipeline) -> None:
+    assert_type(hr.submit(pipeline, parallelism=2, renames={"old": "new"}, py_files=[Path("lib.zip")]), str)
+    job = hr.submit(
+        Path("pipeline.yaml"), from_savepoint="savepoints/one", claim=True, coordinator="http://localhost:1"
+    )
+    assert_type(hr.jobs()[0].name, str)
+    assert_type(hr.status(job), JobStatus)
+    assert_type(hr.wait(job, timeout_s=5).state, str)
+    assert_type(hr.savepoint(job, Path("savepoints")), str)
+    assert_type(hr.stop(job, savepoint="savepoints", drain=True), str)
+    assert_type(hr.cancel(job), JobStatus)
+    assert_type(hr.rescale(job, 3).parallelism, int)
+
+
 def misuse(pipeline: hr.Pipeline, rows: hr.Stream) -> None:
     rows.filter("bad", 3)  # type: ignore[arg-type]
     rows.filter("bad", "a > 1", paralelism=2)  # type: ignore[call-arg]
     rows.with_columns("bad", ["a"])  # type: ignore[arg-type]
     pipeline.source("bad", kafka={"topic": "t"})  # type: ignore[call-arg]
     hr.col("a") + object()  # type: ignore[operator]
+    hr.rescale("job", "3")  # type: ignore[arg-type]

@@ -1,9 +1,10 @@
-"""What `import headrace` offers: pipelines built in Python, and expressions for them.
+"""What `import headrace` offers: pipelines built in Python, expressions for them, and jobs on a cluster.
 
 Importing it loads no engine: polars and the connectors are loaded when a pipeline is built, planned or run.
 """
 
 from headrace.api.builder import Pipeline, Stream, union
+from headrace.api.cluster import cancel, jobs, rescale, savepoint, status, stop, submit, wait
 from headrace.api.expression import (
     Aggregate,
     Expr,
@@ -34,6 +35,14 @@ __all__ = [
     "run",
     "explain",
     "RunResult",
+    "submit",
+    "jobs",
+    "status",
+    "wait",
+    "savepoint",
+    "stop",
+    "cancel",
+    "rescale",
     "Aggregate",
     "Expr",
     "col",

@@ -10,13 +10,34 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import connectors, demo, explain, infer, init, kafka, preview, run, test, validate
+from headrace.cli import (
+    cancel,
+    checkpoints,
+    cluster,
+    connectors,
+    coordinator,
+    demo,
+    explain,
+    infer,
+    init,
+    jobs,
+    kafka,
+    logs,
+    preview,
+    rescale,
+    run,
+    savepoint,
+    status,
+    stop,
+    submit,
+    test,
+    validate,
+)
 
 app = typer.Typer(
     name="headrace",
     help="Kafka-native stream processing for Python: pipelines in YAML or Python, event time, exact results.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: loading rich would take as long as all the rest
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -49,6 +70,17 @@ app.command("explain", short_help="show what a pipeline does, and its plan")(exp
 app.command("preview", short_help="show the first rows of a node")(preview.preview)
 app.command("infer", short_help="make a schema from a topic or a file")(infer.infer)
 app.command("connectors", short_help="list connectors, or show one's fields")(connectors.connectors)
+app.command("submit", short_help="give a pipeline to a cluster")(submit.submit)
+app.command("list", short_help="list the jobs of a cluster")(jobs.jobs)
+app.command("status", short_help="show a job: nodes, rows, lag, last checkpoint")(status.status)
+app.command("logs", short_help="show what a job's processes logged")(logs.logs)
+app.command("checkpoints", short_help="list the checkpoints of a job")(checkpoints.checkpoints)
+app.command("savepoint", short_help="keep a job's state for later")(savepoint.savepoint)
+app.command("stop", short_help="stop a job at a cut, to go on from there")(stop.stop)
+app.command("cancel", short_help="end a job at once")(cancel.cancel)
+app.command("rescale", short_help="run a job on with another parallelism")(rescale.rescale)
+app.command("coordinator", short_help="run a coordinator in the foreground")(coordinator.coordinator)
+app.add_typer(cluster.app)
 app.add_typer(kafka.app)
 
 

@@ -53,7 +53,7 @@ Model = TypeVar("Model", bound=BaseModel)
 class Client:
     """A cluster, by the address of its coordinator. To be closed, or used as a context. Not for several threads."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, *, answer_s: float = ANSWER_SECONDS) -> None:
         self.url = url.rstrip("/")
         try:
             address = httpx.URL(self.url)
@@ -64,7 +64,7 @@ class Client:
         self._http = httpx.Client(
             base_url=self.url,
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
-            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            timeout=httpx.Timeout(answer_s, connect=CONNECT_SECONDS),
             trust_env=not _is_loopback(address.host),  # a proxy cannot reach this host's loopback
         )
 

@@ -1,7 +1,4 @@
-"""The operating-system process of a broker: started, recognised again by pid, ended.
-
-A pid alone proves nothing, for the system gives it out again. So every broker carries its role and its data folder
-in its command line, and a process is only taken for a broker, or sent a signal, when that text is found there.
+"""The operating-system process of a broker: started, recognised again by its marks, ended.
 
 Two ways to live:
 
@@ -15,20 +12,15 @@ Either is in a session of its own: Ctrl-C reaches the command at the terminal, n
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from headrace.local.marked_process import MarkedProcess, spawn_detached
+
 ROLE = "headrace-broker"
 
-_LOOK_SECONDS = 0.02
-_KILL_SECONDS = 10.0
-
 _LEASH = 'read -r _; kill -TERM "$1"; sleep 10; kill -KILL "$1"'
-_DETACH = 'log="$1"; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
 
 def marks(data: Path) -> tuple[str, ...]:
@@ -36,8 +28,8 @@ def marks(data: Path) -> tuple[str, ...]:
     return (f"-Dheadrace.role={ROLE}", f"-Dheadrace.data={data}")
 
 
-class BrokerProcess:
-    """One broker process, known by pid and marks; a process that merely has the same pid is never touched."""
+class BrokerProcess(MarkedProcess):
+    """One broker process, leashed to this one or not."""
 
     def __init__(
         self,
@@ -46,45 +38,18 @@ class BrokerProcess:
         child: subprocess.Popen[bytes] | None = None,
         leash: subprocess.Popen[bytes] | None = None,
     ) -> None:
-        self.pid = pid
-        self._marks = marks(data)
-        self._child = child
+        super().__init__(pid, marks(data), child)
         self._leash = leash
-
-    def is_alive(self) -> bool:
-        """Whether the broker runs. A process that has ended but was not waited for does not count."""
-        if self._child is not None:
-            return self._child.poll() is None
-        arguments = command_line(self.pid)
-        return all(mark in arguments for mark in self._marks)
 
     def terminate(self, *, patience_seconds: float) -> None:
         """Ask it to end, and kill it when it has not within `patience_seconds`. Returns when it is gone."""
-        self._signal(signal.SIGTERM)
-        if not self._wait_gone(patience_seconds):
-            self.kill()
+        super().terminate(patience_seconds=patience_seconds)
         self._drop_leash()
 
     def kill(self) -> None:
         """End it at once, as a crash would. Returns when it is gone."""
-        self._signal(signal.SIGKILL)
-        self._wait_gone(_KILL_SECONDS)
+        super().kill()
         self._drop_leash()
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.is_alive():
-            try:
-                os.kill(self.pid, number)
-            except ProcessLookupError:
-                return
-
-    def _wait_gone(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while self.is_alive():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_LOOK_SECONDS)
-        return True
 
     def _drop_leash(self) -> None:
         """End the shell that waits on the pipe. Only once the broker is gone: its pid is free from then on."""
@@ -125,40 +90,5 @@ def start_detached(
     command: Sequence[str], *, data: Path, log: Path, environment: Mapping[str, str], inherit: tuple[int, ...] = ()
 ) -> BrokerProcess:
     """Start a broker that outlives this process. Its output is appended to `log`; it keeps `inherit` open."""
-    answer = subprocess.run(
-        ["/bin/sh", "-c", _DETACH, f"{ROLE}-start", str(log), *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        env=environment,
-        cwd=data,
-        start_new_session=True,
-        pass_fds=inherit,
-        check=True,
-    )
-    process = BrokerProcess(int(answer.stdout), data)
-    _wait_exec(process.pid)
-    return process
-
-
-def command_line(pid: int) -> list[str]:
-    """The arguments of a running process; empty where there is none (or it waits to be reaped)."""
-    arguments = Path(f"/proc/{pid}/cmdline")
-    try:
-        return os.fsdecode(arguments.read_bytes()).split("\0")
-    except (FileNotFoundError, ProcessLookupError):
-        if Path("/proc/self/cmdline").exists():
-            return []
-    shown = subprocess.run(
-        ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
-    return shown.split()
-
-
-def _wait_exec(pid: int, seconds: float = 5.0) -> None:
-    """Wait until the shell's child has become the broker: before that it has not the broker's command line."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        arguments = command_line(pid)
-        if not arguments or arguments[0] != "/bin/sh":
-            return
-        time.sleep(_LOOK_SECONDS / 4)
+    pid = spawn_detached(command, role=ROLE, log=log, folder=data, environment=environment, inherit=inherit)
+    return BrokerProcess(pid, data)

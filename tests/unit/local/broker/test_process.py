@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.local.broker.process import BrokerProcess, command_line, marks, start_detached, start_leashed
+from headrace.local.broker.process import BrokerProcess, marks, start_detached, start_leashed
+from headrace.local.marked_process import command_line
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 STARTER = """

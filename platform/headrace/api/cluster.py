@@ -1,0 +1,159 @@
+"""Jobs on a cluster from Python: submit, look at, keep, stop. Each call is one conversation with the coordinator.
+
+`coordinator` is its URL. Without it, `HEADRACE_COORDINATOR` names the cluster, else it is the local one of
+HEADRACE_HOME. A job is an id, a unique prefix of one, or a name that one running job has. Raises Unreachable where
+nobody answers, UserError where the coordinator refuses. Loads the client when it is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.api.builder import Pipeline
+    from headrace.client.models import JobStatus, JobSummary
+    from headrace.spec.pipeline import Pipeline as PipelineModel
+
+
+def submit(  # noqa: PLR0913 - the options of `headrace submit`
+    pipeline: Pipeline | PipelineModel | str | PathLike[str],
+    *,
+    parallelism: int | None = None,
+    from_savepoint: str | PathLike[str] | None = None,
+    claim: bool = False,
+    take_over: bool = False,
+    allow_dropped_state: bool = False,
+    allow_drained: bool = False,
+    allow_duplicate: bool = False,
+    renames: Mapping[str, str] | None = None,
+    py_files: Sequence[str | PathLike[str]] = (),
+    archives: Sequence[str | PathLike[str]] = (),
+    coordinator: str | None = None,
+) -> str:
+    """Gives a pipeline, or the file that holds one, to a cluster; returns the job id. As `headrace submit`.
+
+    It is checked and planned here first: InvalidPipeline has every problem. Modules of its `map` functions that lie
+    beside the file (of a pipeline made in Python: beside the running script) travel with the job.
+    """
+    from headrace.checkpoint.paths import absolute
+    from headrace.client.discovery import connect
+    from headrace.client.models import SubmitRequest
+    from headrace.client.submission import file_form, job_code
+    from headrace.local.compile import compile_pipeline
+    from headrace.spec.pipeline import Pipeline as Model
+
+    model, folder = _model_and_folder(pipeline)
+    if parallelism is not None:
+        model = Model.from_dict({**model.to_dict(), "parallelism": parallelism})
+    compile_pipeline(model)
+    request = SubmitRequest(
+        pipeline=file_form(model),
+        code=job_code(
+            model, folder, py_files=[fspath(path) for path in py_files], archives=[fspath(path) for path in archives]
+        ),
+        from_savepoint=None if from_savepoint is None else absolute(fspath(from_savepoint)),
+        claim=claim,
+        take_over=take_over,
+        allow_dropped_state=allow_dropped_state,
+        allow_drained=allow_drained,
+        allow_duplicate=allow_duplicate,
+        renames=dict(renames or {}),
+    )
+    with connect(coordinator) as client:
+        return client.submit(request)
+
+
+def jobs(*, coordinator: str | None = None) -> tuple[JobSummary, ...]:
+    """The jobs of a cluster, newest first: those that run, and the last that ended."""
+    from headrace.client.discovery import connect
+
+    with connect(coordinator) as client:
+        return client.jobs()
+
+
+def status(job: str, *, coordinator: str | None = None) -> JobStatus:
+    """All about a job: state, nodes and subtasks, last checkpoint, failure."""
+    from headrace.client.discovery import connect
+
+    with connect(coordinator) as client:
+        return client.status(job)
+
+
+def wait(job: str, *, timeout_s: float | None = None, coordinator: str | None = None) -> JobStatus:
+    """Waits until a job has ended, whatever its end. Raises ExternalError after `timeout_s`."""
+    from headrace.client.discovery import connect
+
+    with connect(coordinator) as client:
+        return client.wait(job, timeout_s=timeout_s)
+
+
+def savepoint(job: str, directory: str | PathLike[str] | None = None, *, coordinator: str | None = None) -> str:
+    """Takes a savepoint of a running job, which goes on; returns its path."""
+    from headrace.client.discovery import connect
+
+    with connect(coordinator) as client:
+        return _path(client.wait_trigger(client.savepoint(job, _place(directory))).path)
+
+
+def stop(
+    job: str,
+    *,
+    savepoint: str | PathLike[str] | None = None,
+    drain: bool = False,
+    coordinator: str | None = None,
+) -> str:
+    """Stops a job at a cut; returns the path of the savepoint, or of the last checkpoint, to go on from.
+
+    `drain` lets time go to its end first, so that every window closes.
+    """
+    from headrace.client.discovery import connect
+
+    with connect(coordinator) as client:
+        return _path(client.wait_trigger(client.stop(job, _place(savepoint), drain=drain)).path)
+
+
+def cancel(job: str, *, coordinator: str | None = None) -> JobStatus:
+    """Ends a job at once; its checkpoints stay."""
+    from headrace.client.discovery import connect
+
+    with connect(coordinator) as client:
+        return client.status(client.wait_trigger(client.cancel(job)).job_id)
+
+
+def rescale(job: str, parallelism: int, *, coordinator: str | None = None) -> JobStatus:
+    """Runs a job on with another parallelism; returns when it runs again."""
+    from headrace.client.discovery import connect
+
+    with connect(coordinator) as client:
+        return client.status(client.wait_trigger(client.rescale(job, parallelism)).job_id)
+
+
+def _model_and_folder(pipeline: Pipeline | PipelineModel | str | PathLike[str]) -> tuple[PipelineModel, Path]:
+    from headrace.api.builder import Pipeline
+    from headrace.api.running import load
+    from headrace.spec.pipeline import Pipeline as Model
+
+    if isinstance(pipeline, Pipeline | Model):
+        script = getattr(sys.modules.get("__main__"), "__file__", None)
+        folder = Path(script).resolve().parent if isinstance(script, str) else Path.cwd()
+        return (pipeline.build() if isinstance(pipeline, Pipeline) else pipeline), folder
+    file = fspath(pipeline)
+    return load(file), Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
+
+
+def _place(directory: str | PathLike[str] | None) -> str | None:
+    from headrace.checkpoint.paths import absolute
+
+    return None if directory is None else absolute(fspath(directory))
+
+
+def _path(path: str | None) -> str:
+    from headrace.core.errors import InternalError
+
+    if path is None:
+        raise InternalError("the coordinator completed it, but named no path")
+    return path

@@ -1,0 +1,39 @@
+"""`headrace coordinator`: a coordinator in the foreground, for clusters that are put together by hand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.errors import reporting_errors
+
+
+@reporting_errors()
+def coordinator(
+    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --token-file.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the REST API; 0 takes a free one.")] = 8480,
+    grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="For workers; 0 takes a free one.")] = 8481,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the cluster's shared secret.", show_default=False)
+    ] = None,
+    storage: Annotated[
+        str | None, typer.Option(metavar="URL", help="Checkpoints of jobs that name no storage.", show_default=False)
+    ] = None,
+) -> None:
+    """Run a coordinator until Ctrl-C. Jobs are suspended then, and go on when it is started again."""
+    from headrace.core.settings import Home
+
+    home = Home.from_environment()
+    command = [
+        *(sys.executable, "-m", "headrace.coordinator.main", "headrace-coordinator"),
+        *("--home", str(home.root), "--host", host, "--port", str(port), "--grpc-port", str(grpc_port)),
+        *(() if token_file is None else ("--token-file", str(token_file))),
+        *(() if storage is None else ("--storage", storage)),
+    ]
+    os.environ["HEADRACE_HOME"] = str(home.root)
+    # in place of this process: its role stands in the command line, and signals reach it directly
+    os.execv(command[0], command)

@@ -1,0 +1,11 @@
+"""The session cluster of a home: a coordinator and workers as processes of this host that outlive the command.
+
+start(home, ..)   what is missing is started; what runs stays
+stop(home)        asks, waits, and ends what remains
+status(home)      what is recorded, and what of it runs
+"""
+
+from headrace.local.cluster.lifecycle import start, status, stop
+from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member
+
+__all__ = ["ClusterRecord", "ClusterStatus", "Member", "start", "status", "stop"]

@@ -1,0 +1,251 @@
+"""Starts, stops and looks at the cluster of a home. Blocking; each call takes the home's lock where it changes things.
+
+A start looks at what is recorded and starts what does not run: the coordinator first, on the ports that it had, for
+workers that stayed keep dialling it. Whatever a failed start has begun is ended again, unless it ran before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from headrace.client.discovery import coordinator_file, read_token, record_file, token_file
+from headrace.client.http import Client
+from headrace.client.models import ClusterInfo
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.settings import Home
+from headrace.local.broker.ports import free_port
+from headrace.local.cluster.commands import (
+    LOOPBACK,
+    SLOT_ROLE,
+    coordinator_command,
+    coordinator_marks,
+    environment,
+    log_file,
+    worker_command,
+    worker_folder,
+    worker_marks,
+)
+from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
+from headrace.local.marked_process import MarkedProcess, command_line, spawn_detached
+
+WORKERS, SLOTS = 1, 4
+"""What a cluster has unless told otherwise."""
+START_SECONDS = 60.0
+STOP_SECONDS, TERMINATE_SECONDS = 45.0, 10.0
+ANSWER_SECONDS = 5.0
+SLOT_SECONDS = 15.0
+"""A slot whose supervisor was killed ends by itself within its lease."""
+LOG_TAIL_BYTES = 2_000
+_LOOK_SECONDS = 0.05
+
+
+def start(home: Home, workers: int | None = None, slots: int | None = None) -> tuple[ClusterRecord, tuple[str, ...]]:
+    """Starts what is missing, and returns when all workers are registered; with the names of what was started.
+
+    None takes what the home's cluster had, else one worker of four slots. Raises UserError where the cluster runs
+    otherwise than asked for, ExternalError where a process does not come up.
+    """
+    with locked(home):
+        before = read_record(home)
+        plan = _planned(before, workers, slots)
+        started: list[Member] = []
+        try:
+            record = _start_missing(home, plan, WORKERS if workers is None and before is None else workers, started)
+            _wait_registered(home, record)
+        except BaseException:
+            for member in reversed(started):
+                member.process.terminate(patience_seconds=TERMINATE_SECONDS)
+            raise
+        return record, tuple(member.name for member in started)
+
+
+def stop(home: Home) -> ClusterRecord | None:
+    """Stops the home's cluster and returns what it was; None when nothing of it was there. Jobs stay as recorded."""
+    with locked(home):
+        record = read_record(home)
+        if record is None:
+            return None
+        _ask_to_end(home, record)
+        _end_slots(home)
+        for file in (coordinator_file(home), record_file(home)):
+            file.unlink(missing_ok=True)
+        return record
+
+
+def status(home: Home) -> ClusterStatus:
+    """What is recorded, what of it runs, and whether it answers."""
+    record = read_record(home)
+    if record is None:
+        return ClusterStatus()
+    alive = {member.name for member in record.members if member.process.is_alive()}
+    info = _info(home, record)
+    return ClusterStatus(
+        record=record,
+        running=tuple(member.name for member in record.members if member.name in alive),
+        dead=tuple(member.name for member in record.members if member.name not in alive),
+        answering=info is not None,
+        slots=0 if info is None else info.slots,
+        slots_free=0 if info is None else info.slots_free,
+        jobs_running=0 if info is None else info.jobs_running,
+    )
+
+
+# ---- starting ----------------------------------------------------------------------------------------------------
+
+
+def _planned(before: ClusterRecord | None, workers: int | None, slots: int | None) -> ClusterRecord:
+    """The record to bring to life. A cluster of which nothing runs may be given another shape."""
+    remedy = "stop it first: headrace cluster stop; or give the other one its own HEADRACE_HOME"
+    if before is None:
+        port = free_port()
+        grpc = free_port(other_than=port)
+        return ClusterRecord(url=f"http://{LOOPBACK}:{port}", grpc=f"{LOOPBACK}:{grpc}", slots=slots or SLOTS)
+    alive = [member for member in before.workers if member.process.is_alive()]
+    if slots not in {None, before.slots} and alive:
+        raise UserError(f"the cluster's workers have {before.slots} slots each, not {slots}", remedy=remedy)
+    if workers is not None and any(int(member.name.rpartition("-")[2]) > workers for member in alive):
+        raise UserError(f"the cluster has {len(before.workers)} workers, not {workers}", remedy=remedy)
+    return before.model_copy(update={"slots": slots or before.slots})
+
+
+def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started: list[Member]) -> ClusterRecord:
+    _make_token(home)
+    record = plan
+    if record.coordinator is None or not record.coordinator.process.is_alive():
+        # whatever it says is of a coordinator that is gone
+        coordinator_file(home).unlink(missing_ok=True)
+        command = coordinator_command(home, _port(record.url), _port(record.grpc))
+        member = _spawn(home, "coordinator", command, coordinator_marks(home))
+        started.append(member)
+        record = record.model_copy(update={"coordinator": member})
+        write_record(home, record)
+        _wait(lambda: _is_ready(home, member), [member], "the coordinator to be ready")
+    for number in range(1, (len(record.workers) if workers is None else workers) + 1):
+        name = f"worker-{number}"
+        known = {member.name: member for member in record.workers}
+        if name in known and known[name].process.is_alive():
+            continue
+        worker_folder(home, name).mkdir(parents=True, exist_ok=True)
+        command = worker_command(home, name, record.grpc, record.slots)
+        known[name] = _spawn(home, name, command, worker_marks(home, name))
+        started.append(known[name])
+        record = record.model_copy(update={"workers": tuple(known.values())})
+        write_record(home, record)
+    wanted = len(record.workers) if workers is None else workers
+    record = record.model_copy(update={"workers": record.workers[:wanted]})
+    write_record(home, record)
+    return record
+
+
+def _spawn(home: Home, name: str, command: list[str], marks: tuple[str, ...]) -> Member:
+    log = log_file(home, name)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    pid = spawn_detached(command, role=marks[0], log=log, folder=home.root, environment=environment(home))
+    return Member(name=name, pid=pid, marks=marks, log=log)
+
+
+def _make_token(home: Home) -> None:
+    """The secret that workers show to the coordinator; readable by its owner only."""
+    path = token_file(home)
+    if read_token(path) is None:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+
+
+def _wait_registered(home: Home, record: ClusterRecord) -> None:
+    def registered() -> bool:
+        info = _info(home, record)
+        return info is not None and {member.name for member in record.workers} <= {each.worker for each in info.workers}
+
+    _wait(registered, list(record.members), "the workers to register")
+
+
+def _is_ready(home: Home, member: Member) -> bool:
+    try:
+        return bool(json.loads(coordinator_file(home).read_text())["pid"] == member.pid)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _wait(is_so: Callable[[], bool], members: list[Member], what: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not is_so():
+        for member in members:
+            if not member.process.is_alive():
+                raise ExternalError(f"{member.name} has ended while it started\n{_tail(member.log)}")
+        if time.monotonic() > deadline:
+            logs = ", ".join(str(member.log) for member in members)
+            raise ExternalError(f"waited {START_SECONDS:.0f} s for {what}", remedy=f"the logs are in {logs}")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _tail(log: Path) -> str:
+    try:
+        text = log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+    except OSError:
+        text = ""
+    return "\n".join(f"  {line}" for line in (text or "it logged nothing").splitlines()) + f"\n  ({log})"
+
+
+# ---- stopping ----------------------------------------------------------------------------------------------------
+
+
+def _ask_to_end(home: Home, record: ClusterRecord) -> None:
+    """Through the coordinator, which ends jobs and workers in order; then each process by itself."""
+    if record.coordinator is not None and record.coordinator.process.is_alive():
+        try:
+            with _client(home, record) as client:
+                client.shutdown()
+            record.coordinator.process.wait_gone(STOP_SECONDS)
+        except HeadraceError:
+            pass  # it does not answer: the signals below end it
+    for member in record.members:
+        member.process.terminate(patience_seconds=TERMINATE_SECONDS)
+
+
+def _end_slots(home: Home) -> None:
+    """Slots end with their worker; those of a worker that was killed or frozen end within their lease, or here."""
+    deadline = time.monotonic() + SLOT_SECONDS
+    for slot in [MarkedProcess(pid, (SLOT_ROLE,)) for pid in _slots_of(home)]:
+        if not slot.wait_gone(max(deadline - time.monotonic(), 0)):
+            slot.kill()
+
+
+def _slots_of(home: Home) -> list[int]:
+    """Slot processes whose environment names this home. Empty where the system does not show environments."""
+    mark = f"HEADRACE_HOME={home.root}"
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        if SLOT_ROLE not in command_line(pid):
+            continue
+        try:
+            if mark in os.fsdecode((folder / "environ").read_bytes()).split("\0"):
+                found.append(pid)
+        except OSError:
+            continue  # it has just ended, or is somebody else's
+    return found
+
+
+# ---- asking ------------------------------------------------------------------------------------------------------
+
+
+def _info(home: Home, record: ClusterRecord) -> ClusterInfo | None:
+    try:
+        with _client(home, record) as client:
+            return client.cluster()
+    except HeadraceError:
+        return None
+
+
+def _client(home: Home, record: ClusterRecord) -> Client:
+    return Client(record.url, read_token(token_file(home)), answer_s=ANSWER_SECONDS)
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

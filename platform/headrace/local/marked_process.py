@@ -1,0 +1,115 @@
+"""A process of ours that outlives the command that started it: started, recognised again by pid, ended.
+
+A pid alone proves nothing, for the system gives it out again. So every such process carries marks in its command line
+(its role, the folder that it works for), and a process is only taken for it, or sent a signal, when they are found.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_LOOK_SECONDS = 0.02
+_KILL_SECONDS = 10.0
+
+_DETACH = 'log="$1"; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+
+
+class MarkedProcess:
+    """One process, known by pid and marks; a process that merely has the same pid is never touched."""
+
+    def __init__(self, pid: int, marks: tuple[str, ...], child: subprocess.Popen[bytes] | None = None) -> None:
+        self.pid = pid
+        self._marks = marks
+        self._child = child
+
+    def is_alive(self) -> bool:
+        """Whether it runs. A process that has ended but was not waited for does not count."""
+        if self._child is not None:
+            return self._child.poll() is None
+        arguments = command_line(self.pid)
+        return all(mark in arguments for mark in self._marks)
+
+    def terminate(self, *, patience_seconds: float) -> None:
+        """Ask it to end, and kill it when it has not within `patience_seconds`. Returns when it is gone."""
+        self._signal(signal.SIGTERM)
+        if not self.wait_gone(patience_seconds):
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once, as a crash would. Returns when it is gone."""
+        self._signal(signal.SIGKILL)
+        self.wait_gone(_KILL_SECONDS)
+
+    def wait_gone(self, seconds: float) -> bool:
+        """Waits until it has ended; False: it has not."""
+        deadline = time.monotonic() + seconds
+        while self.is_alive():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.is_alive():
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                return
+
+
+def spawn_detached(
+    command: Sequence[str],
+    *,
+    role: str,
+    log: Path,
+    folder: Path,
+    environment: Mapping[str, str],
+    inherit: tuple[int, ...] = (),
+) -> int:
+    """Starts a process that outlives this one, and returns its pid. Nobody has to wait for it: it is nobody's child.
+
+    It has a session of its own: Ctrl-C reaches the command at the terminal, not it. Its output is appended to `log`;
+    it keeps `inherit` open.
+    """
+    answer = subprocess.run(
+        ["/bin/sh", "-c", _DETACH, f"{role}-start", str(log), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env=environment,
+        cwd=folder,
+        start_new_session=True,
+        pass_fds=inherit,
+        check=True,
+    )
+    pid = int(answer.stdout)
+    _wait_exec(pid)
+    return pid
+
+
+def command_line(pid: int) -> list[str]:
+    """The arguments of a running process; empty where there is none (or it waits to be reaped)."""
+    arguments = Path(f"/proc/{pid}/cmdline")
+    try:
+        return os.fsdecode(arguments.read_bytes()).split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        if Path("/proc/self/cmdline").exists():
+            return []
+    shown = subprocess.run(
+        ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
+    return shown.split()
+
+
+def _wait_exec(pid: int, seconds: float = 5.0) -> None:
+    """Wait until the shell's child has become the program: before that it has not the program's command line."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        arguments = command_line(pid)
+        if not arguments or arguments[0] != "/bin/sh":
+            return
+        time.sleep(_LOOK_SECONDS / 4)
