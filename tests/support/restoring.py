@@ -1,0 +1,38 @@
+"""Operators cut at a barrier: their state through Parquet bytes into fresh operators of any parallelism."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import polars as pl
+
+from headrace.operators.operator import Operator, OperatorConfig
+from headrace.state.parquet import read_row_groups, write_chunks
+from headrace.state.redistribute import group_span, needed, share
+from headrace.state.snapshot import StateSnapshot
+
+MAX_PARALLELISM = 12
+
+
+def restored(config: OperatorConfig, snapshots: Sequence[Sequence[StateSnapshot]], parallelism: int) -> list[Operator]:
+    """Fresh operators with the state of those that the snapshots (one per old subtask) were taken of."""
+    made = []
+    for subtask in range(parallelism):
+        states: defaultdict[str, list[pl.DataFrame]] = defaultdict(list)
+        for before, snapshot in enumerate(snapshots):
+            groups = group_span(before, len(snapshots), MAX_PARALLELISM)
+            for state in snapshot:
+                if not needed(
+                    state.kind, state.keys, groups, subtask=subtask, parallelism=parallelism,
+                    max_parallelism=MAX_PARALLELISM,
+                ):  # fmt: skip
+                    continue
+                frames = [frame for file in write_chunks(state.chunks) for frame in read_row_groups(file.data)]
+                states[state.name] += [
+                    share(frame, state.kind, state.keys, subtask, parallelism, MAX_PARALLELISM) for frame in frames
+                ]
+        operator = config.open()
+        operator.restore(states)
+        made.append(operator)
+    return made

@@ -1,0 +1,240 @@
+"""State of aggregates: cut anywhere, through files, to any parallelism, and on: the same bits as the straight run."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, WM
+from headrace.core.errors import UserError
+from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.core.types import schema_of
+from headrace.operators.aggregate import AggregateConfig
+from headrace.operators.operator import BAD, LATE, OnError, Operator
+from headrace.operators.window.assigner import Cumulate, Sliding, Tumbling, Window
+from headrace.state.redistribute import share
+from headrace.state.snapshot import StateKind, StateSnapshot
+from support.aggregate_oracle import AGGREGATES, bits
+from support.collector import Collected
+from support.restoring import MAX_PARALLELISM, restored
+
+INPUT = schema_of({"key": "string", "x": "float64", "i": "int64", "s": "string"})
+HOUR = 3_600_000
+BERLIN = "Europe/Berlin"
+SPRING = 1_364_630_400_000  # 2013-03-30 08:00 UTC: the clocks go forward 17 hours later
+WINDOWS: list[Window] = [
+    Tumbling(10 * HOUR),
+    Sliding(10 * HOUR, 5 * HOUR),
+    Sliding(10 * HOUR, 3 * HOUR),
+    Cumulate(12 * HOUR, 4 * HOUR),
+    Tumbling(24 * HOUR, timezone=BERLIN),
+    Sliding(12 * HOUR, 6 * HOUR, timezone=BERLIN),
+    Cumulate(24 * HOUR, 8 * HOUR, timezone=BERLIN),
+]
+FLOATS = [None, 0.0, -0.0, 0.1, 1e16, -1e16, 1e-9, math.nan, math.inf, 3e200]
+Event = pl.DataFrame | int
+"""A batch, or a watermark."""
+
+
+def log(rng: random.Random, rows: int, step: int) -> list[Event]:
+    """Batches of one partition with its watermarks, and watermarks that no row contradicts."""
+    spread, latest, events = rng.choice([0, 8, 30]) * HOUR, TIME_MIN // 2, list[Event]()
+    offset = 0
+    while offset < rows:
+        made = []
+        for _ in range(rng.randint(1, step)):
+            ts = SPRING + offset * HOUR // 2 - rng.randint(0, 2 * spread)
+            latest = max(latest, ts)
+            made.append((rng.choice(["a", "b", "c", "d", "", None]), rng.choice(FLOATS), rng.choice([None, 1, 2, 2**61]),
+                         rng.choice(["p", "q", None]), ts, latest - spread - 1, offset))  # fmt: skip
+            offset += 1
+        columns = dict(zip(("key", "x", "i", "s", TS, WM, O_MINOR), zip(*made, strict=True), strict=True))
+        frame = pl.DataFrame(columns, schema={**INPUT.polars(), TS: pl.Int64(), WM: pl.Int64(), O_MINOR: pl.Int64()})
+        order = {O_NODE: pl.lit("src"), O_TEXT: pl.lit("t"), O_MAJOR: pl.lit(0, pl.Int64), O_INDEX: pl.lit(0, pl.Int64)}
+        frame = frame.with_columns(**order)
+        on_time = bool((frame.get_column(WM) < frame.get_column(TS)).all())
+        events.append(frame.drop(WM) if on_time and rng.random() < 0.5 else frame)
+        if rng.random() < 0.5:
+            events.append(latest - spread - 1 - rng.choice([0, 0, HOUR]))
+    return [*events, TIME_MAX]
+
+
+def play(config: AggregateConfig, operators: Sequence[Operator], events: Sequence[Event]) -> list[Collected]:
+    outs = [Collected() for _ in operators]
+    for event in events:
+        for number, (operator, out) in enumerate(zip(operators, outs, strict=True)):
+            if isinstance(event, int):
+                operator.on_watermark(event, out)
+                continue
+            mine = share(event, StateKind.KEYED, config.keys, number, len(operators), MAX_PARALLELISM)
+            if mine.height:
+                operator.on_batch(mine, out)
+    return outs
+
+
+def value(found: object) -> object:
+    return found.timestamp() if isinstance(found, datetime) else bits(found)
+
+
+def rows(outs: Sequence[Collected]) -> list[tuple[object, ...]]:
+    return [tuple(map(value, row.values())) for out in outs for row in out.rows]
+
+
+def result(config: AggregateConfig, outs: Sequence[Collected]) -> object:
+    """Multiset of rows where rows are appended, else the last row per key; late and failed rows and counters too."""
+    made = rows(outs)
+    late = sorted(
+        repr(tuple(map(value, row.values()))) for out in outs for name in (LATE, BAD) for row in out.side(name)
+    )
+    counted = {name: sum(out.counters[name] for out in outs) for name in ("late", "partly_late", "bad")}
+    if config.window is not None and not config.allowed_lateness_ms:
+        return sorted(map(repr, made)), late, counted
+    places = len(config.keys) + (2 if config.window else 0)
+    return {row[:places]: row for row in made}, late, counted
+
+
+def check(config: AggregateConfig, seed: int) -> None:
+    rng = random.Random(seed)
+    events = log(rng, rng.randint(1, 60), rng.choice([1, 5, 40]))
+    most = 3 if config.keys else 1
+    cut = rng.randint(0, len(events) - 1)
+    operators = [config.open() for _ in range(rng.randint(1, most))]
+    play(config, operators, events[:cut])
+    snapshots = [operator.snapshot() for operator in operators]
+    straight = play(config, operators, events[cut:])
+    others = restored(config, snapshots, rng.randint(1, most))
+    again = rng.randint(cut, len(events) - 1)
+    first = play(config, others, events[cut:again])
+    others = restored(config, [other.snapshot() for other in others], rng.randint(1, most))
+    second = play(config, others, events[again:])
+    assert result(config, straight) == result(config, [*first, *second])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(WINDOWS),
+    st.lists(st.sampled_from(list(AGGREGATES)), min_size=1, max_size=5, unique=True),
+    st.sampled_from([0, 0, HOUR, 20 * HOUR]),
+    st.sampled_from(["event", "arrival"]),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
+def test_windows_go_on_from_any_cut_at_any_parallelism(
+    window: Window,
+    names: list[str],
+    allowed: int,
+    order: str,
+    keyed: bool,
+    seed: int,
+) -> None:
+    config = step(names, window, keyed=keyed)
+    check(replace(config, allowed_lateness_ms=allowed, order=order), seed)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(WINDOWS), st.integers(0, 2**32))
+def test_windows_judged_by_the_operator_go_on_too(window: Window, seed: int) -> None:
+    check(replace(step(["n", "dist_x"], window), lateness="operator", allowed_lateness_ms=HOUR), seed)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from(list(AGGREGATES)), min_size=1, max_size=5, unique=True),
+    st.sampled_from(["event", "arrival"]),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
+def test_running_aggregates_go_on_from_any_cut_at_any_parallelism(
+    names: list[str],
+    order: str,
+    keyed: bool,
+    seed: int,
+) -> None:
+    check(replace(step(names, None, keyed=keyed), order=order), seed)
+
+
+def step(names: Sequence[str], window: Window | None = WINDOWS[0], *, keyed: bool = True) -> AggregateConfig:
+    aggregates = tuple((name, AGGREGATES[name][0]) for name in names)
+    return AggregateConfig("step", ("key",) if keyed else (), window, aggregates, INPUT, on_error=OnError.DIVERT)
+
+
+def ids(states: Sequence[StateSnapshot]) -> dict[str, dict[int, pl.DataFrame]]:
+    return {state.name: {chunk.id: chunk.frame for chunk in state.chunks} for state in states}
+
+
+@pytest.mark.parametrize("window", [WINDOWS[0], WINDOWS[2], None])
+def test_a_chunk_that_did_not_change_keeps_its_number_and_rows(window: Window | None) -> None:
+    rng = random.Random(3)
+    operator = step(["n", "sum_x", "dist_i"], window).open()
+    before: dict[str, dict[int, pl.DataFrame]] = {}
+    kept = written = 0
+    for event in log(rng, 600, 3):
+        if isinstance(event, int):
+            operator.on_watermark(event, Collected())
+        else:
+            operator.on_batch(event, Collected())
+        now = ids(operator.snapshot())
+        assert {name: set(chunks) for name, chunks in now.items()} == {
+            name: set(chunks) for name, chunks in ids(operator.snapshot()).items()
+        }
+        for name, chunks in now.items():
+            for number, frame in chunks.items():
+                if number in before.get(name, {}):
+                    kept += frame.height
+                    assert frame.equals(before[name][number])
+                else:
+                    written += frame.height
+        before = now
+    assert kept > 3 * written
+
+
+def carried_over(before: AggregateConfig, after: AggregateConfig, seed: int = 1) -> list[dict[str, object]]:
+    """Rows of `after`, which goes on from the state of `before` in the middle of a log."""
+    events = log(random.Random(seed), 50, 5)
+    operator = before.open()
+    play(before, [operator], events[:12])
+    return play(after, restored(after, [operator.snapshot()], 2), events[12:])[0].rows
+
+
+@pytest.mark.parametrize("window", [WINDOWS[0], None])
+def test_aggregates_may_be_added_dropped_and_put_in_another_order(window: Window | None) -> None:
+    names = ["n", "sum_x", "first_s", "dist_x", "few"]
+    before = step(names, window)
+    straight = carried_over(before, before)
+    other = step(["min_s", "few", "dist_x", "dist_i", "first_s", "sum_x"], window)
+    shared = [name for name in names if name != "n"]
+    changed = carried_over(before, other)
+    assert [[bits(row[name]) for name in shared] for row in changed] == [
+        [bits(row[name]) for name in shared] for row in straight
+    ]
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (step(["n"], Tumbling(5 * HOUR)), "window tumbling 36000000 offset 0 UTC"),
+        (step(["n"], None), "the step has none"),
+        (replace(step(["n"]), keys=("s",)), "key 's' is String, and its state has no such column"),
+        (replace(step(["n"]), keys=("key", "i")), "key 'i' is Int64"),
+        (step(["n"], keyed=False), "its state has key 'key'"),
+        (replace(step(["n"]), input=schema_of({"key": "int64"})), "key 'key' is Int64, and its state has String"),
+    ],
+)
+def test_state_of_other_keys_or_windows_is_refused(other: AggregateConfig, said: str) -> None:
+    operator = step(["n"]).open()
+    operator.on_batch(next(event for event in log(random.Random(0), 9, 9) if not isinstance(event, int)), Collected())
+    states: Mapping[str, list[pl.DataFrame]] = {
+        state.name: [chunk.frame for chunk in state.chunks] for state in operator.snapshot()
+    }
+    with pytest.raises(UserError, match="step step") as refused:
+        other.open().restore(states)
+    assert said in refused.value.message
+    assert refused.value.remedy
