@@ -131,7 +131,8 @@ class ConnectorHost:
         known     splits of an earlier start of this job: they keep their `start` and `stop`
         foreign   `known` is from another job (a savepoint): `stop` is resolved anew
 
-        May be called again, with what is known then. Raises HeadraceError as the connectors do; ExternalError with
+        May be called again, with what is known then. No user code is needed here: connectors are installed packages,
+        and planning imports no function of the user. Raises HeadraceError as the connectors do; ExternalError with
         `retry` where the process died or does not answer.
         """
         request = OpenRequest(

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from headrace.connect.restored import restored
 from headrace.connect.source import MessageBatch, Polled, Reader, RowBatch, SourceConfig, SourceContext, Split, SplitId
 
 TIMEOUT_S = 60.0
@@ -43,6 +44,16 @@ class SourceUnderTest:
         enumerator = self.config.open_enumerator(self.context)
         try:
             return list(enumerator.discover())
+        finally:
+            enumerator.close()
+
+    def discover_from(self, known: Sequence[Split], *, foreign: bool) -> list[Split]:
+        """Its splits, where these were resolved before."""
+        enumerator = restored(self.config.open_enumerator(self.context), self.context.node, known, foreign=foreign)
+        try:
+            found = list(enumerator.discover())
+            assert list(enumerator.discover()) == found, "a split keeps its first answer"
+            return found
         finally:
             enumerator.close()
 
@@ -138,6 +149,20 @@ class SourceConformance:
         enumerator.close()
         enumerator.close()
         assert first == again == source.discover()
+
+    def test_a_restored_source_keeps_what_was_resolved(self, source: SourceUnderTest) -> None:
+        """Known splits come back as they were recorded, whatever the source holds now; others may be added."""
+        first = source.discover()
+        known = [replace(split, stop=split.start) for split in first[: max(1, len(first) - 1)]]
+        found = source.discover_from(known, foreign=False)
+        assert {split.id for split in found} <= {split.id for split in first}
+        assert [split for split in found if split.id in {each.id for each in known}] == known
+
+    def test_a_source_taken_on_resolves_its_stop_anew(self, source: SourceUnderTest) -> None:
+        """Splits of another job keep their start; where to stop is this job's to say."""
+        first = source.discover()
+        known = [replace(split, stop=split.start) for split in first]
+        assert source.discover_from(known, foreign=True) == first
 
     def test_every_row_comes_once(self, source: SourceUnderTest) -> None:
         """All rows of all splits; then every split is finished and nothing follows."""

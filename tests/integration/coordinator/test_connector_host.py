@@ -1,0 +1,235 @@
+"""The connector host as a process: what it finds, what it commits, how it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
+from headrace.coordinator.connector_host import ConnectorHost, HostTimes
+from headrace.core.errors import ExternalError, InternalError, UserError
+from headrace.local.broker import EmbeddedBroker
+from support.broker import create_topic, produce, unique_topic
+from support.running import wait_until
+
+JOB = "0123456789ab"
+
+
+def generated(**fields: Any) -> dict[str, Any]:
+    columns: dict[str, Any] = {"id": {"sequence": {}}}
+    return {
+        "name": "hosted",
+        "sources": {"numbers": {"generator": {"columns": columns, **fields}, "schema": {"id": "int64"}}},
+        "sinks": {"out": {"from": "numbers", "print": {}, "format": "json"}},
+    }
+
+
+def from_kafka(brokers: str, topic: str, **fields: Any) -> dict[str, Any]:
+    source = {"kafka": {"brokers": brokers, "topic": topic, **fields}, "format": "json", "schema": {"id": "int64"}}
+    return {
+        "name": "hosted",
+        "sources": {"rows": source},
+        "sinks": {"out": {"from": "rows", "print": {}, "format": "json"}},
+    }
+
+
+@asynccontextmanager
+async def hosting(times: HostTimes | None = None) -> AsyncIterator[ConnectorHost]:
+    host = await ConnectorHost.start(JOB, times=times)
+    try:
+        yield host
+    finally:
+        await host.close()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(120):
+            await test()
+
+    asyncio.run(within())
+
+
+def places(splits: tuple[SplitDocument, ...]) -> list[tuple[int, int, int | None]]:
+    return [(split.partition, split.start, split.stop) for split in splits]
+
+
+def grow(broker: EmbeddedBroker, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for answer in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        answer.result()
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "Z"
+
+
+def test_a_source_is_opened_and_a_restored_one_keeps_what_was_resolved() -> None:
+    async def test() -> None:
+        async with hosting() as host:
+            first = await host.open(generated(rows=7, partitions=2), {})
+            assert places(first["numbers"].splits) == [(0, 0, 4), (1, 0, 3)]
+            assert (first["numbers"].interval_ms, first["numbers"].final) == (None, True)
+            assert await host.discover("numbers") == ()
+            known = {"numbers": first["numbers"].splits}
+            again = await host.open(generated(rows=100, partitions=3), known)
+            assert places(again["numbers"].splits) == [(0, 0, 4), (1, 0, 3), (2, 0, 33)]
+            taken_on = await host.open(generated(rows=100, partitions=2), known, foreign=True)
+            assert places(taken_on["numbers"].splits) == [(0, 0, 50), (1, 0, 50)]
+        assert host.died.is_set()
+        assert is_gone(host.pid)
+        with pytest.raises(ExternalError, match="the connector host of job"):
+            await host.discover("numbers")
+
+    run(test)
+
+
+@pytest.mark.broker
+def test_partitions_that_come_later_are_read_from_the_earliest_offset(broker: EmbeddedBroker) -> None:
+    topic = create_topic(broker, unique_topic("hosted"), 1)
+    produce(broker, topic, ['{"id":1}'] * 5, partition=0)
+    pipeline = from_kafka(broker.bootstrap, topic, start="latest")
+
+    async def test() -> None:
+        async with hosting() as host:
+            opened = (await host.open(pipeline, {}))["rows"]
+            assert places(opened.splits) == [(0, 5, None)]
+            assert opened.interval_ms == 30_000
+            assert not opened.final
+            await asyncio.to_thread(grow, broker, topic, 2)
+            await asyncio.to_thread(produce, broker, topic, ['{"id":2}'] * 3, partition=1)
+            assert await found_soon(host) == [(1, 0, None)]
+            assert await host.discover("rows") == ()
+        known = {"rows": opened.splits}
+        async with hosting() as host:
+            restored = (await host.open(pipeline, known))["rows"]
+            assert places(restored.splits) == [(0, 5, None), (1, 0, None)]
+        bounded = from_kafka(broker.bootstrap, topic, stop="latest")
+        async with hosting() as host:
+            taken_on = (await host.open(bounded, known, foreign=True))["rows"]
+            assert places(taken_on.splits) == [(0, 5, 5), (1, 0, 3)]
+            recorded = (await host.open(bounded, {"rows": (taken_on.splits[0],)}))["rows"]
+            assert places(recorded.splits) == [(0, 5, 5)]
+
+    async def found_soon(host: ConnectorHost) -> list[tuple[int, int, int | None]]:
+        while not (found := await host.discover("rows")):
+            await asyncio.sleep(0.05)
+        return places(found)
+
+    run(test)
+
+
+@pytest.mark.broker
+def test_errors_come_back_as_they_were_raised(broker: EmbeddedBroker) -> None:
+    topic = unique_topic("missing")
+
+    async def test() -> None:
+        async with hosting() as host:
+            with pytest.raises(UserError, match=topic) as raised:
+                await host.open(from_kafka(broker.bootstrap, topic), {})
+            assert raised.value.remedy
+            assert not raised.value.retry
+            # the host goes on
+            assert (await host.open(generated(), {}))["numbers"].final
+            with pytest.raises(InternalError, match="no source 'rows'"):
+                await host.discover("rows")
+            stray = CommittableDocument(sink="out", subtask=0, epoch=1, payload={})
+            with pytest.raises(InternalError, match="no committer"):
+                await host.commit(1, [stray])
+            await host.commit(1, [])
+
+    run(test)
+
+
+def test_a_host_that_is_killed_while_it_is_asked_says_so_and_another_one_takes_over() -> None:
+    async def test() -> None:
+        host = await ConnectorHost.start(JOB)
+        opened = await host.open(generated(rows=4), {})
+        os.kill(host.pid, signal.SIGSTOP)
+        asked = asyncio.create_task(host.discover("numbers"))
+        committing = asyncio.create_task(host.commit(3, []))
+        await asyncio.sleep(0)
+        os.kill(host.pid, signal.SIGKILL)
+        for task in (asked, committing):
+            with pytest.raises(ExternalError, match="SIGKILL") as raised:
+                await task
+            assert raised.value.retry
+        await host.died.wait()
+        await host.close()
+        async with hosting() as other:
+            again = await other.open(generated(rows=4), {"numbers": opened["numbers"].splits})
+            assert again == opened
+
+    run(test)
+
+
+def test_a_host_that_does_not_answer_is_ended() -> None:
+    async def test() -> None:
+        host = await ConnectorHost.start(JOB, times=HostTimes(commit_s=0.2, discover_s=0.1, close_s=0.2))
+        await host.open(generated(rows=4), {})
+        os.kill(host.pid, signal.SIGSTOP)
+        with pytest.raises(ExternalError, match="did not find its splits"):
+            await host.discover("numbers")
+        with pytest.raises(ExternalError, match="still looks"):
+            await host.discover("numbers")
+        assert not host.died.is_set()
+        with pytest.raises(ExternalError, match="did not commit"):
+            await host.commit(1, [])
+        await host.died.wait()
+        await host.close()
+
+    run(test)
+
+
+def test_close_ends_a_host_that_hangs() -> None:
+    async def test() -> None:
+        host = await ConnectorHost.start(JOB, times=HostTimes(close_s=0.2))
+        await host.open(generated(rows=4), {})
+        os.kill(host.pid, signal.SIGSTOP)
+        await host.close()
+        await host.close()
+        assert is_gone(host.pid)
+
+    run(test)
+
+
+PARENT = """
+import asyncio, sys
+from headrace.coordinator.connector_host import ConnectorHost
+
+async def main():
+    host = await ConnectorHost.start("0123456789ab")
+    print(host.pid, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def test_a_host_does_not_outlive_its_coordinator() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    try:
+        host = int(parent.stdout.readline())
+        assert not is_gone(host)
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+    wait_until(lambda: is_gone(host), "the host ends with its coordinator", 60)
