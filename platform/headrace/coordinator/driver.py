@@ -164,6 +164,11 @@ class JobDriver:
         self._fleet.join(self.job, self)
         self._task = asyncio.create_task(self._run(), name=f"job {self.job}")
 
+    async def closed(self) -> None:
+        """Waits until everything of it has ended."""
+        if self._task is not None:
+            await self._task
+
     def post(self, event: on.Event) -> None:
         """Tells the machine."""
         self._events.put_nowait(event)

@@ -1,0 +1,429 @@
+"""The dispatcher: accepts jobs, knows which there are, hands requests to their drivers. The ClusterService itself.
+
+    submit ─> plan, find the origin, ship code ─> job store (now a crash cannot lose it) ─> driver
+    start  ─> every stored job without a result gets a driver again; its journal says how it goes on
+
+Belongs to the event loop; files and planning go to a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from headrace import __version__
+from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.paths import default_storage, job_url, joined, savepoint_url
+from headrace.checkpoint.savepoint import checkpoint_url
+from headrace.checkpoint.store import open_store
+from headrace.client.models import (
+    CheckpointInfo,
+    ClusterInfo,
+    ExceptionInfo,
+    JobStatus,
+    JobSummary,
+    SubmitRequest,
+    Trigger,
+    WorkerInfo,
+)
+from headrace.coordinator import effects as do
+from headrace.coordinator import events as on
+from headrace.coordinator import job_status
+from headrace.coordinator.driver import JobDriver, JobSetup, JobWatch, end_state
+from headrace.coordinator.fleet import Fleet
+from headrace.coordinator.history import JobHistory
+from headrace.coordinator.job_log import JobLog
+from headrace.coordinator.job_reference import NamedJob, find_job, new_job_id
+from headrace.coordinator.job_state import JobState
+from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, StoredJob
+from headrace.coordinator.origin import Origin, find_origin, renamed
+from headrace.coordinator.plan_facts import JobConfig
+from headrace.coordinator.planning import JobPlans
+from headrace.coordinator.service import JobConflict, NoSuchJob
+from headrace.coordinator.triggers import Triggers
+from headrace.core.clock import Clock
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.settings import Home
+
+LOG = logging.getLogger("headrace.coordinator")
+T = TypeVar("T")
+
+THREADS_MAX = 8
+
+
+@dataclass(slots=True)
+class _Known:
+    """A job of this coordinator. `last`: how it stood at its end."""
+
+    submission: JobSubmission
+    history: JobHistory
+    result: JobResult | None = None
+    driver: JobDriver | None = None
+    last: JobStatus | None = None
+    log: JobLog | None = None
+    waiters: list[asyncio.Event] = field(default_factory=list)
+
+
+class Dispatcher:
+    """All jobs of a coordinator."""
+
+    def __init__(self, home: Home, cluster: str, fleet: Fleet, clock: Clock, on_shutdown: Callable[[], None]) -> None:
+        self._home = home
+        self._cluster = cluster
+        self._fleet = fleet
+        self._clock = clock
+        self._on_shutdown = on_shutdown
+        self._store = JobStore(home.jobs)
+        self._jobs: dict[str, _Known] = {}
+        self._triggers = Triggers()
+        self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="storage")
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        """Finds the jobs of this home; those that had not ended go on."""
+        stored, unreadable = await self._blocking(self._store.load_all)
+        for job, reason in unreadable.items():
+            LOG.error("job %s cannot be read and is left alone: %s", job, reason)
+        for each in stored:
+            self._jobs[each.submission.job] = _Known(each.submission, each.history, each.result)
+        for each in stored:
+            if each.result is None:
+                await self._resume(each)
+
+    async def close(self) -> None:
+        """Leaves every job as its journal says, and ends."""
+        running = [known.driver for known in self._jobs.values() if known.driver is not None]
+        for driver in running:
+            driver.post(on.Suspend("the coordinator ends"))
+        for driver in running:
+            await driver.closed()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    # ---- jobs ----------------------------------------------------------------------------------------------------
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """Accepts a job."""
+        plans = JobPlans(request.file_form())
+        parallelism = int(request.file_form().get("parallelism", 1))
+        model = await self._blocking(partial(plans.model, parallelism))
+        await self._blocking(partial(plans.facts, parallelism))
+        self._require_free_name(model.name, allow=request.allow_duplicate)
+        origin = await self._blocking(partial(find_origin, request, plans, parallelism, self._clock.now_ms()))
+        job = new_job_id()
+        storage = job_url(model.checkpoint.storage or default_storage(self._home), job)
+        code = await self._blocking(partial(_ship, request, storage))
+        options = {
+            "parallelism": parallelism,
+            "from_savepoint": None if origin is None else origin.url,
+            "renames": dict(request.renames),
+            "code": list(code),
+            "python_path": list(request.python_path),
+            "floors": [[f.source, f.topic, f.partition, f.position, f.floor] for f in request.floors],
+        }
+        submission = JobSubmission(
+            job=job,
+            name=model.name,
+            pipeline=request.file_form(),
+            options=options,
+            submitted_at_ms=self._clock.now_ms(),
+            storage=storage,
+        )
+        await self._blocking(partial(self._store.add, submission))
+        known = self._jobs[job] = _Known(submission, JobHistory())
+        self._drive(known, plans, origin)
+        return job
+
+    async def resubmit(self, reference: str, from_savepoint: str) -> str:
+        """The same definition again, from a savepoint."""
+        submission = self._known(reference).submission
+        return await self.submit(SubmitRequest(pipeline=submission.pipeline, from_savepoint=from_savepoint))
+
+    def _require_free_name(self, name: str, *, allow: bool) -> None:
+        same = [known for known in self._jobs.values() if known.submission.name == name and known.driver is not None]
+        if same and not allow:
+            raise JobConflict(
+                f"job {same[0].submission.job} of that name ({name}) runs already",
+                remedy="upgrade, stop or cancel it; or submit with --allow-duplicate",
+            )
+
+    async def _resume(self, stored: StoredJob) -> None:
+        known = self._jobs[stored.submission.job]
+        plans = JobPlans(stored.submission.pipeline)
+        options = stored.submission.options
+        try:
+            await self._blocking(partial(plans.facts, int(options["parallelism"])))
+            origin = await self._blocking(partial(_origin_again, options))
+        except (UserError, ExternalError) as error:
+            LOG.error("job %s cannot go on: %s", stored.submission.job, error)  # noqa: TRY400 - a message, no trace
+            return
+        self._drive(known, plans, origin)
+
+    def _drive(self, known: _Known, plans: JobPlans, origin: Origin | None) -> None:
+        submission = known.submission
+        parallelism = int(submission.options["parallelism"])
+        model = plans.model(parallelism)
+        config = JobConfig(
+            job=submission.job,
+            name=submission.name,
+            parallelism=parallelism,
+            plan=plans.facts,
+            version=__version__,
+            checkpoint=model.checkpoint,
+            restart=model.restart,
+            savepoint=None if origin is None else origin.url,
+            origin=None if origin is None else origin.manifest,
+        )
+        folder = self._store.folder(submission.job)
+        setup = JobSetup(
+            config=config,
+            plans=plans,
+            store=open_store(submission.storage),
+            storage=submission.storage,
+            writer=secrets.token_hex(8),
+            code=tuple(submission.options["code"]),
+            python_path=tuple(submission.options["python_path"]),
+            floors=_floors(submission.options["floors"]),
+            log_folder=folder,
+            environment={"HEADRACE_HOME": str(self._home.root), "PYTHONPATH": _python_path(submission.options)},
+        )
+        known.log = JobLog(submission.job, folder)
+        watch = JobWatch(
+            changed=partial(self._on_changed, known),
+            answered=self._triggers.answer,
+            ended=partial(self._on_ended, known),
+        )
+        known.driver = JobDriver(setup, self._fleet, self._executor, watch, self._clock, known.history)
+        known.driver.start()
+
+    def _on_changed(self, known: _Known, driver: JobDriver) -> None:
+        if driver.history is not known.history:
+            known.history = driver.history
+            self._spawn(self._blocking(partial(self._store.save_history, known.submission.job, driver.history)))
+
+    def _on_ended(self, known: _Known, driver: JobDriver, ended: do.Ended) -> None:
+        known.last = job_status.running_status(
+            known.submission, driver, driver.setup.plans.plan(driver.machine.job.parallelism)
+        )
+        known.driver = None
+        if ended.state is not JobState.SUSPENDED:
+            known.result = JobResult(
+                state=end_state(ended.state),
+                ended_at_ms=self._clock.now_ms(),
+                savepoint=ended.savepoint,
+                failure=ended.failure,
+            )
+            self._spawn(self._keep_result(known, known.result))
+
+    async def _keep_result(self, known: _Known, result: JobResult) -> None:
+        await self._blocking(partial(self._store.end, known.submission.job, result))
+        if known.log is not None:
+            known.log.close()
+
+    # ---- looks ---------------------------------------------------------------------------------------------------
+
+    async def jobs(self) -> tuple[JobSummary, ...]:
+        """All jobs, newest first."""
+        newest = sorted(self._jobs.values(), key=lambda known: known.submission.submitted_at_ms, reverse=True)
+        return tuple(job_status.summary(each.submission, self._state(each), each.result) for each in newest)
+
+    async def job(self, reference: str) -> JobStatus:
+        """All about one."""
+        known = self._known(reference)
+        driver = known.driver
+        if driver is not None:
+            return job_status.running_status(
+                known.submission, driver, driver.setup.plans.plan(driver.machine.job.parallelism)
+            )
+        if known.result is not None and known.last is not None:
+            return job_status.ended_status(known.last, known.result)
+        if known.result is not None:
+            return job_status.stored_status(known.submission, known.result, known.history)
+        if known.last is not None:
+            return known.last
+        return JobStatus(
+            job_id=known.submission.job,
+            name=known.submission.name,
+            state=JobState.SUSPENDED.value,
+            attempt=0,
+            parallelism=int(known.submission.options["parallelism"]),
+            message="this coordinator could not go on with it: see its log",
+        )
+
+    async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
+        """Retained checkpoints, newest first, as the journal has them."""
+        storage = self._known(reference).submission.storage
+        return await self._blocking(partial(_checkpoints, storage))
+
+    async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:
+        """Failures, newest first."""
+        history = self._known(reference).history
+        return tuple(job_status.exception_info(each) for each in reversed(history.exceptions))
+
+    async def logs(self, reference: str, lines: int) -> tuple[str, ...]:
+        """The end of the job's log."""
+        job = self._known(reference).submission.job
+        return await self._blocking(partial(JobLog.tail, self._store.folder(job), lines))
+
+    async def cluster(self) -> ClusterInfo:
+        """Workers and slots."""
+        view = self._fleet.view()
+        workers = []
+        for each in view.workers:
+            register = self._fleet.registered(each.worker)
+            version = __version__ if register is None else register.version
+            workers.append(
+                WorkerInfo(
+                    worker=each.worker,
+                    host=each.host,
+                    pid=each.pid,
+                    slots=each.slots,
+                    slots_free=each.free,
+                    version=version,
+                )
+            )
+        running = sum(known.driver is not None for known in self._jobs.values())
+        return ClusterInfo(
+            cluster_id=self._cluster,
+            version=__version__,
+            workers=tuple(workers),
+            slots=view.slots_total,
+            slots_free=view.slots_free,
+            jobs_running=running,
+        )
+
+    # ---- operations ----------------------------------------------------------------------------------------------
+
+    async def savepoint(self, reference: str, directory: str | None) -> Trigger:
+        """Takes a savepoint."""
+        driver = self._driver(reference)
+        trigger = self._triggers.begin(driver.job, "savepoint")
+        driver.post(on.SavepointAsked(trigger.trigger_id, self._folder(driver, directory)))
+        return trigger
+
+    async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
+        """Stops at a cut."""
+        driver = self._driver(reference)
+        trigger = self._triggers.begin(driver.job, "stop")
+        folder = None if savepoint is None else self._folder(driver, savepoint)
+        driver.post(on.StopAsked(trigger.trigger_id, folder, drain))
+        return trigger
+
+    async def cancel(self, reference: str) -> Trigger:
+        """Ends a job at once."""
+        driver = self._driver(reference)
+        trigger = self._triggers.begin(driver.job, "cancel")
+        driver.post(on.CancelAsked(trigger.trigger_id))
+        return trigger
+
+    async def rescale(self, reference: str, parallelism: int) -> Trigger:
+        """Runs on with another parallelism."""
+        driver = self._driver(reference)
+        facts = await self._blocking(partial(driver.setup.plans.facts, parallelism))
+        slots = self._fleet.view().slots_total
+        if facts.slots > slots:
+            raise JobConflict(
+                f"parallelism {parallelism} takes {facts.slots} slots, and the cluster has {slots}",
+                remedy="start more workers first",
+            )
+        trigger = self._triggers.begin(driver.job, "rescale")
+        driver.post(on.RescaleAsked(trigger.trigger_id, parallelism))
+        return trigger
+
+    async def trigger(self, reference: str, trigger_id: str) -> Trigger:
+        """How an operation stands."""
+        return self._triggers.get(self._known(reference).submission.job, trigger_id)
+
+    async def shutdown(self) -> None:
+        """Asks the process to end."""
+        self._on_shutdown()
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _folder(self, driver: JobDriver, directory: str | None) -> str:
+        where = directory or joined(default_storage(self._home), "savepoints")
+        return savepoint_url(where, driver.job, driver.machine.job.epoch + 1, secrets.token_hex(8))
+
+    def _known(self, reference: str) -> _Known:
+        named = [NamedJob(job, known.submission.name, known.driver is not None) for job, known in self._jobs.items()]
+        try:
+            return self._jobs[find_job(named, reference)]
+        except UserError as error:
+            raise NoSuchJob(error.message, remedy=error.remedy) from error
+
+    def _driver(self, reference: str) -> JobDriver:
+        known = self._known(reference)
+        if known.driver is None:
+            raise JobConflict(f"job {known.submission.job} ({known.submission.name}) is {self._state(known)}")
+        return known.driver
+
+    def _state(self, known: _Known) -> str:
+        if known.driver is not None:
+            return known.driver.machine.state.value
+        return JobState.SUSPENDED.value if known.result is None else known.result.state
+
+    async def _blocking(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.error("%s", error)
+
+
+def _ship(request: SubmitRequest, storage: str) -> tuple[str, ...]:
+    """Puts the user's code beside the job's checkpoints; gives its URLs in order."""
+    if not request.code:
+        return ()
+    store = open_store(storage)
+    urls = []
+    for archive in request.code:
+        digest = hashlib.sha256(archive.content).hexdigest()[:16]
+        path = f"code/{digest}-{archive.kind}/{archive.name}"
+        store.put_if_absent(path, archive.content)
+        urls.append(joined(store.url, path))
+    return tuple(urls)
+
+
+def _origin_again(options: dict[str, Any]) -> Origin | None:
+    """The origin of a job that was accepted before: it was judged then."""
+    from headrace.checkpoint.savepoint import find
+
+    if options["from_savepoint"] is None:
+        return None
+    found = find(options["from_savepoint"])
+    return Origin(found.url, renamed(found.manifest, options["renames"]))
+
+
+def _checkpoints(storage: str) -> tuple[CheckpointInfo, ...]:
+    journal = JournalStore(open_store(storage), "", "").load()
+    open_epoch = None if journal.uncommitted is None else journal.uncommitted.manifest.epoch
+    return tuple(
+        job_status.checkpoint_info(
+            record, checkpoint_url(storage, record), committed=record.manifest.epoch != open_epoch
+        )
+        for record in reversed(journal.checkpoints)
+    )
+
+
+def _floors(stored: list[list[Any]]) -> tuple[Any, ...]:
+    from headrace.core.source_state import AppliedFloor
+
+    return tuple(AppliedFloor(*each) for each in stored)
+
+
+def _python_path(options: dict[str, Any]) -> str:
+    own = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([*options["python_path"], *([own] if own else [])])

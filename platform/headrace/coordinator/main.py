@@ -1,0 +1,148 @@
+"""The coordinator's process: `python -m headrace.coordinator.main headrace-coordinator --home PATH ..`.
+
+Owns start and end: control server for workers, REST for clients, the dispatcher between them, and the file in the home
+that tells where they listen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import json
+import logging
+import os
+import secrets
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.core.errors import ExternalError, UserError
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from headrace.coordinator.service import ClusterService
+
+LOG = logging.getLogger("headrace.coordinator")
+COORDINATOR_FILE = "coordinator.json"
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorConfig:
+    """How a coordinator listens. Port 0 takes a free one. `token`: what workers and clients must show; empty: none."""
+
+    home: Path
+    host: str = LOOPBACK
+    port: int = 0
+    grpc_port: int = 0
+    token: str = ""
+
+
+async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None) -> None:
+    """Runs a coordinator until SIGTERM, SIGINT or a client's shutdown. Raises UserError, ExternalError."""
+    from headrace.coordinator.dispatcher import Dispatcher
+    from headrace.coordinator.fleet import Fleet
+    from headrace.core.clock import SystemClock
+    from headrace.core.settings import Home
+    from headrace.rpc.messages import ClusterTimes
+
+    _require_token(config)
+    folder = config.home / "cluster"
+    folder.mkdir(parents=True, exist_ok=True)
+    over = ended or asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    cluster = _cluster_id(folder)
+    leaving_workers = False
+
+    def shutdown() -> None:
+        nonlocal leaving_workers
+        leaving_workers = True
+        loop.call_later(0.2, over.set)  # the answer to who asked goes out first
+
+    fleet = Fleet(cluster, ClusterTimes())
+    dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown)
+    grpc_port = await fleet.start(config.host, config.grpc_port, config.token)
+    server, serving, port = await _start_rest(config, dispatcher)
+    try:
+        await dispatcher.start()
+        _publish(folder, config.host, port, grpc_port)
+        LOG.info("coordinator of cluster %s: REST at port %d, workers at port %d", cluster, port, grpc_port)
+        await over.wait()
+    finally:
+        server.should_exit = True
+        await dispatcher.close()
+        await fleet.stop(workers=leaving_workers)
+        await serving
+        (folder / COORDINATOR_FILE).unlink(missing_ok=True)
+
+
+async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tuple[Server, asyncio.Task[None], int]:
+    import uvicorn
+
+    from headrace.coordinator.rest import rest_app
+
+    app = rest_app(service, config.token or None)
+    settings = uvicorn.Config(app, host=config.host, port=config.port, log_level="warning", lifespan="off")
+    server = uvicorn.Server(settings)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    sock = settings.bind_socket()
+    serving = asyncio.create_task(server.serve(sockets=[sock]))
+    return server, serving, int(sock.getsockname()[1])
+
+
+def _require_token(config: CoordinatorConfig) -> None:
+    try:
+        loopback = ipaddress.ip_address(config.host).is_loopback
+    except ValueError:
+        loopback = config.host == "localhost"
+    if not loopback and not config.token:
+        raise UserError(
+            f"a coordinator at {config.host} needs a token: other hosts can reach it",
+            remedy="give --token-file with a file that holds a random text",
+        )
+
+
+def _cluster_id(folder: Path) -> str:
+    """The same for all runs of a home's coordinator."""
+    file = folder / "id"
+    if not file.exists():
+        file.write_text(secrets.token_hex(6))
+    return file.read_text().strip()
+
+
+def _publish(folder: Path, host: str, port: int, grpc_port: int) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    document = {"url": f"http://{shown}:{port}", "grpc": f"{shown}:{grpc_port}", "pid": os.getpid()}
+    part = folder / f".{COORDINATOR_FILE}.{os.getpid()}"
+    part.write_text(json.dumps(document))
+    part.replace(folder / COORDINATOR_FILE)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The process's entry."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    parser = argparse.ArgumentParser(prog="headrace.coordinator.main")
+    parser.add_argument("role", choices=["headrace-coordinator"], help="marks the process in lists of processes")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--host", default=LOOPBACK)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--grpc-port", type=int, default=0)
+    parser.add_argument("--token-file", type=Path)
+    given = parser.parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    token = given.token_file.read_text().strip() if given.token_file else ""
+    try:
+        asyncio.run(serve(CoordinatorConfig(given.home, given.host, given.port, given.grpc_port, token)))
+    except (UserError, ExternalError) as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the process's own stderr
+        raise SystemExit(1) from error
+
+
+if __name__ == "__main__":
+    main()
