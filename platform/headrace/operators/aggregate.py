@@ -51,7 +51,7 @@ class AggregateConfig:
     def output(self) -> Schema:
         """Keys, window_start and window_end (where there is a window), aggregates."""
         made = tuple(Field(item.name, item.type, item.nullable) for item in self.compiled())
-        return Schema((*self._key_fields(), *(WINDOW_COLUMNS if self.window else ()), *made))
+        return Schema((*self.key_fields, *(WINDOW_COLUMNS if self.window else ()), *made))
 
     def open(self) -> Operator:
         """A fresh live half."""
@@ -59,9 +59,11 @@ class AggregateConfig:
 
     def shape(self, compiled: tuple[CompiledAggregate, ...]) -> StepShape:
         """What the live half needs to know of its rows."""
-        return StepShape(self.node, self.input, self._key_fields(), compiled, self.order_output)
+        return StepShape(self.node, self.input, self.key_fields, compiled, self.order_output)
 
-    def _key_fields(self) -> tuple[Field, ...]:
+    @property
+    def key_fields(self) -> tuple[Field, ...]:
+        """The key columns with their types."""
         return tuple(self.input.field(name) for name in self.keys)
 
 

@@ -20,11 +20,12 @@ from headrace.operators.window.accumulator.layout import Layout, Order
 from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.failures import RowFailures
 from headrace.operators.window.results import Results, StepShape
-from headrace.operators.window.saved import GROUPS, SavedStates, StepTime
+from headrace.operators.window.saved import GROUPS, NO_WINDOW, SavedStates, StepTime
 from headrace.operators.window.store import PartialStore
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
-_LATEST = f"{MAX}ts"
+LATEST = f"{MAX}ts"
+"""State column of the greatest event time counted for a key."""
 _FRAMES_MAX = 4
 """Frames added between merges: every batch looks for its keys in all of them."""
 
@@ -34,10 +35,10 @@ class RunningAggregate:
 
     def __init__(self, shape: StepShape, errors: RowErrors, order: Order = "event") -> None:
         self._keys = [item.name for item in shape.keys]
-        self._layout = Layout(shape.aggregates, shape.keys, order, latest=_LATEST)
+        self._layout = Layout(shape.aggregates, shape.keys, order, latest=LATEST)
         self._failures = RowFailures(errors, shape.aggregates, timed=False)
         self._results = Results(shape, self._layout, errors, [], pl.lit(0))
-        self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, "none")
+        self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, NO_WINDOW)
         merges = [partial(part.merge, by=self._keys) for part in self._layout.parts]
         self._stores = [PartialStore(merge, _FRAMES_MAX) for merge in merges]
 
@@ -56,7 +57,7 @@ class RunningAggregate:
             touched.append(made[0].select(self._keys))
         merged = self._merged(touched[0] if len(touched) == 1 else pl.concat(touched).unique())
         ordered = merged.sort(self._keys) if self._keys else merged
-        self._results.emit(ordered.rename({_LATEST: TS}), out)
+        self._results.emit(ordered.rename({LATEST: TS}), out)
 
     def on_watermark(self, watermark: int, out: Collector) -> int:
         """Passes time on: rows are made by batches."""

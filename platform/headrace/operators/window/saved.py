@@ -23,6 +23,8 @@ from headrace.operators.window.accumulator.layout import Layout
 from headrace.state.snapshot import Chunk, RestoredStates, StateKind, StateSnapshot
 
 WINDOWS, GROUPS, TIME = "windows", "groups", "time"
+NO_WINDOW = "none"
+"""How a running aggregate cuts time."""
 WINDOW_MARK = "window "
 """Begin of the name of the column that says how time was cut."""
 REMEDY = "give the step another name to start it anew, or restore with the step as it was"
@@ -46,7 +48,7 @@ class SavedStates:
     """Writes and reads the states of one step.
 
     main     name of the state of the aggregates: `windows` or `groups`
-    cut      how time is cut, e.g. `tumbling 3600000 offset 0 UTC`; `none`
+    cut      how time is cut, e.g. `tumbling 3600000 offset 0 UTC`, or NO_WINDOW
     placed   grouping columns beside the keys
     """
 
