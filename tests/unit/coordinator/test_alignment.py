@@ -5,7 +5,7 @@ from headrace.core.signals import TIME_MAX, TIME_MIN
 
 
 def test_the_slowest_of_a_sources_own_partitions_counts() -> None:
-    active = {"a": [500, 300, None], "b": [9], "c": [7]}
+    active: dict[str, list[int | None]] = {"a": [500, 300, None], "b": [9], "c": [7]}
     assert drift_limits(active, {"a": 50, "b": 1}) == {"a": 350, "b": 10}
 
 
