@@ -55,6 +55,8 @@ class Job:
     savepoint: str | None = None
     message: str = ""
     restarts: int = 0
+    ran: bool = False
+    """Whether it was RUNNING in this coordinator."""
     tickets: int = 0
     effects: list[Effect] = field(default_factory=list)
 
@@ -107,7 +109,7 @@ class Job:
 
     def restart_delay_ms(self, failure: Failure, now_ms: int) -> int | None:
         """How long to wait before the next attempt; None: there is none."""
-        if not may_restart(failure):
+        if not may_restart(failure) or (self.config.impatient and not self.ran):
             return None
         return self.strategy.on_failure(now_ms, self._jitter())
 

@@ -32,7 +32,7 @@ def manifest_of(job: Job, pending: Pending, now_ms: int, *, input_ended: bool) -
         sources={source: merged(states) for source, states in parts.items()},
         splits=dict(job.splits),
         committables=tuple(item for document in documents for item in document.committables),
-        drained=pending.drain or (input_ended and bool(facts.timed)),
+        drained=pending.drain or (input_ended and bool(facts.timed) and not job.config.keeps_time_open),
         final=input_ended,
     )
 

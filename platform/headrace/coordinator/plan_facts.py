@@ -41,6 +41,10 @@ class JobConfig:
 
     savepoint    URL of what it starts from, when its own journal has no checkpoint yet; origin: its manifest
     version      headrace version, for manifests
+    resume       begin anew though the journal says that the job has ended
+    impatient    a failure before the job first ran ends it: somebody waits in front of it
+    keeps_time_open   the input's end closes no window
+    hand_over    URL of the savepoint that the last epoch fills, where the input's end is a hand-over
     deploy_timeout_ms   how long slots may take to open and restore
     slots_timeout_ms    how long to wait for slots before that counts as a failure
     cancel_timeout_ms   how long the slots of an ended attempt are waited for
@@ -55,6 +59,10 @@ class JobConfig:
     restart: Restart = field(default_factory=ExponentialDelay)
     savepoint: str | None = None
     origin: Manifest | None = None
+    resume: bool = False
+    impatient: bool = False
+    keeps_time_open: bool = False
+    hand_over: str | None = None
     deploy_timeout_ms: int = 180_000
     slots_timeout_ms: int = 300_000
     cancel_timeout_ms: int = 45_000

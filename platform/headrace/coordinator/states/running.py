@@ -31,6 +31,7 @@ class Running(Live):
 
     def enter(self, job: Job, now_ms: int) -> State:
         """A rescale that led here is done."""
+        job.ran = True
         if job.rescale is not None and job.rescale.id:
             job.do(Answer(job.rescale.id))
         job.rescale = None
@@ -62,7 +63,7 @@ class Running(Live):
                 from headrace.coordinator.states.finished import Finished
 
                 job.do(TellAll(FinishSlot()))
-                return Finished(None)
+                return Finished(job.config.hand_over)
             case _:
                 return None
 
@@ -74,7 +75,7 @@ class Running(Live):
             wanted = self._savepoints.pop(0)
             self.begin(job, Purpose.SAVEPOINT, now_ms, folder=wanted.folder, request=wanted.request)
         elif self.attempt.input_ended:
-            self.begin(job, Purpose.FINAL, now_ms)
+            self.begin(job, Purpose.FINAL, now_ms, folder=job.config.hand_over)
         elif self.attempt.epochs.periodic_due(now_ms):
             self.begin(job, Purpose.PERIODIC, now_ms)
         return self
@@ -85,7 +86,7 @@ class Running(Live):
             job.do(Answer(pending.request, path=pending.folder))
         if pending.purpose is Purpose.FINAL:
             self._finishing = job.ticket()
-            job.do(WriteFinished(self._finishing, JobState.FINISHED))
+            job.do(WriteFinished(self._finishing, JobState.FINISHED, job.config.hand_over))
         return self
 
     def fail(self, job: Job, failure: Failure, now_ms: int) -> State:

@@ -114,7 +114,7 @@ class Scheduling:
 
     def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> State:
         job.take_journal(read)
-        if read.finished is not None:
+        if read.finished is not None and not (job.config.resume and not job.ran):
             return _ended(job, read.finished)
         self._decided, self._stopped, self._unfinished = read.uncommitted, read.stopped, read.unfinished
         if self._decided is None and self._stopped is not None:
