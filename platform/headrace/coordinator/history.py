@@ -50,8 +50,9 @@ class RescaleEntry(Document):
 
 
 class JobHistory(Document):
-    """All of it, oldest first."""
+    """All of it, oldest first. `changes`: how many there were, so that of two histories of a job one is the newer."""
 
+    changes: int = 0
     exceptions: tuple[ExceptionEntry, ...] = ()
     attempts: tuple[AttemptEntry, ...] = ()
     rescales: tuple[RescaleEntry, ...] = ()
@@ -59,7 +60,7 @@ class JobHistory(Document):
     def failed(self, at_ms: int, attempt: int, failure: Failure) -> JobHistory:
         """An attempt failed."""
         entry = ExceptionEntry(at_ms=at_ms, attempt=attempt, failure=failure)
-        return self.model_copy(update={"exceptions": (*self.exceptions, entry)[-EXCEPTIONS_MAX:]})
+        return self._changed(exceptions=(*self.exceptions, entry)[-EXCEPTIONS_MAX:])
 
     def started(
         self, at_ms: int, attempt: int, parallelism: int, reason: str, restored_epoch: int | None = None
@@ -72,7 +73,7 @@ class JobHistory(Document):
             started_at_ms=at_ms,
             restored_epoch=restored_epoch,
         )
-        return self.model_copy(update={"attempts": (*self.attempts, entry)[-ATTEMPTS_MAX:]})
+        return self._changed(attempts=(*self.attempts, entry)[-ATTEMPTS_MAX:])
 
     def running(self, at_ms: int, attempt: int) -> JobHistory:
         """All subtasks of an attempt run. A rescale that waits for it has ended."""
@@ -81,20 +82,21 @@ class JobHistory(Document):
             each if each.ended_at_ms is not None else each.model_copy(update={"ended_at_ms": at_ms})
             for each in self.rescales
         )
-        return self.model_copy(update={"attempts": attempts, "rescales": rescales})
+        return self._changed(attempts=attempts, rescales=rescales)
 
     def ended(self, at_ms: int, attempt: int, outcome: str) -> JobHistory:
         """An attempt is over."""
-        return self.model_copy(
-            update={"attempts": self._with_attempt(attempt, {"ended_at_ms": at_ms, "outcome": outcome})}
-        )
+        return self._changed(attempts=self._with_attempt(attempt, {"ended_at_ms": at_ms, "outcome": outcome}))
 
     def rescaled(self, at_ms: int, attempt: int, from_parallelism: int, to_parallelism: int) -> JobHistory:
         """Another parallelism was asked for while `attempt` ran."""
         entry = RescaleEntry(
             at_ms=at_ms, attempt=attempt, from_parallelism=from_parallelism, to_parallelism=to_parallelism
         )
-        return self.model_copy(update={"rescales": (*self.rescales, entry)[-RESCALES_MAX:]})
+        return self._changed(rescales=(*self.rescales, entry)[-RESCALES_MAX:])
+
+    def _changed(self, **lists: object) -> JobHistory:
+        return self.model_copy(update={**lists, "changes": self.changes + 1})
 
     def _with_attempt(self, attempt: int, change: dict[str, object]) -> tuple[AttemptEntry, ...]:
         return tuple(each.model_copy(update=change) if each.attempt == attempt else each for each in self.attempts)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,10 +65,12 @@ class StoredJob:
 
 
 class JobStore:
-    """Reads and writes `root` (`Home.jobs`). Blocking; for one coordinator at a time."""
+    """Reads and writes `root` (`Home.jobs`). Blocking; for one coordinator at a time, whose threads may share it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._lock = threading.Lock()
+        self._changes: dict[str, int] = {}
 
     def folder(self, job: str) -> Path:
         """Where a job's files are."""
@@ -75,17 +78,22 @@ class JobStore:
 
     def add(self, submission: JobSubmission) -> None:
         """Keeps a new job; it is there for good when this returns."""
-        _private_folder(self.folder(submission.job))
-        self._write(submission.job, "job.json", submission)
+        with self._lock:
+            _private_folder(self.folder(submission.job))
+            self._write(submission.job, "job.json", submission)
 
     def save_history(self, job: str, history: JobHistory) -> None:
-        """Replaces a job's history."""
-        self._write(job, "history.json", history)
+        """Replaces a job's history, but never a newer one: calls of several threads may come in any order."""
+        with self._lock:
+            if history.changes >= self._changes.get(job, 0):
+                self._write(job, "history.json", history)
+                self._changes[job] = history.changes
 
     def end(self, job: str, result: JobResult) -> None:
         """Keeps a job's result, and forgets the oldest ended jobs beyond the last 50."""
-        self._write(job, "result.json", result)
-        self._prune()
+        with self._lock:
+            self._write(job, "result.json", result)
+            self._prune()
 
     def load_all(self) -> tuple[list[StoredJob], Mapping[str, str]]:
         """All jobs by time of submission; and job id -> why it cannot be read, for those that cannot."""
@@ -111,6 +119,7 @@ class JobStore:
             if (result := folder / "result.json").is_file()
         )
         for _, folder in ended[:-ENDED_MAX]:
+            self._changes.pop(folder.name, None)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _write(self, job: str, name: str, document: Document) -> None:

@@ -47,6 +47,16 @@ def test_jobs_are_there_after_a_restart(store: JobStore, tmp_path: Path) -> None
     )
 
 
+def test_an_older_history_replaces_no_newer_one(store: JobStore) -> None:
+    store.add(submission(1))
+    older = JobHistory().started(3, 1, 1, "submitted")
+    newer = older.running(4, 1)
+    store.save_history(submission(1).job, newer)
+    store.save_history(submission(1).job, older)
+    ((found,), _) = store.load_all()
+    assert found.history == newer
+
+
 def test_secrets_are_the_owners_alone(store: JobStore) -> None:
     store.add(submission(1))
     folder = store.folder(submission(1).job)
