@@ -489,7 +489,7 @@ class JobDriver:
             "code": setup.code,
             "python_path": setup.python_path,
             "mode": config.checkpoint.mode,
-            "keeps_time_open": config.keeps_time_open,
+            "hand_over": config.keeps_time_open,
         }
         self._deployed = True
         for index, slot in enumerate(self.slots):

@@ -31,7 +31,7 @@ class Deployment(Document):
     code         URLs of archives and modules of the user, first on the import path in this order
     python_path  folders of this host that come after them (the pipeline file's folder)
     mode         exactly-once: gates align barriers
-    keeps_time_open   the end of the input closes no window: sources send no +inf (a hand-over)
+    hand_over    the end of the input closes no window: sources send no +inf
     """
 
     pipeline: dict[str, Any]
@@ -46,7 +46,7 @@ class Deployment(Document):
     python_path: tuple[str, ...] = ()
     mode: Literal["exactly-once", "at-least-once"] = "exactly-once"
     watermark_interval_ms: int = 100
-    keeps_time_open: bool = False
+    hand_over: bool = False
 
 
 class AssignedSplitDocument(Document):

@@ -40,6 +40,7 @@ class SubtaskContext:
     floors     recorded floors of an earlier run
     restored   node name -> this subtask's share of the node's states
     lease      nothing is written once it has run out; None: there is none
+    hand_over  the end of the input closes no window
     """
 
     pipeline: str
@@ -54,6 +55,7 @@ class SubtaskContext:
     counters: dict[str, Counter[str]]
     restored: Mapping[str, RestoredStates] = field(default_factory=dict)
     lease: Lease | None = None
+    hand_over: bool = False
 
 
 def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: FindOutlet) -> Outgoing:
@@ -96,7 +98,8 @@ class ChainBuilder:
             spec,
             reader=reader,
             ingest=Ingest(spec, decoder),
-            time=SourceTime(spec.node, lag_ms, context.floors),
+            time=SourceTime(spec.node, lag_ms, context.floors, hand_over=context.hand_over),
+            hand_over=context.hand_over,
             rows=self._receiver(spec.node, MAIN),
             bad=self._receiver(spec.node, BAD),
             clock=context.clock,

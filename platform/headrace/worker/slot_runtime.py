@@ -200,6 +200,7 @@ class SlotRuntime:
             watermark_interval_ms=deployment.watermark_interval_ms,
             floors=deployment.floors,
             lease=self._lease,
+            hand_over=deployment.hand_over,
         )
         self._slice = Slice(plan, options, self, self._clock)
         self._open_uploader(deployment, self._slice)

@@ -39,6 +39,7 @@ class SliceOptions:
     floors: tuple[AppliedFloor, ...] = ()
     bounds: ChannelBounds = field(default_factory=ChannelBounds)
     lease: Lease | None = None
+    hand_over: bool = False
 
 
 @dataclass(slots=True)
@@ -128,6 +129,7 @@ class Slice:
             snapshots=snapshots,
             clock=self._clock,
             timing=SourceTiming(self.plan.batch_delay_ms, options.watermark_interval_ms),
+            hand_over=options.hand_over,
             poll_rows_max=self.plan.batch_rows_max,
             floors=options.floors,
             counters=counters,
