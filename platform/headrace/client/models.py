@@ -11,9 +11,9 @@ from __future__ import annotations
 import base64
 import re
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, PlainSerializer
 
 from headrace.core.errors import Domain
 from headrace.core.source_state import AppliedFloor
@@ -38,6 +38,14 @@ class Answer(BaseModel):
     """Base of what a coordinator says."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+def _time_text(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+Moment = Annotated[datetime, PlainSerializer(_time_text, return_type=str, when_used="json")]
+"""A time, with milliseconds in JSON."""
 
 
 def moment(ms: int) -> datetime:
@@ -145,8 +153,8 @@ class JobSummary(Answer):
     job_id: str
     name: str
     state: str
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
 
 
 class JobList(Answer):
@@ -195,7 +203,7 @@ class CompletedCheckpoint(Answer):
     """The newest complete checkpoint of a job. `path` can be given to `--from-savepoint`."""
 
     epoch: int
-    completed_at: datetime
+    completed_at: Moment
     path: str
     bytes: int
 
@@ -211,8 +219,8 @@ class JobStatus(Answer):
     nodes: tuple[NodeStatus, ...] = ()
     checkpoint: CompletedCheckpoint | None = None
     failure: str | None = None
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
     restarts: int = 0
     message: str | None = None
     savepoint: str | None = None
@@ -230,8 +238,8 @@ class CheckpointInfo(Answer):
     attempt: int
     kind: Literal["checkpoint", "savepoint"] = "checkpoint"
     status: Literal["in-progress", "completed", "committed", "failed"]
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
+    started_at: Moment | None = None
+    completed_at: Moment | None = None
     duration_ms: int | None = None
     bytes: int | None = None
     path: str | None = None
@@ -247,7 +255,7 @@ class CheckpointList(Answer):
 class ExceptionInfo(Answer):
     """A failure of a job. `place`: topic, partition and offset, where known."""
 
-    at: datetime
+    at: Moment
     attempt: int
     message: str
     domain: Domain
@@ -316,7 +324,7 @@ class WorkerInfo(Answer):
     slots: int
     slots_free: int
     version: str
-    registered_at: datetime | None = None
+    registered_at: Moment | None = None
 
 
 class ClusterInfo(Answer):

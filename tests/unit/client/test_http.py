@@ -1,0 +1,188 @@
+"""The HTTP client against the real REST API: documents, errors as raised there, waiting, and nobody at home."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.client import http as http_module
+from headrace.client.discovery import connect
+from headrace.client.http import Client
+from headrace.client.models import SubmitRequest
+from headrace.core.errors import (
+    ExternalError,
+    InternalError,
+    InvalidPipeline,
+    Location,
+    Problem,
+    Unreachable,
+    UserError,
+)
+from support.scripted_cluster import ScriptedCluster, client_of, serving
+
+PIPELINE: dict[str, Any] = {
+    "name": "counting",
+    "sources": {"numbers": {"generator": {"rows": 10, "columns": {"n": {"sequence": {}}}}, "schema": {"n": "int64"}}},
+    "sinks": {"out": {"from": "numbers", "print": {}, "format": "json"}},
+}
+NOBODY = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def cluster() -> ScriptedCluster:
+    return ScriptedCluster()
+
+
+@pytest.fixture
+def client(cluster: ScriptedCluster) -> Iterator[Client]:
+    with client_of(cluster) as client:
+        yield client
+
+
+def test_a_job_from_submission_to_its_end(client: Client, cluster: ScriptedCluster) -> None:
+    job = client.submit(SubmitRequest(pipeline=PIPELINE, parallelism=2, renames={"a": "b"}))
+    assert cluster.jobs_by_id[job].request.renames == {"a": "b"}
+    assert [(each.job_id, each.name, each.state) for each in client.jobs()] == [(job, "counting", "RUNNING")]
+    assert client.status("counting").parallelism == 2
+    assert client.wait_trigger(client.savepoint(job, "/here")).path == "/here/savepoint-1"
+    assert client.wait_trigger(client.rescale(job, 3)).status == "completed"
+    assert client.status(job).parallelism == 3
+    assert client.checkpoints(job)[1].bytes == 3_000
+    assert client.exceptions(job)[0].message == "bad row"
+    assert client.logs(job, 5) == ()
+    seen: list[str] = []
+    stopped = client.stop(job)
+    assert client.wait(job, on_status=lambda status: seen.append(status.state)).state == "FINISHED"
+    assert (seen[0], seen[-1]) == ("RUNNING", "FINISHED")
+    assert client.wait_trigger(stopped).path == "/checkpoints/7"
+    again = client.resubmit(job, "/checkpoints/7")
+    assert cluster.jobs_by_id[again].request.from_savepoint == "/checkpoints/7"
+    assert client.wait_trigger(client.cancel(again)).status == "completed"
+    assert client.cluster().slots_free == 3
+    assert client.shutdown().workers[0].worker == "worker-1"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UserError("wrong", remedy="do better"),
+        ExternalError("away", retry=True),
+        InternalError("broken"),
+        InvalidPipeline([Problem("no column", ("steps", "a"), Location("f.yaml", 3, 7), "name one"), Problem("whole")]),
+    ],
+)
+def test_errors_are_raised_as_they_were_there(client: Client, cluster: ScriptedCluster, error: Any) -> None:
+    cluster.refuse = error
+    with pytest.raises(type(error)) as raised:
+        client.jobs()
+    assert str(raised.value) == str(error)
+    assert raised.value.retry == error.retry
+
+
+def test_an_operation_that_fails_raises_why(client: Client, cluster: ScriptedCluster) -> None:
+    job = client.submit(SubmitRequest(pipeline=PIPELINE))
+    cluster.failing = ExternalError("the disk is full", remedy="make room")
+    with pytest.raises(ExternalError, match="the disk is full\n  make room"):
+        client.wait_trigger(client.savepoint(job))
+
+
+def test_waiting_ends_when_it_takes_too_long(client: Client) -> None:
+    job = client.submit(SubmitRequest(pipeline=PIPELINE))
+    with pytest.raises(ExternalError, match=r"has not ended within 0\.1 s"):
+        client.wait(job, timeout_s=0.1)
+
+
+def test_a_coordinator_that_restarts_is_waited_for(cluster: ScriptedCluster) -> None:
+    away, seen = threading.Event(), []
+    with serving(cluster) as url:
+        port = int(url.rpartition(":")[2])
+        client = Client(url)
+        job = client.submit(SubmitRequest(pipeline=PIPELINE))
+        waiter = threading.Thread(target=lambda: seen.append(client.wait(job, on_status=lambda _: away.set()).state))
+        waiter.start()
+        assert away.wait(30)
+    cluster.jobs_by_id[job].state = "FINISHED"
+    with serving(cluster, port=port):
+        waiter.join(30)
+    client.close()
+    assert seen == ["FINISHED"]
+
+
+def test_nobody_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Client(NOBODY) as client, pytest.raises(Unreachable, match="no coordinator answers at http://127"):
+        client.jobs()
+    monkeypatch.setattr(http_module, "AWAY_SECONDS_MAX", 0.0)
+    with Client(NOBODY) as client, pytest.raises(Unreachable):
+        client.wait("a")
+
+
+def test_somebody_else_at_home() -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>hello</html>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        with Client(url) as client, pytest.raises(Unreachable, match="no headrace coordinator of this version"):
+            client.jobs()
+        thread.join()
+
+
+@pytest.mark.parametrize("url", ["localhost:8480", "ftp://a", "http://", "http://a:b", "nothing"])
+def test_an_address_is_checked(url: str) -> None:
+    with pytest.raises(UserError, match="is no address"):
+        Client(url)
+
+
+def test_a_token_is_sent(cluster: ScriptedCluster) -> None:
+    with serving(cluster, "secret") as url:
+        with Client(url, "secret") as client:
+            assert client.jobs() == ()
+        with Client(url) as client, pytest.raises(UserError, match="HEADRACE_TOKEN"):
+            client.jobs()
+
+
+class TestDiscovery:
+    @pytest.fixture(autouse=True)
+    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        for name in ("HEADRACE_COORDINATOR", "HEADRACE_TOKEN"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
+        (tmp_path / "cluster").mkdir()
+        return tmp_path / "cluster"
+
+    def test_no_cluster(self) -> None:
+        with pytest.raises(Unreachable, match="headrace cluster start"):
+            connect()
+
+    def test_what_is_named_comes_before_what_is_recorded(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (home / "cluster.json").write_text('{"url": "http://recorded:1"}')
+        assert connect().url == "http://recorded:1"
+        (home / "coordinator.json").write_text('{"url": "http://own:1", "pid": 1}')
+        assert connect().url == "http://own:1"
+        (home / "coordinator.json").write_text("{half")
+        assert connect().url == "http://recorded:1"
+        monkeypatch.setenv("HEADRACE_COORDINATOR", "http://variable:1")
+        assert connect().url == "http://variable:1"
+        assert connect("http://named:1/").url == "http://named:1"
+
+    def test_the_homes_token_is_for_its_own_coordinator(self, home: Path, cluster: ScriptedCluster) -> None:
+        with serving(cluster, "secret") as url:
+            (home / "coordinator.json").write_text(f'{{"url": "{url}"}}')
+            (home / "token").write_text("secret\n")
+            with connect() as client:
+                assert client.jobs() == ()
+            with connect(url) as client, pytest.raises(UserError):
+                client.jobs()

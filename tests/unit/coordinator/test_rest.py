@@ -1,0 +1,190 @@
+"""The REST API over real HTTP: documents, statuses, who may ask, and what is refused before it is read."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from headrace.coordinator.openapi import TARGET, main, rendered
+from headrace.coordinator.rest import BODY_BYTES_MAX
+from headrace.core.errors import ExternalError, InternalError, InvalidPipeline, Location, Problem, UserError
+from support.scripted_cluster import ScriptedCluster, serving
+
+ROOT = Path(__file__).parents[3]
+PIPELINE: dict[str, Any] = {
+    "name": "counting",
+    "sources": {"numbers": {"generator": {"rows": 10, "columns": {"n": {"sequence": {}}}}, "schema": {"n": "int64"}}},
+    "sinks": {"out": {"from": "numbers", "print": {}, "format": "json"}},
+}
+
+
+@pytest.fixture
+def cluster() -> ScriptedCluster:
+    return ScriptedCluster()
+
+
+@pytest.fixture
+def http(cluster: ScriptedCluster) -> Iterator[httpx.Client]:
+    with serving(cluster) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        yield client
+
+
+def submitted(http: httpx.Client) -> str:
+    answer = http.post("/v1/jobs", json={"pipeline": PIPELINE})
+    assert answer.status_code == 201
+    job: str = answer.json()["job_id"]
+    return job
+
+
+def test_the_life_of_a_job_in_documents(http: httpx.Client) -> None:
+    job = submitted(http)
+    (listed,) = http.get("/v1/jobs").json()["jobs"]
+    assert {key: listed[key] for key in ("job_id", "name", "state")} == {
+        "job_id": job,
+        "name": "counting",
+        "state": "RUNNING",
+    }
+    status = http.get("/v1/jobs/counting").json()
+    stable = {"job_id", "name", "state", "attempt", "parallelism", "nodes", "checkpoint", "failure"}
+    assert stable <= set(status)
+    assert status["checkpoint"] == {
+        "epoch": 3,
+        "completed_at": "2026-01-31T09:00:00.123Z",
+        "path": "/c/3",
+        "bytes": 10,
+    }
+    stable = {"node", "kind", "parallelism", "rows_in", "rows_out", "late", "bad", "lag", "watermark"}
+    assert stable | {"backpressured", "busy", "subtasks"} <= set(status["nodes"][0])
+    begun = http.post(f"/v1/jobs/{job}/stop", json={"savepoint": "/s", "drain": True})
+    assert begun.status_code == 202
+    assert (begun.json()["status"], begun.json()["path"]) == ("in-progress", None)
+    look = f"/v1/jobs/{job}/triggers/{begun.json()['trigger_id']}"
+    assert http.get(look).json()["status"] == "in-progress"
+    assert http.get(look).json() | {"trigger_id": ""} == {
+        "trigger_id": "",
+        "job_id": job,
+        "kind": "stop",
+        "status": "completed",
+        "path": "/s/drained-1",
+        "error": None,
+    }
+    again = http.post(f"/v1/jobs/{job}/cancel")
+    assert again.status_code == 409
+    assert again.json()["domain"] == "user"
+
+
+def test_the_rest_of_the_routes(http: httpx.Client, cluster: ScriptedCluster) -> None:
+    job = submitted(http)
+    cluster.jobs_by_id[job].log += [f"line {n}" for n in range(10)]
+    assert http.get(f"/v1/jobs/{job}/logs", params={"lines": 2}).json() == {"lines": ["line 8", "line 9"]}
+    assert [each["epoch"] for each in http.get(f"/v1/jobs/{job}/checkpoints").json()["checkpoints"]] == [4, 3]
+    assert http.get(f"/v1/jobs/{job}/exceptions").json()["exceptions"][0]["place"] == "t/0/7"
+    assert http.post(f"/v1/jobs/{job}/savepoints", json={}).json()["kind"] == "savepoint"
+    assert http.post(f"/v1/jobs/{job}/rescale", json={"parallelism": 3}).json()["kind"] == "rescale"
+    assert http.get("/v1/cluster").json()["workers"][0]["worker"] == "worker-1"
+    assert http.get("/v1/health").json()["status"] == "ok"
+    assert http.delete("/v1/cluster").status_code == 202
+    assert cluster.ended.is_set()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "domain"),
+    [
+        (UserError("wrong", remedy="do better"), 400, "user"),
+        (ExternalError("storage is away", retry=True), 503, "external"),
+        (InternalError("broken"), 500, "internal"),
+    ],
+)
+def test_errors_are_documents(
+    http: httpx.Client, cluster: ScriptedCluster, error: Any, status: int, domain: str
+) -> None:
+    cluster.refuse = error
+    answer = http.get("/v1/jobs")
+    assert answer.status_code == status
+    body = answer.json()
+    assert (body["message"], body["remedy"], body["retry"]) == (error.message, error.remedy, error.retry)
+    assert body["domain"] == domain
+
+
+def test_an_invalid_pipeline_has_its_problems(http: httpx.Client, cluster: ScriptedCluster) -> None:
+    cluster.refuse = InvalidPipeline([Problem("no such column", ("steps", "a"), Location("f.yaml", 3, 7), "name one")])
+    answer = http.get("/v1/jobs")
+    assert answer.status_code == 400
+    assert answer.json()["problems"] == [
+        {"message": "no such column", "path": "steps.a", "file": "f.yaml", "line": 3, "column": 7, "remedy": "name one"}
+    ]
+    unknown = http.post("/v1/jobs", json={"pipeline": {**PIPELINE, "sinks": {}}})
+    assert unknown.status_code == 400
+    assert unknown.json()["problems"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/v1/jobs/nothing", None, 404),
+        ("GET", "/v1/nothing", None, 404),
+        ("PUT", "/v1/jobs", {}, 405),
+        ("POST", "/v1/jobs", {"pipelin": {}}, 400),
+        ("POST", "/v1/jobs", {"pipeline": {}, "code": [{"name": "../a.py", "content": ""}]}, 400),
+        ("POST", "/v1/jobs/x/rescale", {"parallelism": 0}, 400),
+        ("GET", "/v1/jobs/x/logs?lines=0", None, 400),
+    ],
+)
+def test_a_wrong_request_is_told_what_is_wrong(
+    http: httpx.Client, method: str, path: str, body: object, status: int
+) -> None:
+    answer = http.request(method, path, json=body)
+    assert answer.status_code == status
+    assert answer.json()["domain"] == "user"
+    assert answer.json()["message"]
+
+
+def test_a_token_is_wanted_for_everything_but_health(cluster: ScriptedCluster) -> None:
+    with serving(cluster, "secret") as url, httpx.Client(base_url=url, trust_env=False) as http:
+        refused = http.get("/v1/jobs")
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+        assert "HEADRACE_TOKEN" in refused.json()["remedy"]
+        for wrong in ("Bearer other", "Basic secret", "secret", "Bearer", "Bearer s\u00e9cret"):
+            assert http.get("/v1/cluster", headers=[(b"Authorization", wrong.encode())]).status_code == 401
+        assert http.get("/v1/jobs", headers={"Authorization": "Bearer secret"}).status_code == 200
+        assert http.get("/v1/health").status_code == 200
+
+
+def test_without_a_token_only_loopback_names_are_served(http: httpx.Client) -> None:
+    assert http.get("/v1/jobs", headers={"Host": "attacker.example"}).status_code == 400
+    for name in ("localhost", "127.0.0.1", "[::1]"):
+        assert http.get("/v1/jobs", headers={"Host": f"{name}:80"}).status_code == 200
+
+
+def test_a_form_of_a_web_page_submits_nothing(http: httpx.Client, cluster: ScriptedCluster) -> None:
+    content = json.dumps({"pipeline": PIPELINE})
+    answer = http.post("/v1/jobs", content=content, headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 400
+    assert cluster.jobs_by_id == {}
+
+
+def test_a_body_that_is_too_large_is_refused_unread(cluster: ScriptedCluster) -> None:
+    with serving(cluster) as url:
+        address = urlsplit(url)
+        assert address.hostname and address.port
+        with socket.create_connection((address.hostname, address.port)) as raw:
+            length = BODY_BYTES_MAX + 1
+            raw.sendall(f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode())
+            assert raw.recv(100).startswith(b"HTTP/1.1 413")
+        with socket.create_connection((address.hostname, address.port)) as raw:
+            raw.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            assert raw.recv(100).startswith(b"HTTP/1.1 411")
+
+
+def test_the_committed_openapi_document_is_current(tmp_path: Path) -> None:
+    assert (ROOT / TARGET).read_text(encoding="utf-8") == rendered(), "run: python -m headrace.coordinator.openapi"
+    main([str(tmp_path / "schema.json")])
+    document = json.loads((tmp_path / "schema.json").read_text())
+    assert "/v1/jobs/{job}/triggers/{trigger_id}" in document["paths"]
