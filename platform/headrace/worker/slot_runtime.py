@@ -22,7 +22,6 @@ from queue import Empty, SimpleQueue
 from typing import assert_never
 
 from headrace.checkpoint.store import open_store, read_url
-from headrace.connect.source import Split, SplitId
 from headrace.core.clock import SystemClock
 from headrace.core.errors import InternalError
 from headrace.exchange.channel import Cancelled
@@ -321,9 +320,4 @@ class SlotRuntime:
 
 def _assigned(splits: bytes) -> tuple[AssignedSplit, ...]:
     documents = ASSIGNED_SPLITS.validate_json(splits)
-    return tuple(
-        AssignedSplit(
-            Split(SplitId(each.split.topic, each.split.partition), each.split.start, each.split.stop), each.state
-        )
-        for each in documents
-    )
+    return tuple(AssignedSplit(each.split.split(), each.state) for each in documents)
