@@ -1,0 +1,217 @@
+"""One slot process as its supervisor sees it: starting it, its words, its end and why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from headrace.core.settings import Home
+from headrace.rpc import codec
+from headrace.rpc.messages import CancelSlot, ClusterTimes, Deploy, FinishSlot, FromSlot, SlotInfo, ToSlot
+from headrace.rpc.v1 import slot_pipe_pb2
+from headrace.worker.slot import FAILED, LEASE_EXPIRED, OVERRUN, SUPERVISOR_GONE, SlotOptions
+from headrace.worker.slot_log import SlotLog
+from headrace.worker.slot_pipe import PipeFull, SlotPipe
+
+MODULE, ROLE = "headrace.worker.slot", "headrace-slot"
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_READER_SECONDS = 2.0
+_EXITS = {
+    FAILED: "its attempt failed",
+    LEASE_EXPIRED: "exited: no beat of its supervisor within the lease",
+    SUPERVISOR_GONE: "exited: the pipe to its supervisor was closed",
+    OVERRUN: "exited: it did not keep up with its commands",
+}
+
+_Pipe = SlotPipe[slot_pipe_pb2.SupervisorFrame, slot_pipe_pb2.SlotFrame]
+
+
+class SlotState(Enum):
+    """Where a slot process is in its life."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    BUSY = "busy"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlaces:
+    """Where a slot's things lie: its Unix socket, its log, and a folder for its temporary files, removed after it."""
+
+    sockets: Path
+    logs: Path
+    scratch: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SlotHandlers:
+    """What a slot process tells its supervisor, in the thread that reads its pipe.
+
+    on_up      it is idle and listens
+    on_said    its own words
+    on_closed  its pipe is closed; its end is near
+    """
+
+    on_up: Callable[[SlotProcess], None]
+    on_said: Callable[[SlotProcess, FromSlot], None]
+    on_closed: Callable[[SlotProcess], None]
+
+
+class SlotProcess:
+    """A slot process. To be made by the thread that lives as long as the supervisor: Linux ends it with that thread.
+
+    info        what it said of itself; None: it has not yet
+    state       starting, idle or, once it was deployed to, busy for good
+    heard_s     when it last said anything, a beat included (monotonic)
+    started_s   when it was started (monotonic)
+    leave_by_s  by when it must have left, once it was told to (monotonic)
+    """
+
+    def __init__(self, name: str, host: str, places: SlotPlaces, times: ClusterTimes, handlers: SlotHandlers) -> None:
+        self.name = name
+        self.info: SlotInfo | None = None
+        self.state = SlotState.STARTING
+        self.started_s = self.heard_s = time.monotonic()
+        self.leave_by_s: float | None = None
+        self._cancel_s = times.cancel / 1_000
+        self._handlers = handlers
+        self._kill_reason: str | None = None
+        self._scratch = places.scratch / name
+        self._scratch.mkdir(parents=True)
+        self.log = SlotLog(places.logs, name)
+        ours, theirs = socket.socketpair()
+        options = SlotOptions(
+            fd=theirs.fileno(),
+            slot=name,
+            host=host,
+            folder=places.sockets,
+            parent=os.getpid(),
+            heartbeat=times.heartbeat,
+            lease=times.lease,
+            cancel=times.cancel,
+        )
+        with theirs:
+            self._process = _start(options, self.log, self._scratch)
+        self._pipe: _Pipe = SlotPipe(ours, slot_pipe_pb2.SlotFrame.FromString, _beat, times.heartbeat / 1_000)
+        self._reader = threading.Thread(target=self._read, name=f"slot {name}", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def tell(self, command: ToSlot) -> None:
+        """Passes on a command, never blocks; a slot that takes none any more is killed."""
+        match command:
+            case Deploy():
+                self.state = SlotState.BUSY
+            case CancelSlot() | FinishSlot() if self.leave_by_s is None:
+                self.leave_by_s = time.monotonic() + self._cancel_s
+            case _:
+                pass
+        try:
+            self._pipe.send_nowait(slot_pipe_pb2.SupervisorFrame(told=codec.to_slot_proto(command)))
+        except PipeFull:
+            self.kill("killed: it takes no commands")
+
+    def leave(self) -> None:
+        """Tells it to exit at once, by closing its pipe."""
+        self._pipe.close()
+
+    def kill(self, reason: str) -> None:
+        """Ends it now. The first reason stands."""
+        if self._process.poll() is None:
+            self._kill_reason = self._kill_reason or reason
+            self._process.kill()
+
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for its end. Gives whether it has ended."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def end(self) -> tuple[str, bool]:
+        """After its end: takes in its last words and removes its things. Gives reason, and whether it left cleanly."""
+        self._reader.join(_READER_SECONDS)
+        self._pipe.close()
+        self.log.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        code = self._process.returncode
+        if self._kill_reason is not None:
+            return self._kill_reason, False
+        if code == 0:
+            return "left", True
+        if code < 0:
+            return _killed_by(-code), False
+        return _EXITS.get(code, f"exited with code {code}") + f"; see {self.log.path}", False
+
+    def memory_bytes(self) -> int:
+        """Resident memory; 0 where the system does not tell."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+        except (OSError, IndexError):
+            return 0
+
+    def _read(self) -> None:
+        while (frame := self._pipe.receive()) is not None:
+            self.heard_s = time.monotonic()
+            match frame.WhichOneof("kind"):
+                case "hello":
+                    self.info = codec.slot_info(frame.hello)
+                    self.state = SlotState.IDLE
+                    self._handlers.on_up(self)
+                case "said":
+                    self._handlers.on_said(self, codec.from_slot(frame.said))
+                case _:
+                    pass
+        self._handlers.on_closed(self)
+
+
+def _start(options: SlotOptions, log: SlotLog, scratch: Path) -> subprocess.Popen[bytes]:
+    environment = os.environ | {
+        "HEADRACE_HOME": str(Home.from_environment().root),
+        "POLARS_MAX_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(scratch),
+    }
+    # -P: the folder that the worker was started in is nothing to the jobs that it runs
+    command = [sys.executable, "-P", "-X", "faulthandler", "-m", MODULE, ROLE, *options.arguments()]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log.fd,
+        stderr=log.fd,
+        env=environment,
+        pass_fds=[options.fd],
+        start_new_session=True,  # Ctrl-C in a terminal is the supervisor's to answer
+    )
+
+
+def _killed_by(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "unknown"
+    hint = "; the system kills so when memory runs out" if number == signal.SIGKILL else ""
+    return f"killed by signal {number} ({name}{hint})"
+
+
+def _beat(sent_ns: int) -> slot_pipe_pb2.SupervisorFrame:
+    return slot_pipe_pb2.SupervisorFrame(beat=slot_pipe_pb2.Beat(sent_ns=sent_ns))

@@ -1,0 +1,27 @@
+"""How soon a slot is replaced: at once, unless slots die as soon as they start. Pure."""
+
+from __future__ import annotations
+
+BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX = 0.2, 10.0
+SOON_SECONDS = 10.0
+"""A slot that lived longer than this did not die of starting."""
+
+
+class StartBackoff:
+    """When the next slot may start. Times in seconds, of any steady clock."""
+
+    def __init__(self) -> None:
+        self._wait_s = 0.0
+        self._from_s = 0.0
+
+    def may_start(self, now_s: float) -> bool:
+        """Whether a slot may be started now."""
+        return now_s >= self._from_s
+
+    def ended(self, now_s: float, lived_s: float, *, healthy: bool) -> None:
+        """A slot has ended. healthy: it got as far as an attempt, or left on command."""
+        if healthy or lived_s > SOON_SECONDS:
+            self._wait_s = self._from_s = 0.0
+        else:
+            self._wait_s = min(max(self._wait_s * 2, BACKOFF_SECONDS_MIN), BACKOFF_SECONDS_MAX)
+            self._from_s = now_s + self._wait_s
