@@ -20,9 +20,6 @@ def coordinator(
     token_file: Annotated[
         Path | None, typer.Option(help="File with the cluster's shared secret.", show_default=False)
     ] = None,
-    storage: Annotated[
-        str | None, typer.Option(metavar="URL", help="Checkpoints of jobs that name no storage.", show_default=False)
-    ] = None,
 ) -> None:
     """Run a coordinator until Ctrl-C. Jobs are suspended then, and go on when it is started again."""
     from headrace.core.settings import Home
@@ -32,7 +29,6 @@ def coordinator(
         *(sys.executable, "-m", "headrace.coordinator.main", "headrace-coordinator"),
         *("--home", str(home.root), "--host", host, "--port", str(port), "--grpc-port", str(grpc_port)),
         *(() if token_file is None else ("--token-file", str(token_file))),
-        *(() if storage is None else ("--storage", storage)),
     ]
     os.environ["HEADRACE_HOME"] = str(home.root)
     # in place of this process: its role stands in the command line, and signals reach it directly

@@ -19,7 +19,7 @@ def coordinator_command(home: Home, port: int, grpc_port: int) -> list[str]:
     return [
         *(sys.executable, "-m", "headrace.coordinator.main", COORDINATOR_ROLE),
         *("--home", str(home.root), "--host", LOOPBACK, "--port", str(port), "--grpc-port", str(grpc_port)),
-        *("--token-file", str(token_file(home))),
+        *_token(home),
     ]
 
 
@@ -28,7 +28,8 @@ def worker_command(home: Home, worker: str, grpc: str, slots: int) -> list[str]:
     return [
         *(sys.executable, "-m", "headrace.worker.main", WORKER_ROLE),
         *("--worker", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK),
-        *("--folder", str(worker_folder(home, worker)), "--token-file", str(token_file(home))),
+        *("--folder", str(worker_folder(home, worker))),
+        *_token(home),
     ]
 
 
@@ -55,3 +56,7 @@ def log_file(home: Home, name: str) -> Path:
 def environment(home: Home) -> Mapping[str, str]:
     """Every process of a home has it in its environment."""
     return os.environ | {"HEADRACE_HOME": str(home.root), "PYTHONUNBUFFERED": "1"}
+
+
+def _token(home: Home) -> tuple[str, ...]:
+    return ("--token-file", str(token_file(home))) if token_file(home).exists() else ()

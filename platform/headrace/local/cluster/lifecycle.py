@@ -44,14 +44,19 @@ LOG_TAIL_BYTES = 2_000
 _LOOK_SECONDS = 0.05
 
 
-def start(home: Home, workers: int | None = None, slots: int | None = None) -> tuple[ClusterRecord, tuple[str, ...]]:
+def start(
+    home: Home, workers: int | None = None, slots: int | None = None, *, token: bool = False
+) -> tuple[ClusterRecord, tuple[str, ...]]:
     """Starts what is missing, and returns when all workers are registered; with the names of what was started.
 
-    None takes what the home's cluster had, else one worker of four slots. Raises UserError where the cluster runs
-    otherwise than asked for, ExternalError where a process does not come up.
+    None takes what the home's cluster had, else one worker of four slots. `token`: clients and workers must show a
+    secret, which the home keeps: other users of this host cannot submit code then. Raises UserError where the cluster
+    runs otherwise than asked for, ExternalError where a process does not come up.
     """
     with locked(home):
         before = read_record(home)
+        if token:
+            _make_token(home, before)
         plan = _planned(before, workers, slots)
         started: list[Member] = []
         try:
@@ -72,7 +77,7 @@ def stop(home: Home) -> ClusterRecord | None:
             return None
         _ask_to_end(home, record)
         _end_slots(home)
-        for file in (coordinator_file(home), record_file(home)):
+        for file in (coordinator_file(home), record_file(home), token_file(home)):
             file.unlink(missing_ok=True)
         return record
 
@@ -114,7 +119,6 @@ def _planned(before: ClusterRecord | None, workers: int | None, slots: int | Non
 
 
 def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started: list[Member]) -> ClusterRecord:
-    _make_token(home)
     record = plan
     if record.coordinator is None or not record.coordinator.process.is_alive():
         # whatever it says is of a coordinator that is gone
@@ -149,12 +153,15 @@ def _spawn(home: Home, name: str, command: list[str], marks: tuple[str, ...]) ->
     return Member(name=name, pid=pid, marks=marks, log=log)
 
 
-def _make_token(home: Home) -> None:
-    """The secret that workers show to the coordinator; readable by its owner only."""
+def _make_token(home: Home, before: ClusterRecord | None) -> None:
     path = token_file(home)
-    if read_token(path) is None:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
+    if read_token(path) is not None:
+        return
+    if before is not None and any(member.process.is_alive() for member in before.members):
+        raise UserError("the cluster runs without a token", remedy="stop it first: headrace cluster stop")
+    # readable by its owner only, from the start
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
 
 
 def _wait_registered(home: Home, record: ClusterRecord) -> None:
