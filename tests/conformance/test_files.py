@@ -66,6 +66,7 @@ class TestLaterFiles:
         write_numbered(tmp_path, "a.json", 20)
         assert source.discover_from(first, foreign=False) == first
         assert read_ids(source, first) == [0, 1, 2, 10, 11, 12]
+        assert source.config.describe_position(first[0].id, 1) == f"{tmp_path / 'b.json'} line 2"
 
     def test_a_job_that_goes_on_from_a_savepoint_reads_them_after_the_others(
         self, source: SourceUnderTest, tmp_path: Path

@@ -27,10 +27,10 @@ class FilesSourceConfig(SourceConfig):
 
     def describe_position(self, split: SplitId, position: int) -> str:
         """`data/a.json line 17`, counted from 1."""
-        from headrace_connectors.files.paths import files_of, matching_files
+        from headrace_connectors.files.paths import noted_files
 
         file, line = place_of(position)
-        mine = files_of(matching_files(self.path), split.partition, self.partitions)
+        mine = noted_files(self.path, split.partition, self.partitions)
         where = str(mine[file]) if file < len(mine) else f"{split} file {file}"
         return f"{where} line {line + 1}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.core.errors import UserError
@@ -26,9 +27,24 @@ def matching_files(pattern: str) -> list[Path]:
     return found
 
 
-def files_of(files: list[Path], partition: int, partitions: int) -> list[Path]:
+def files_of(files: Sequence[Path], partition: int, partitions: int) -> Sequence[Path]:
     """The files of one partition: round robin in name order."""
     return files[partition::partitions]
+
+
+_read_here: dict[tuple[str, int], tuple[Path, ...]] = {}
+"""(glob, partition) -> its files as this process reads them; one entry for each partition that was assigned."""
+
+
+def note_files(pattern: str, partition: int, files: tuple[Path, ...]) -> None:
+    """These are the files of a partition, whatever the glob matches by now."""
+    _read_here[pattern, partition] = files
+
+
+def noted_files(pattern: str, partition: int, partitions: int) -> Sequence[Path]:
+    """The files of a partition, for messages: those that are read, or else what the glob matches now."""
+    noted = _read_here.get((pattern, partition))
+    return files_of(matching_files(pattern), partition, partitions) if noted is None else noted
 
 
 def position_of(file: int, line: int) -> int:

@@ -16,7 +16,7 @@ from headrace_connectors.files.config import FilesSourceConfig
 from headrace_connectors.files.csv_header import CsvDialect, Reorder, reorder_for
 from headrace_connectors.files.lines import LineFile
 from headrace_connectors.files.parquet_rows import ParquetRows
-from headrace_connectors.files.paths import matching_files, place_of, position_of
+from headrace_connectors.files.paths import matching_files, note_files, place_of, position_of
 
 PARQUET = "parquet"
 
@@ -74,7 +74,8 @@ class FilesReader:
     def assign(self, splits: Sequence[Split]) -> None:
         """Adds partitions."""
         for split in splits:
-            mine = [Path(file) for file in split.detail]
+            mine = tuple(Path(file) for file in split.detail)
+            note_files(self._config.path, split.id.partition, mine)
             # what was read to its end may go; what is still to be read may not
             if lost := [file for file in mine[place_of(split.start)[0] :] if not file.is_file()]:
                 raise ExternalError(
@@ -128,7 +129,7 @@ class FilesReader:
 class _Partition:
     """The files of a partition, at most one of them open."""
 
-    def __init__(self, split: Split, files: list[Path], context: SourceContext) -> None:
+    def __init__(self, split: Split, files: Sequence[Path], context: SourceContext) -> None:
         self.position = split.start
         self._split = split
         self._files = files
