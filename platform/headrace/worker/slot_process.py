@@ -46,11 +46,15 @@ class SlotState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SlotPlaces:
-    """Where a slot's things lie: its Unix socket, its log, and a folder for its temporary files, removed after it."""
+    """Where a slot's things lie: its Unix socket, its log, and a folder for its temporary files, removed after it.
+
+    shows_output   what it prints goes to the stdout of this process
+    """
 
     sockets: Path
     logs: Path
     scratch: Path
+    shows_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class SlotProcess:
             cancel=times.cancel,
         )
         with theirs:
-            self._process = _start(options, self.log, self._scratch)
+            self._process = _start(options, self.log, self._scratch, shows_output=places.shows_output)
         self._pipe: _Pipe = SlotPipe(ours, slot_pipe_pb2.SlotFrame.FromString, _beat, times.heartbeat / 1_000)
         self._reader = threading.Thread(target=self._read, name=f"slot {name}", daemon=True)
         self._reader.start()
@@ -184,7 +188,7 @@ class SlotProcess:
         self._handlers.on_closed(self)
 
 
-def _start(options: SlotOptions, log: SlotLog, scratch: Path) -> subprocess.Popen[bytes]:
+def _start(options: SlotOptions, log: SlotLog, scratch: Path, *, shows_output: bool) -> subprocess.Popen[bytes]:
     environment = os.environ | {
         "HEADRACE_HOME": str(Home.from_environment().root),
         "POLARS_MAX_THREADS": "1",
@@ -196,7 +200,7 @@ def _start(options: SlotOptions, log: SlotLog, scratch: Path) -> subprocess.Pope
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
-        stdout=log.fd,
+        stdout=None if shows_output else log.fd,
         stderr=log.fd,
         env=environment,
         pass_fds=[options.fd],

@@ -30,8 +30,10 @@ from headrace.plan.physical import Task
 from headrace.rpc.deployment import ASSIGNED_SPLITS, Deployment
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import (
+    Acked,
     AssignSplits,
     CancelSlot,
+    Declined,
     Deploy,
     Deployed,
     EpochAborted,
@@ -113,7 +115,7 @@ class SlotRuntime:
         self._lease = lease
         self._grace_s = cancel_grace_ms / 1000
         self._clock = SystemClock()
-        self._queue: SimpleQueue[ToSlot | _Ended | _Broken] = SimpleQueue()
+        self._queue: SimpleQueue[ToSlot | Acked | Declined | _Ended | _Broken] = SimpleQueue()
         self._cancelled = threading.Event()
         self._ended: set[str] = set()
         self._slice: Slice | None = None
@@ -213,7 +215,7 @@ class SlotRuntime:
         deploy = self._deploy
         parallelism = {task.name: task.parallelism for task in running.tasks}
         plan = UploadPlan(deploy.job, deploy.attempt, parallelism, running.plan.max_parallelism)
-        self._uploader = uploader = Uploader(plan, open_store(deployment.storage), open_store, self._say)
+        self._uploader = uploader = Uploader(plan, open_store(deployment.storage), open_store, self._queue.put)
         self._upload_thread = threading.Thread(
             target=lambda: self._guard(None, uploader.run), name="upload", daemon=True
         )
@@ -273,15 +275,21 @@ class SlotRuntime:
             now_ms = self._clock.monotonic_ms()
             if now_ms >= due_ms:
                 due_ms = now_ms + interval_ms
-                status = report.report(now_ms, frozenset(self._ended)).model_dump_json().encode()
-                self._say(Status(self._deploy.job, self._deploy.attempt, status))
+                self._report(report)
             try:
                 item = self._queue.get(timeout=(due_ms - now_ms) / 1000)
             except Empty:
                 continue
             match item:
                 case _Ended(task):
-                    self._on_ended(task, running)
+                    self._ended.add(task)
+                    if len(self._ended) == len(running.tasks):
+                        self._report(report)
+                        self._say(InputEnded(self._deploy.job, self._deploy.attempt))
+                case Acked() | Declined():
+                    # the counts that belong to an epoch are known before it is: it may be the job's last
+                    self._report(report)
+                    self._say(item)
                 case _Broken():
                     raise item
                 case FinishSlot():
@@ -289,10 +297,9 @@ class SlotRuntime:
                 case _:
                     self._on_command(item, running)
 
-    def _on_ended(self, task: str, running: Slice) -> None:
-        self._ended.add(task)
-        if len(self._ended) == len(running.tasks):
-            self._say(InputEnded(self._deploy.job, self._deploy.attempt))
+    def _report(self, report: StatusReport) -> None:
+        status = report.report(self._clock.monotonic_ms(), frozenset(self._ended))
+        self._say(Status(self._deploy.job, self._deploy.attempt, status.model_dump_json().encode()))
 
     def _on_command(self, command: Command, running: Slice) -> None:
         assert self._uploader is not None

@@ -19,7 +19,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
 
@@ -71,6 +71,7 @@ class WorkerConfig:
     folder              of this worker alone; logs of slots go to `<folder>/logs`
     token               the cluster's shared secret
     memory_limit_bytes  resident memory of one slot above which it is killed; None: no limit
+    shows_output        what slots print goes to this process's stdout, not to their logs
     reconnect_for_ms    gives up after so long without a coordinator; None: never
     """
 
@@ -82,6 +83,7 @@ class WorkerConfig:
     token: str = field(repr=False)
     times: ClusterTimes = field(default_factory=ClusterTimes)
     memory_limit_bytes: int | None = None
+    shows_output: bool = False
     reconnect_for_ms: int | None = None
 
 
@@ -243,7 +245,8 @@ class Supervisor:
         name = f"{config.worker}-{secrets.token_hex(4)}"
         handlers = SlotHandlers(self._on_up, self._on_said, self._on_closed)
         with self._lock:
-            self._slots[name] = SlotProcess(name, config.host, self._folder.places, config.times, handlers)
+            places = replace(self._folder.places, shows_output=config.shows_output)
+            self._slots[name] = SlotProcess(name, config.host, places, config.times, handlers)
 
     def _bury(self, slot: SlotProcess, now_s: float) -> None:
         reason, clean = slot.end()

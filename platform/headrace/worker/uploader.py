@@ -20,7 +20,7 @@ from headrace.checkpoint.paths import state_path, unique_part
 from headrace.checkpoint.store import ObjectStore
 from headrace.core.errors import ExternalError
 from headrace.rpc.failure import failure_of
-from headrace.rpc.messages import Acked, Declined, FromSlot
+from headrace.rpc.messages import Acked, Declined
 from headrace.state.redistribute import group_span
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
@@ -61,7 +61,7 @@ class Uploader:
         plan: UploadPlan,
         store: ObjectStore,
         open_savepoint: Callable[[str], ObjectStore],
-        say: Callable[[FromSlot], None],
+        say: Callable[[Acked | Declined], None],
     ) -> None:
         self._plan = plan
         self._store = store
