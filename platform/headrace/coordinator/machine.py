@@ -38,6 +38,11 @@ class Machine:
         return self._state.name
 
     @property
+    def config(self) -> JobConfig:
+        """The job as it was accepted."""
+        return self.job.config
+
+    @property
     def due_ms(self) -> int | None:
         """When the machine wants a Tick; None: only events matter now."""
         return self._state.due_ms(self.job)
