@@ -16,7 +16,7 @@ IN_FLIGHT_S = 1.0
 ROWS_LEAST, BYTES_LEAST = 256, 256 * 1024
 ROWS_FIRST, BYTES_FIRST = 16_384, 4 * 1024 * 1024
 _OBSERVE_S = 0.02
-_SMOOTHING = 0.5
+_SMOOTHING_S = 0.1
 _HYSTERESIS = 0.25
 
 
@@ -58,9 +58,11 @@ class AdaptiveBounds:
         if self._busy_s < _OBSERVE_S or not self._rows:
             return False
         seen = (self._rows / self._busy_s, self._bytes / self._busy_s)
-        self._rows, self._bytes, self._busy_s = 0, 0, 0.0
+        # what was seen for longer weighs more: one batch that took seconds says all
+        weight = self._busy_s / (self._busy_s + _SMOOTHING_S)
         before = self._rates or seen
-        rates = (_smoothed(before[0], seen[0]), _smoothed(before[1], seen[1]))
+        rates = (before[0] + weight * (seen[0] - before[0]), before[1] + weight * (seen[1] - before[1]))
+        self._rows, self._bytes, self._busy_s = 0, 0, 0.0
         self._rates = rates
         wanted = self._kept_between(int(rates[0] * IN_FLIGHT_S), int(rates[1] * IN_FLIGHT_S))
         if not (_differs(wanted.rows_max, self.current.rows_max) or _differs(wanted.bytes_max, self.current.bytes_max)):
@@ -73,10 +75,6 @@ class AdaptiveBounds:
             rows_max=min(max(rows, ROWS_LEAST), self._most.rows_max),
             bytes_max=min(max(size, BYTES_LEAST), self._most.bytes_max),
         )
-
-
-def _smoothed(before: float, seen: float) -> float:
-    return before + _SMOOTHING * (seen - before)
 
 
 def _differs(wanted: int, current: int) -> bool:

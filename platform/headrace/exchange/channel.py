@@ -21,6 +21,7 @@ from headrace.core.batch import concat_batches
 from headrace.core.signals import Element, Signal, Watermark
 from headrace.exchange.bounds import AdaptiveBounds, ChannelBounds
 from headrace.exchange.gate import Gate
+from headrace.exchange.waiting import WaitTime
 
 __all__ = ["Cancelled", "ChannelBounds", "Mailbox", "OnDrained"]
 
@@ -40,7 +41,7 @@ class _Queue:
     elements: deque[tuple[Element, int]] = field(default_factory=deque)
     rows: int = 0
     bytes: int = 0
-    waited_s: float = 0.0
+    waited: WaitTime = field(default_factory=WaitTime)
     on_drained: OnDrained | None = None
 
     @property
@@ -137,10 +138,9 @@ class Mailbox:
             element = element.slice(height)
 
     def _wait_for_room(self, queue: _Queue) -> None:
-        begun_s = time.monotonic()
-        while not self._cancelled and not queue.has_room:
-            self._drained.wait()
-        queue.waited_s += time.monotonic() - begun_s
+        with queue.waited.waiting():
+            while not self._cancelled and not queue.has_room:
+                self._drained.wait()
 
     def _append(self, queue: _Queue, element: Element, size: int) -> None:
         if self._cancelled:
@@ -252,7 +252,7 @@ class Mailbox:
 
     def waited_ms(self, channel: int) -> float:
         """How long the local sender of a channel waited for room so far."""
-        return self._queues[channel].waited_s * 1_000
+        return self._queues[channel].waited.ms
 
     def wake(self) -> None:
         """Makes `take` give nothing once, now or at its next call if nothing waits: the subtask may look around."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from headrace.exchange.channel import Cancelled
 from headrace.exchange.handshake import Greeting, Identity, receive_answer, send_greeting
 from headrace.exchange.link import Link, LinkTimes
 from headrace.exchange.outlet import Outlet
+from headrace.exchange.waiting import WaitTime
 from headrace.exchange.wire import (
     BatchEncoder,
     Buffer,
@@ -144,12 +144,12 @@ class _RemoteOutlet:
         self._encoder = BatchEncoder()
         self._rows = 0
         self._bytes = 0
-        self._waited_s = 0.0
+        self._waited = WaitTime()
 
     @property
     def waited_ms(self) -> float:
         """How long this sender waited for credit so far."""
-        return self._waited_s * 1_000
+        return self._waited.ms
 
     def put(self, element: Element) -> None:
         """Sends in order; a batch waits for credit, and goes in pieces where it is larger than the bounds."""
@@ -171,13 +171,10 @@ class _RemoteOutlet:
             self._raise_if_over()
             if (credit := self._usable()) is not None:
                 return credit
-            begun_s = time.monotonic()
-            try:
+            with self._waited.waiting():
                 while (credit := self._usable()) is None:
                     self._changed.wait()
                     self._raise_if_over()
-            finally:
-                self._waited_s += time.monotonic() - begun_s
             return credit
 
     def _usable(self) -> Credit | None:

@@ -156,7 +156,7 @@ class Link:
             loss = self._lost(str(error) or "it ended without a goodbye", error)
         except HeadraceError as error:
             loss = error
-        except Exception as error:  # the shell of a thread: whatever it is must be told, or rows are lost in silence
+        except BaseException as error:  # the shell of a thread: all must be told (polars' panics, too)
             loss = InternalError(f"a frame of {self.peer} could not be dealt with: {error!r}")
             loss.__cause__ = error
         if self._closing or self._peer_left:

@@ -227,7 +227,7 @@ class BatchDecoder:
         """The columns of the batches that follow."""
         try:
             self._schema = pa.ipc.read_schema(pa.py_buffer(payload))
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, EOFError, OSError, ValueError) as error:
             raise InternalError(f"malformed frame: SCHEMA is no Arrow schema ({error})") from error
 
     def decode(self, payload: Buffer) -> pl.DataFrame:
@@ -238,7 +238,7 @@ class BatchDecoder:
             record = pa.ipc.read_record_batch(pa.py_buffer(payload), self._schema)
             record.validate()
             return pl.DataFrame(_ArrowStream(record))
-        except (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError) as error:
+        except (pa.ArrowException, EOFError, OSError, ValueError, pl.exceptions.PolarsError) as error:
             raise InternalError(f"malformed frame: DATA is no record batch of its columns ({error})") from error
 
 
