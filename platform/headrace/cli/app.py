@@ -6,6 +6,8 @@ before polars loads.
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -27,12 +29,17 @@ from headrace.cli import (
     rescale,
     run,
     savepoint,
+    state,
     status,
     stop,
     submit,
     test,
     validate,
+    worker,
 )
+
+WORKER_ROLE = "headrace-worker"
+"""What a worker's process is called in lists of processes."""
 
 app = typer.Typer(
     name="headrace",
@@ -80,10 +87,16 @@ app.command("stop", short_help="stop a job at a cut, to go on from there")(stop.
 app.command("cancel", short_help="end a job at once")(cancel.cancel)
 app.command("rescale", short_help="run a job on with another parallelism")(rescale.rescale)
 app.command("coordinator", short_help="run a coordinator in the foreground")(coordinator.coordinator)
+app.command("worker", short_help="run a worker in the foreground")(worker.worker)
+app.command(WORKER_ROLE, hidden=True)(worker.worker)
 app.add_typer(cluster.app)
+app.add_typer(state.app)
 app.add_typer(kafka.app)
 
 
 def main() -> None:
     """The entry point of the `headrace` script."""
+    if sys.argv[1:2] == ["worker"] and not {"-h", "--help"} & set(sys.argv):
+        # in place of this process, so that its role stands in the command line
+        os.execv(sys.executable, [sys.executable, "-m", "headrace", WORKER_ROLE, *sys.argv[2:]])
     app(prog_name="headrace")

@@ -26,9 +26,9 @@ def coordinator_command(home: Home, port: int, grpc_port: int) -> list[str]:
 def worker_command(home: Home, worker: str, grpc: str, slots: int) -> list[str]:
     """A worker of this host, which dials the coordinator."""
     return [
-        *(sys.executable, "-m", "headrace.worker.main", WORKER_ROLE),
-        *("--worker", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK),
-        *("--folder", str(worker_folder(home, worker))),
+        # Python passes over -X options that it does not know: this one only tells workers of two homes apart
+        *(sys.executable, "-X", _home_mark(home), "-m", "headrace", WORKER_ROLE),
+        *("--id", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK),
         *_token(home),
     ]
 
@@ -40,12 +40,7 @@ def coordinator_marks(home: Home) -> tuple[str, ...]:
 
 def worker_marks(home: Home, worker: str) -> tuple[str, ...]:
     """What only this worker has in its command line."""
-    return (WORKER_ROLE, str(worker_folder(home, worker)))
-
-
-def worker_folder(home: Home, worker: str) -> Path:
-    """A worker's own folder."""
-    return cluster_folder(home) / "workers" / worker
+    return (WORKER_ROLE, worker, _home_mark(home))
 
 
 def log_file(home: Home, name: str) -> Path:
@@ -60,3 +55,7 @@ def environment(home: Home) -> Mapping[str, str]:
 
 def _token(home: Home) -> tuple[str, ...]:
     return ("--token-file", str(token_file(home))) if token_file(home).exists() else ()
+
+
+def _home_mark(home: Home) -> str:
+    return f"headrace-home={home.root}"

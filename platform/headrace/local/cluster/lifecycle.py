@@ -27,7 +27,6 @@ from headrace.local.cluster.commands import (
     environment,
     log_file,
     worker_command,
-    worker_folder,
     worker_marks,
 )
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
@@ -134,7 +133,6 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
         known = {member.name: member for member in record.workers}
         if name in known and known[name].process.is_alive():
             continue
-        worker_folder(home, name).mkdir(parents=True, exist_ok=True)
         command = worker_command(home, name, record.grpc, record.slots)
         known[name] = _spawn(home, name, command, worker_marks(home, name))
         started.append(known[name])
