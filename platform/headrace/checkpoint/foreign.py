@@ -100,6 +100,8 @@ def _opened(url: str) -> tuple[Any, str]:
             f"nothing here can read {url}: {error}",
             remedy="install the fsspec package of that scheme, or copy it to a folder",
         ) from error
+    except OSError as error:
+        raise ExternalError(f"cannot reach {url}: {str(error).partition(chr(10))[0]}", retry=True) from error
     return files, str(root)
 
 

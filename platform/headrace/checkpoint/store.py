@@ -79,9 +79,8 @@ def open_store(url: str) -> ObjectStore:
 
     Raises UserError for a scheme without a conditional put.
     """
-    store = open_folder(url)
     if _scheme(url) in _CONDITIONAL:
-        return store
+        return open_folder(url)
     raise UserError(
         f"checkpoints cannot be kept at {url}: that scheme has no put-if-absent that is known to hold",
         remedy="use a folder (a path or file://..) or s3://bucket/prefix as checkpoint storage",
