@@ -69,7 +69,17 @@ class InternalError(HeadraceError):
 
 
 class DataError(UserError):
-    """A row failed and the node says `on_error: fail`. The message names the row and its source position."""
+    """A row failed and the node says `on_error: fail`. The message names the row and its source position.
+
+    `place` is that position alone (`flights[2] offset 17`), `node` the node's name; None where they are not known.
+    """
+
+    def __init__(
+        self, message: str, *, remedy: str | None = None, place: str | None = None, node: str | None = None
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.place = place
+        self.node = node
 
 
 class ExpressionError(UserError):

@@ -66,6 +66,8 @@ class RowErrors:
             f"step {self._node!r} failed{f' at {place}' if place else ''}: {bad[first]}\n"
             f"  row: {_shortened(shown_row(values), _ROW_CHARS_MAX)}",
             remedy=f"keep such rows out with a filter or try_cast, or set `on_error: skip | divert` on {self._node!r}",
+            place=place or None,
+            node=self._node,
         )
 
 

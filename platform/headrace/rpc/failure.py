@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import assert_never
 
-from headrace.core.errors import Domain, ExternalError, HeadraceError, InternalError, UserError
+from headrace.core.errors import DataError, Domain, ExternalError, HeadraceError, InternalError, UserError
 from headrace.rpc.messages import Failure
 
 TRACE_FRAMES = 8
@@ -16,14 +16,15 @@ def failure_of(error: BaseException, *, node: str | None = None, subtask: int | 
     """The message form of an error. What headrace did not raise on purpose is internal and comes with a trace."""
     match error:
         case HeadraceError():
+            placed = error if isinstance(error, DataError) else None
             return Failure(
                 message=error.message,
                 domain=error.domain.value,
                 retry=error.retry,
                 remedy=error.remedy,
-                node=node,
+                node=placed.node or node if placed else node,
                 subtask=subtask,
-                place=getattr(error, "place", None),
+                place=placed.place if placed else None,
                 trace=_trace(error) if error.domain is Domain.INTERNAL else None,
             )
         case OSError():

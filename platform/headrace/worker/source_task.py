@@ -338,6 +338,8 @@ class SourceTask:
         return DataError(
             f"source {self._spec.node}: {place}: {row['reason']}: {shown}",
             remedy="fix the data, or set `on_error:` to skip, divert or {dead_letter: <topic>}",
+            place=place,
+            node=self._spec.node,
         )
 
     def _note(self, polled: Polled) -> None:

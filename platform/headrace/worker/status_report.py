@@ -57,12 +57,13 @@ class StatusReport:
         self._spent[name] = now
         backpressured = min((now.backpressured - before.backpressured) / past_ms, 1.0)
         idle = min((now.waited - before.waited) / past_ms, 1.0)
-        # a call that still waits has not been counted yet: of an ended subtask nothing is
-        busy = 0.0 if ended else max(0.0, 1.0 - idle - backpressured)
         box = opened.mailbox
-        watermark = TIME_MIN if box is None else box.watermark
+        watermark, at_work = TIME_MIN if box is None else box.watermark, not ended
         if isinstance(opened.loop, SourceTask):
-            watermark = opened.loop.status().watermark
+            status = opened.loop.status()
+            # without a split there is nothing to poll: it waits for commands
+            watermark, at_work = status.watermark, at_work and status.has_splits
+        busy = max(0.0, 1.0 - idle - backpressured) if at_work else 0.0
         return SubtaskStatus(
             task=name,
             subtask=self._running.index,
