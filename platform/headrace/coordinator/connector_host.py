@@ -42,6 +42,8 @@ __all__ = ["ConnectorHost", "DiscoveredSource", "HostTimes"]
 
 _PROGRAM = "headrace.coordinator.connector_host_process"
 _ROLE = "headrace-connector-host"
+LEAVING_S = 2.0
+"""How long a process may take to end after it has closed its socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class ConnectorHost:
     def __init__(
         self,
         job: str,
-        process: asyncio.subprocess.Process,
+        process: subprocess.Popen[bytes],
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         times: HostTimes,
     ) -> None:
@@ -97,22 +99,18 @@ class ConnectorHost:
         Raises ExternalError where it cannot be started.
         """
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", _PROGRAM, _ROLE, "--fd", str(theirs.fileno()), "--job", job]
-        with theirs, contextlib.ExitStack() as files:
-            try:
-                out = subprocess.DEVNULL if log is None else files.enter_context(log.open("ab"))
-                process = await asyncio.create_subprocess_exec(
-                    *command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=None if log is None else out,
-                    pass_fds=[theirs.fileno()],
-                    env=os.environ | {"POLARS_MAX_THREADS": "1"} | dict(environment or {}),
-                )
-            except OSError as cause:
-                ours.close()
-                raise ExternalError(f"no connector host for job {job}: {cause}", retry=True) from cause
-        return cls(job, process, await asyncio.open_connection(sock=ours), times or HostTimes())
+        try:
+            with theirs:
+                # a plain Popen: asyncio's child watcher and a kill would reap the process behind each other's back
+                process = await asyncio.to_thread(_launch, job, theirs, dict(environment or {}), log)
+            return cls(job, process, await asyncio.open_connection(sock=ours), times or HostTimes())
+        except OSError as cause:
+            ours.close()
+            raise ExternalError(f"no connector host for job {job}: {cause}", retry=True) from cause
+        except BaseException:
+            # a process that was started sees its end of the pipe closed, and leaves
+            ours.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -228,9 +226,7 @@ class ConnectorHost:
             pass
         finally:
             self._writer.close()
-            if not self._closing:
-                self._kill()
-            self.reason = _ending(await self._process.wait())
+            self.reason = _ending(await asyncio.to_thread(_reaped, self._process))
             self.died.set()
             for pending in self._pending.values():
                 if not pending.answer.done():
@@ -242,8 +238,32 @@ class ConnectorHost:
         return ExternalError(f"the connector host of job {self._job} {self.reason}", retry=True)
 
     def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        self._process.kill()
+
+
+def _launch(
+    job: str, connection: socket.socket, environment: dict[str, str], log: Path | None
+) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", _PROGRAM, _ROLE, "--fd", str(connection.fileno()), "--job", job]
+    with contextlib.ExitStack() as files:
+        out = subprocess.DEVNULL if log is None else files.enter_context(log.open("ab"))
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=None if log is None else out,
+            pass_fds=[connection.fileno()],
+            env=os.environ | {"POLARS_MAX_THREADS": "1"} | environment,
+        )
+
+
+def _reaped(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process that has closed its socket: it leaves by itself, or has a moment to."""
+    try:
+        return process.wait(LEAVING_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _ending(code: int) -> str:

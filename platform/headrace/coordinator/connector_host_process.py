@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -136,13 +137,17 @@ def main(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
     # Ctrl-C goes to all processes of a terminal; when to end is the coordinator's to say
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    code = 0
     try:
         _Host(socket.socket(fileno=given.fd)).run()
+    except BaseException:  # the shell of a process: what ends it is told, in the log of the host
+        traceback.print_exc()
+        code = 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         # lanes may hang in a client library: nothing in here needs an orderly end
-        os._exit(0)
+        os._exit(code)
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ def from_kafka(brokers: str, topic: str, **fields: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def hosting(times: HostTimes | None = None) -> AsyncIterator[ConnectorHost]:
-    host = await ConnectorHost.start(JOB, times=times)
+async def hosting(environment: dict[str, str] | None = None) -> AsyncIterator[ConnectorHost]:
+    host = await ConnectorHost.start(JOB, environment)
     try:
         yield host
     finally:
@@ -136,6 +136,19 @@ def test_partitions_that_come_later_are_read_from_the_earliest_offset(broker: Em
 
 
 @pytest.mark.broker
+def test_positions_of_a_topic_that_is_not_read_are_refused(broker: EmbeddedBroker) -> None:
+    read, other = (create_topic(broker, unique_topic(name)) for name in ("read", "other"))
+    known = {"rows": (SplitDocument(topic=other, partition=0, start=3),)}
+
+    async def test() -> None:
+        async with hosting() as host:
+            with pytest.raises(UserError, match=rf"positions of {other}\[0\]"):
+                await host.open(from_kafka(broker.bootstrap, read), known, foreign=True)
+
+    run(test)
+
+
+@pytest.mark.broker
 def test_errors_come_back_as_they_were_raised(broker: EmbeddedBroker) -> None:
     topic = unique_topic("missing")
 
@@ -205,6 +218,134 @@ def test_close_ends_a_host_that_hangs() -> None:
         await host.close()
         await host.close()
         assert is_gone(host.pid)
+
+    run(test)
+
+
+LEDGER = '''
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from headrace.connect.registry import Connector
+from headrace.connect.sink import SinkConfig
+from headrace.connect.source import SourceConfig, Split, SplitId
+
+
+class LedgerSource(SourceConfig):
+    takes_format: ClassVar[str] = "no"
+    folder: str
+
+    def open_enumerator(self, context):
+        return Enumerator(Path(self.folder), context.node)
+
+    def open_reader(self, context):
+        raise AssertionError("nobody reads here")
+
+
+class Enumerator:
+    """The first look is answered at once, later ones when there is a file `go`."""
+
+    discovery_interval_ms = 1_000
+
+    def __init__(self, folder, node):
+        self._folder, self._node, self._looked = folder, node, False
+
+    def discover(self):
+        if self._looked:
+            (self._folder / "looking").touch()
+            while not (self._folder / "go").exists():
+                time.sleep(0.01)
+        self._looked = True
+        return [Split(SplitId(self._node, 0), 0)]
+
+    def close(self):
+        pass
+
+
+class LedgerSink(SinkConfig):
+    takes_format: ClassVar[str] = "no"
+    takes: ClassVar[str] = "rows"
+    folder: str
+
+    def open_writer(self, context):
+        raise AssertionError("nobody writes here")
+
+    def open_committer(self, context):
+        return Committer(Path(self.folder))
+
+
+class Committer:
+    def __init__(self, folder):
+        self._folder = folder
+
+    def commit(self, committables):
+        for each in committables:
+            (self._folder / f"{each.sink}-{each.epoch}-{each.subtask}").write_text(str(each.payload["rows"]))
+
+    def close(self):
+        (self._folder / "closed").touch()
+
+
+CONNECTOR = Connector(
+    name="ledger", summary="", source=LedgerSource, sink=LedgerSink, example_source="", example_sink=""
+)
+'''
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """A folder with an installed connector that has a committer and may be slow to look for splits."""
+    (tmp_path / "ledger_connector.py").write_text(LEDGER)
+    info = tmp_path / "ledger-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ledger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[headrace.connectors]\nledger = ledger_connector:CONNECTOR\n")
+    return tmp_path
+
+
+def kept_in(folder: Path) -> dict[str, Any]:
+    return {
+        "name": "hosted",
+        "sources": {"rows": {"ledger": {"folder": str(folder)}, "schema": {"id": "int64"}}},
+        "sinks": {"out": {"from": "rows", "ledger": {"folder": str(folder)}}},
+    }
+
+
+def committable(epoch: int, subtask: int, rows: int) -> CommittableDocument:
+    return CommittableDocument(sink="out", subtask=subtask, epoch=epoch, payload={"rows": rows})
+
+
+def test_a_slow_look_for_splits_delays_no_commit(ledger: Path) -> None:
+    async def test() -> None:
+        async with hosting(environment={"PYTHONPATH": str(ledger)}) as host:
+            assert not (await host.open(kept_in(ledger), {}))["rows"].final
+            looking = asyncio.create_task(host.discover("rows"))
+            for _ in range(2):
+                await host.commit(4, [committable(4, 0, 10), committable(4, 1, 20)])
+            assert not looking.done()
+            assert sorted((path.name, path.read_text()) for path in ledger.glob("out-*")) == [
+                ("out-4-0", "10"),
+                ("out-4-1", "20"),
+            ]
+            (ledger / "go").touch()
+            assert await looking == ()
+        assert (ledger / "closed").exists()
+
+    run(test)
+
+
+def test_a_host_that_is_killed_while_it_looks_says_so(ledger: Path) -> None:
+    async def test() -> None:
+        async with hosting(environment={"PYTHONPATH": str(ledger)}) as host:
+            await host.open(kept_in(ledger), {})
+            looking = asyncio.create_task(host.discover("rows"))
+            while not (ledger / "looking").exists():
+                await asyncio.sleep(0.01)
+            os.kill(host.pid, signal.SIGKILL)
+            with pytest.raises(ExternalError, match="SIGKILL") as raised:
+                await looking
+            assert raised.value.retry
 
     run(test)
 
