@@ -1,0 +1,259 @@
+"""The verbs that talk to a cluster, against the real REST API: what is sent, what is printed, how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headrace.cli.app import app
+from headrace.core.errors import ExternalError, InvalidPipeline, Problem
+from support.scripted_cluster import ScriptedCluster, serving
+
+YAML = """\
+name: counting
+sources:
+  numbers:
+    generator: {rows: 10, columns: {n: {sequence: {}}}}
+    schema: {n: int64}
+steps:
+  doubled:
+    from: numbers
+    map: {function: "functions:doubled", schema: {n: int64}}
+sinks:
+  out:
+    from: doubled
+    print: {}
+    format: json
+"""
+PYTHON = """\
+import headrace as hr
+
+p = hr.Pipeline("built")
+p.source("numbers", generator={"rows": 1, "columns": {"n": {"sequence": {}}}}, schema={"n": "int64"}).sink(
+    "out", print={}, format="json"
+)
+"""
+
+
+@pytest.fixture
+def cluster() -> ScriptedCluster:
+    return ScriptedCluster()
+
+
+@pytest.fixture(autouse=True)
+def folder(cluster: ScriptedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a pipeline to work in, and the cluster in the environment."""
+    (tmp_path / "p.yaml").write_text(YAML)
+    (tmp_path / "functions.py").write_text("def doubled(rows):\n    return rows\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("HEADRACE_TOKEN", raising=False)
+    with serving(cluster) as url:
+        monkeypatch.setenv("HEADRACE_COORDINATOR", url)
+        yield tmp_path
+
+
+def headrace(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def document(*arguments: str, code: int = 0) -> Any:
+    return json.loads(headrace(*arguments, "--json", code=code).stdout)
+
+
+def submitted(cluster: ScriptedCluster, *options: str) -> str:
+    job = headrace("submit", "p.yaml", *options).stdout.strip()
+    assert job in cluster.jobs_by_id
+    return job
+
+
+class TestSubmit:
+    def test_prints_the_job_id_and_nothing_else(self, cluster: ScriptedCluster) -> None:
+        result = headrace("submit", "p.yaml")
+        assert result.stdout.splitlines() == list(cluster.jobs_by_id)
+        assert result.stderr == ""
+        assert document("submit", "p.yaml", "--allow-duplicate") == {"job_id": list(cluster.jobs_by_id)[1]}
+
+    def test_sends_what_the_flags_say(self, cluster: ScriptedCluster, folder: Path) -> None:
+        flags = [
+            "--claim",
+            "--take-over",
+            "--allow-dropped-state",
+            "--allow-drained",
+            "--allow-duplicate",
+            "--parallelism",
+            "3",
+        ]
+        job = submitted(cluster, *flags, "--rename", "a=b", "--rename", "c=d", "--set", "name=other")
+        request = cluster.jobs_by_id[job].request
+        assert (request.claim, request.take_over, request.allow_dropped_state) == (True, True, True)
+        assert (request.allow_drained, request.allow_duplicate, request.mode) == (True, True, "session")
+        assert request.renames == {"a": "b", "c": "d"}
+        assert request.from_savepoint is None
+        assert (request.pipeline["name"], request.pipeline["parallelism"]) == ("other", 3)
+
+    def test_ships_the_code_beside_the_file(self, cluster: ScriptedCluster, folder: Path) -> None:
+        (folder / "lib.py").write_text("")
+        with tarfile.open(folder / "model.tar.gz", "w:gz") as tar:
+            tar.add(folder / "lib.py", "model/lib.py")
+        job = submitted(cluster, "--py-files", "lib.py", "--archive", "model.tar.gz")
+        lib, model, own = cluster.jobs_by_id[job].request.code
+        assert (lib.name, model.name) == ("lib.py", "model.tar.gz")
+        with tarfile.open(fileobj=io.BytesIO(own.content)) as packed:
+            assert packed.getnames() == ["functions.py"]
+
+    def test_takes_a_python_pipeline_with_another_parallelism(self, cluster: ScriptedCluster, folder: Path) -> None:
+        (folder / "built_here.py").write_text(PYTHON)
+        headrace("submit", "built_here.py", "--parallelism", "2")
+        (job,) = cluster.jobs_by_id.values()
+        assert (job.name, job.parallelism) == ("built", 2)
+
+    def test_finds_what_is_wrong_before_it_asks_anybody(self, cluster: ScriptedCluster, folder: Path) -> None:
+        (folder / "p.yaml").write_text(YAML.replace("from: doubled", "from: doubld"))
+        result = headrace("submit", "p.yaml", "--coordinator", "http://127.0.0.1:1", code=2)
+        assert "p.yaml:" in result.stderr
+        assert "doubled" in result.stderr
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (["--mode", "per-job"], "--mode per-job is not in this version"),
+            (["--target", "yarn"], "--target yarn is not in this version"),
+            (["--rename", "a"], "write --rename OLD=NEW"),
+            (["--rename", "a=b", "--rename", "a=c"], "gives 'a' two names"),
+            (["--py-files", "gone.py"], "gone.py cannot be read"),
+        ],
+    )
+    def test_wrong_use(self, cluster: ScriptedCluster, flags: list[str], message: str) -> None:
+        assert message in headrace("submit", "p.yaml", *flags, code=2).stderr
+        assert cluster.jobs_by_id == {}
+
+    def test_a_second_job_of_a_name_is_refused(self, cluster: ScriptedCluster) -> None:
+        submitted(cluster)
+        assert "--allow-duplicate" in headrace("submit", "p.yaml", code=2).stderr
+
+    def test_what_the_coordinator_finds_is_told_as_if_found_here(self, cluster: ScriptedCluster) -> None:
+        cluster.refuse = InvalidPipeline([Problem("no such topic", ("sources", "numbers"), None, "create it")])
+        assert "error: sources.numbers: no such topic\n  create it" in headrace("submit", "p.yaml", code=2).stderr
+
+    @pytest.mark.parametrize(("end", "code"), [("FINISHED", 0), ("FAILED", 1), ("CANCELED", 1)])
+    def test_waits_for_the_end(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, end: str, code: int
+    ) -> None:
+        accept = cluster.submit
+
+        async def ends_at_once(request: Any) -> str:
+            job = await accept(request)
+            cluster.jobs_by_id[job].state = end
+            cluster.jobs_by_id[job].failure = "the broker went away" if end == "FAILED" else None
+            return job
+
+        monkeypatch.setattr(cluster, "submit", ends_at_once)
+        result = headrace("submit", "p.yaml", "--wait", code=code)
+        assert result.stdout.splitlines() == list(cluster.jobs_by_id)
+        assert end in result.stderr
+        assert ("error: the broker went away" in result.stderr) == (end == "FAILED")
+        found = document("submit", "p.yaml", "--wait", code=code)
+        assert (found["job_id"], found["state"]) == (list(cluster.jobs_by_id)[1], end)
+
+
+class TestLooking:
+    def test_list(self, cluster: ScriptedCluster) -> None:
+        assert headrace("list").stdout == ""
+        job = submitted(cluster)
+        (listed,) = document("list")["jobs"]
+        assert (listed["job_id"], listed["name"], listed["state"]) == (job, "counting", "RUNNING")
+        assert headrace("list").stdout.splitlines()[1].split() == [job, "counting", "RUNNING", "2026-01-31", "09:00:00"]
+
+    def test_status(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster, "--parallelism", "2")
+        cluster.jobs_by_id[job].failure = "a slot was killed"
+        text = headrace("status", job[:6]).stdout
+        assert [
+            part for part in (job, "RUNNING", "checkpoint 3", "/c/3", "a slot was killed") if part not in text
+        ] == []
+        assert [line.split()[0] for line in text.splitlines() if "worker-1" in line] == ["0", "1"]
+        found = document("status", "counting")
+        stable = {"job_id", "name", "state", "attempt", "parallelism", "nodes", "checkpoint", "failure"}
+        assert stable <= set(found)
+        assert set(found["checkpoint"]) == {"epoch", "completed_at", "path", "bytes"}
+
+    def test_many_subtasks_are_shown_on_demand(self, cluster: ScriptedCluster) -> None:
+        submitted(cluster, "--parallelism", "40")
+        assert "worker-1" not in headrace("status", "counting").stdout
+        assert headrace("status", "counting", "--subtasks").stdout.count("worker-1") == 40
+
+    def test_logs(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        cluster.jobs_by_id[job].log += ["one", "two", "three"]
+        assert headrace("logs", job, "-n", "2").stdout == "two\nthree\n"
+        assert document("logs", job) == {"lines": ["one", "two", "three"]}
+
+    def test_checkpoints(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        _, failed, committed = headrace("checkpoints", job).stdout.splitlines()
+        assert "the disk is full" in failed
+        assert committed.split()[-3:] == ["12", "ms", "3,000"]
+        assert [each["epoch"] for each in document("checkpoints", job)["checkpoints"]] == [4, 3]
+
+    def test_an_unknown_job(self, cluster: ScriptedCluster) -> None:
+        submitted(cluster)
+        result = headrace("status", "countin", code=2)
+        assert "did you mean 'counting'?" in result.stderr
+
+
+class TestOperations:
+    def test_savepoint(self, cluster: ScriptedCluster, folder: Path) -> None:
+        job = submitted(cluster)
+        assert headrace("savepoint", job).stdout == "/savepoints/savepoint-1\n"
+        assert document("savepoint", job, "here")["path"] == f"{folder}/here/savepoint-1"
+        assert document("savepoint", job, "s3://bucket/x")["path"] == "s3://bucket/x/savepoint-1"
+
+    def test_stop(self, cluster: ScriptedCluster, folder: Path) -> None:
+        job = submitted(cluster)
+        assert headrace("stop", job, "--savepoint", "here", "--drain").stdout == f"{folder}/here/drained-1\n"
+        assert cluster.jobs_by_id[job].state == "FINISHED"
+        assert "has ended" in headrace("stop", job, code=2).stderr
+        other = submitted(cluster)
+        assert document("stop", other)["path"] == "/checkpoints/7"
+
+    def test_cancel(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        assert document("cancel", "counting") == {"job_id": job, "state": "CANCELED"}
+        other = submitted(cluster)
+        result = headrace("cancel", other)
+        assert result.stdout == f"{other}: CANCELED\n"
+        assert "/c/3" in result.stderr
+
+    def test_rescale(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        assert document("rescale", job, "--parallelism", "4")["parallelism"] == 4
+        assert "with parallelism 2" in headrace("rescale", job, "--parallelism", "2").stdout
+        headrace("rescale", job, code=2)
+
+    def test_one_that_fails(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        cluster.failing = ExternalError("the disk is full", remedy="make room")
+        result = headrace("savepoint", job, code=1)
+        assert result.stderr == "error: the disk is full\n  make room\n"
+        assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "verb", ["list", "status a", "logs a", "checkpoints a", "savepoint a", "stop a", "cancel a", "submit p.yaml"]
+)
+def test_nobody_at_home_is_exit_code_3(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no coordinator answers" in headrace(*verb.split(), "--coordinator", "http://127.0.0.1:1", code=3).stderr
+    monkeypatch.delenv("HEADRACE_COORDINATOR")
+    assert "headrace cluster start" in headrace(*verb.split(), code=3).stderr
