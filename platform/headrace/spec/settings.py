@@ -73,7 +73,7 @@ class State(FileModel):
 
 
 class ExponentialDelay(FileModel):
-    """Starts again after a delay that doubles from `initial` up to `max`."""
+    """Starts again after a delay that grows by half from `initial` up to `max`, and anew after 10 stable minutes."""
 
     strategy: Literal["exponential-delay"] = "exponential-delay"
     initial_ms: Positive = Field(default=1_000, validation_alias="initial", serialization_alias="initial")
