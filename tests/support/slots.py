@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -215,8 +215,9 @@ class Attempt:
             for acked in self._said.acked[epoch].values()
             for document in SUBTASK_DOCUMENTS.validate_json(acked.subtasks)
         ]
+        documents.sort(key=lambda each: (each.task, each.subtask))
         subtasks = [(task.name, number) for task in self.plan.tasks for number in range(task.parallelism)]
-        assert sorted((each.task, each.subtask) for each in documents) == sorted(subtasks)
+        assert [(each.task, each.subtask) for each in documents] == sorted(subtasks)
         return Snapshot(
             epoch,
             tuple(based(handle, str(self._storage)) for each in documents for handle in each.states),
@@ -244,13 +245,13 @@ class Attempt:
             assert self._said.changed.wait_for(lambda: bool(self._said.failed), WAIT_S), "no slot failed"
         return self._said.failed[0]
 
-    def counters(self) -> dict[str, Counter[str]]:
+    def counters(self) -> defaultdict[str, Counter[str]]:
         """Node -> counters over all slots, as of the newest reports."""
-        total: dict[str, Counter[str]] = {}
+        total: defaultdict[str, Counter[str]] = defaultdict(Counter)
         with self._said.changed:
             for status in self._said.status.values():
                 for node, own in status.counters.items():
-                    total.setdefault(node, Counter()).update(own)
+                    total[node].update(own)
         return total
 
     def statuses(self) -> list[SlotStatus]:
