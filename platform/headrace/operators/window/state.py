@@ -34,6 +34,7 @@ ROWS_MERGED_MAX = 1 << 19
 """Partial rows of several windows that are merged in one go (one window is always merged whole)."""
 ROWS_TIDIED_MAX = 1 << 16
 """Partial rows that a snapshot merges at most, so that it holds nobody up."""
+_SHORT = 1 << 14
 
 PaneKey = tuple[int, int]
 """Start of the pane; end of the first window that its rows are on time for."""
@@ -282,4 +283,8 @@ class WindowState:
 
 
 def _placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:
-    return frame.with_columns(pl.lit(pane[0], dtype=pl.Int64).alias(PANE), pl.lit(pane[1], dtype=pl.Int64).alias(SINCE))
+    """The frame with its pane's columns. Literals take no memory but 0.1 ms a call; short columns are made in less."""
+    if frame.height > _SHORT:
+        return frame.with_columns([pl.lit(pane[0], pl.Int64).alias(PANE), pl.lit(pane[1], pl.Int64).alias(SINCE)])
+    columns = [pl.Series(name, [at], dtype=pl.Int64) for name, at in zip((PANE, SINCE), pane, strict=True)]
+    return frame.hstack([column.new_from_index(0, frame.height) for column in columns])
