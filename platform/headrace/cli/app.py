@@ -34,6 +34,7 @@ from headrace.cli import (
     stop,
     submit,
     test,
+    upgrade,
     validate,
     worker,
 )
@@ -86,6 +87,7 @@ app.command("savepoint", short_help="keep a job's state for later")(savepoint.sa
 app.command("stop", short_help="stop a job at a cut, to go on from there")(stop.stop)
 app.command("cancel", short_help="end a job at once")(cancel.cancel)
 app.command("rescale", short_help="run a job on with another parallelism")(rescale.rescale)
+app.command("upgrade", short_help="run another pipeline on from a job's state")(upgrade.upgrade)
 app.command("coordinator", short_help="run a coordinator in the foreground")(coordinator.coordinator)
 app.command("worker", short_help="run a worker in the foreground")(worker.worker)
 app.command(WORKER_ROLE, hidden=True)(worker.worker)

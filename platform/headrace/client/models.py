@@ -67,6 +67,11 @@ class CodeArchive(Request):
     name: str = Field(pattern=rf"^\w[\w. +-]*({'|'.join(re.escape(end) for end in CODE_ENDINGS)})$", max_length=200)
     content: Base64Bytes
 
+    @property
+    def kind(self) -> Literal["import", "archive"]:
+        """Whether it is imported from as it is, or unpacked first."""
+        return "archive" if ".tar" in self.name or self.name.endswith(".tgz") else "import"
+
     @staticmethod
     def of(name: str, content: bytes) -> CodeArchive:
         """From plain bytes."""

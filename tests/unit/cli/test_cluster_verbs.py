@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headrace.cli.app import app
-from headrace.core.errors import ExternalError, InvalidPipeline, Problem
+from headrace.core.errors import ExternalError, InvalidPipeline, Problem, UserError
 from support.scripted_cluster import ScriptedCluster, serving
 
 YAML = """\
@@ -257,3 +257,79 @@ def test_nobody_at_home_is_exit_code_3(verb: str, monkeypatch: pytest.MonkeyPatc
     assert "no coordinator answers" in headrace(*verb.split(), "--coordinator", "http://127.0.0.1:1", code=3).stderr
     monkeypatch.delenv("HEADRACE_COORDINATOR")
     assert "headrace cluster start" in headrace(*verb.split(), code=3).stderr
+
+
+class TestUpgrade:
+    @pytest.fixture
+    def old(self, cluster: ScriptedCluster, folder: Path) -> str:
+        (folder / "old.yaml").write_text(
+            YAML.replace("doubled:\n", "before:\n").replace("from: doubled", "from: before")
+        )
+        return headrace("submit", "old.yaml").stdout.strip()
+
+    def test_the_new_pipeline_goes_on_from_the_old_state(
+        self, cluster: ScriptedCluster, old: str, folder: Path
+    ) -> None:
+        result = headrace("upgrade", old, "p.yaml", "--savepoint", "kept", "--rename", "before=doubled")
+        new = result.stdout.strip()
+        request = cluster.jobs_by_id[new].request
+        assert (request.from_savepoint, request.renames) == (f"{folder}/kept/savepoint-1", {"before": "doubled"})
+        assert cluster.jobs_by_id[old].state == "FINISHED"
+        assert f"{folder}/kept/savepoint-1" in result.stderr
+
+    def test_a_refused_one_gives_way_to_the_old(
+        self, cluster: ScriptedCluster, old: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        accept = cluster.submit
+
+        async def refuses_the_new(request: Any) -> str:
+            if "doubled" in request.pipeline["steps"]:
+                raise UserError("state of before would be lost", remedy="--rename")
+            return await accept(request)
+
+        monkeypatch.setattr(cluster, "submit", refuses_the_new)
+        result = headrace("upgrade", "counting", "p.yaml", code=2)
+        again = list(cluster.jobs_by_id)[1]
+        assert cluster.jobs_by_id[again].request.from_savepoint == "/checkpoints/7"
+        assert "before" in cluster.jobs_by_id[again].request.pipeline["steps"]
+        assert f"runs again as {again}" in result.stderr
+        assert "error: state of before would be lost" in result.stderr
+        found = document("upgrade", "counting", "p.yaml", code=2)
+        assert found["old_job_id"] == again
+        assert found["job_id"] == list(cluster.jobs_by_id)[2]
+        assert found["refused"].startswith("state of before would be lost")
+
+    def test_one_that_fails_before_it_runs_gives_way_to_the_old(
+        self, cluster: ScriptedCluster, old: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        accept = cluster.submit
+
+        async def fails_the_new(request: Any) -> str:
+            job = await accept(request)
+            if "doubled" in request.pipeline["steps"]:
+                cluster.jobs_by_id[job].state, cluster.jobs_by_id[job].failure = "FAILED", "no module functions"
+            return job
+
+        monkeypatch.setattr(cluster, "submit", fails_the_new)
+        result = headrace("upgrade", old, "p.yaml", code=2)
+        assert "failed before it ran: no module functions" in result.stderr
+        assert [job.state for job in cluster.jobs_by_id.values()] == ["FINISHED", "FAILED", "RUNNING"]
+
+    def test_a_stop_that_fails_changes_nothing(self, cluster: ScriptedCluster, old: str) -> None:
+        cluster.failing = ExternalError("the disk is full")
+        assert "the disk is full" in headrace("upgrade", old, "p.yaml", code=1).stderr
+        assert [job.state for job in cluster.jobs_by_id.values()] == ["RUNNING"]
+
+    def test_where_neither_can_start_the_path_is_told(
+        self, cluster: ScriptedCluster, old: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def refuses(_: Any) -> str:
+            raise ExternalError("no storage")
+
+        monkeypatch.setattr(cluster, "submit", refuses)
+        assert "--from-savepoint /checkpoints/7" in headrace("upgrade", old, "p.yaml", code=1).stderr
+
+    def test_a_wrong_file_stops_nothing(self, cluster: ScriptedCluster, old: str, folder: Path) -> None:
+        (folder / "p.yaml").write_text("name: x")
+        headrace("upgrade", old, "p.yaml", code=2)
+        assert [job.state for job in cluster.jobs_by_id.values()] == ["RUNNING"]

@@ -1,0 +1,86 @@
+"""A running job replaced by another pipeline that goes on from its state; back to the old one where that is refused.
+
+    stop ─> path ─> submit from it ─> RUNNING: done
+                         │               │
+                         └── refused     └── FAILED before it ever ran
+                                └───────────────┴──> the old definition again, from the same path
+
+Once the new job has run there is no way back by itself: its output would be repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.client.http import Client
+from headrace.client.models import SubmitRequest
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
+
+WATCH_SECONDS = 60.0
+"""How long the new job is watched on its way to RUNNING."""
+_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """What came of it. old: the job that was stopped; path: what the next one starts from.
+
+    job       the job that runs now: the new one, or where `refused` says why not, the old definition again
+    """
+
+    old: str
+    path: str
+    job: str
+    refused: HeadraceError | None = None
+
+
+def upgrade(
+    client: Client, job: str, request: SubmitRequest, *, savepoint: str | None, tell: Callable[[str], object]
+) -> Upgraded:
+    """Stops `job`, with a savepoint under that folder or a last checkpoint, and submits `request` from there.
+
+    `tell` gets a line for each step. Raises what stopping failed with; then the job is as it was. Raises ExternalError
+    where neither the new nor the old pipeline could be submitted: the message names the path to start from.
+    """
+    stopped = client.wait_trigger(client.stop(job, savepoint))
+    if stopped.path is None:
+        raise InternalError(f"job {stopped.job_id} was stopped, but nothing to go on from is named")
+    tell(f"stopped {stopped.job_id}: {stopped.path}")
+    try:
+        new = client.submit(request.model_copy(update={"from_savepoint": stopped.path}))
+    except (UserError, ExternalError) as refused:
+        return _back(client, stopped.job_id, stopped.path, refused, tell)
+    tell(f"submitted {new}")
+    failure = _failure_before_it_ran(client, new)
+    if failure is not None:
+        return _back(client, stopped.job_id, stopped.path, failure, tell)
+    return Upgraded(stopped.job_id, stopped.path, new)
+
+
+def _failure_before_it_ran(client: Client, job: str) -> HeadraceError | None:
+    """Why the job failed on its way to RUNNING; None where it runs, or is still on its way."""
+    deadline = time.monotonic() + WATCH_SECONDS
+    while time.monotonic() < deadline:
+        status = client.status(job)
+        if status.state == "FAILED":
+            return UserError(f"job {job} failed before it ran: {status.failure or 'no reason is known'}")
+        if status.state not in {"CREATED", "SCHEDULING", "DEPLOYING", "RESTARTING", "FAILING"}:
+            return None
+        time.sleep(_LOOK_SECONDS)
+    return None
+
+
+def _back(client: Client, old: str, path: str, refused: HeadraceError, tell: Callable[[str], object]) -> Upgraded:
+    tell("refused; going back to the old pipeline")
+    try:
+        again = client.resubmit(old, path)
+    except (UserError, ExternalError) as error:
+        raise ExternalError(
+            f"the new pipeline was refused: {refused.message}\n  and the old one could not be started again: "
+            f"{error.message}",
+            remedy=f"no rows are lost: submit either with --from-savepoint {path}",
+        ) from error
+    tell(f"the old pipeline runs again as {again}")
+    return Upgraded(old, path, again, refused)
