@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, CommittableDocument, FilePart, StateHandle, SubtaskDocument
 from headrace.checkpoint.paths import state_path, unique_part
 from headrace.checkpoint.store import ObjectStore
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, HeadraceError
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Acked, Declined
 from headrace.state.redistribute import group_span
@@ -108,7 +108,7 @@ class Uploader:
             number, savepoint, snapshot = taken
             try:
                 document, size = self._upload(snapshot, savepoint)
-            except (ExternalError, OSError) as error:
+            except (HeadraceError, OSError) as error:
                 self._decline(number, error)
             else:
                 self._settle(number, document, size)
