@@ -8,21 +8,45 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
 import typer
 
-from headrace.cli.arguments import File, Json, Set, plural, print_json
+from headrace.cli.arguments import File, Json, Rename, Set, plural, print_json, renames_of
 from headrace.cli.errors import FAILED, exit_code, reporting_errors
 
 if TYPE_CHECKING:
+    from headrace.coordinator.origin import Origin
     from headrace.core.source_state import AppliedFloor
-    from headrace.local.job import JobState, LocalJob, Progress
+    from headrace.local.compile import Compiled
+    from headrace.local.job import Progress
 
 TTY_SECONDS, PLAIN_SECONDS = 1.0, 5.0
+
+
+class Stoppable(Protocol):
+    """A run, in threads or in slot processes."""
+
+    def stop(self) -> None:
+        """Asks for its end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """How a run ended, whichever way it ran. `ran`: it got as far as reading rows; resumable: it may be taken up."""
+
+    state: str
+    progress: Progress
+    floors: Sequence[AppliedFloor]
+    failure: Exception | None = None
+    ran: bool = True
+    savepoint: str | None = None
+    resumable: bool = False
 
 
 @reporting_errors()
@@ -30,34 +54,132 @@ def run(
     file: File,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
     set_: Set = None,
+    from_savepoint: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Start from this savepoint or checkpoint.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Take up the last run of this pipeline again.")] = False,
+    savepoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="End with a savepoint in this folder: windows stay open in it.")
+    ] = None,
+    final: Annotated[bool, typer.Option("--final", help="With --savepoint: close every window first.")] = False,
     floors: Annotated[Path | None, typer.Option(help="Floors of an earlier run, to get the same rows again.")] = None,
     record_floors: Annotated[Path | None, typer.Option(help="Write the floors of this run to this file.")] = None,
+    allow_dropped_state: Annotated[
+        bool, typer.Option("--allow-dropped-state", help="Though state in the savepoint fits no node and is lost.")
+    ] = False,
+    allow_drained: Annotated[
+        bool, typer.Option("--allow-drained", help="Though time had gone to its end when it was taken.")
+    ] = False,
+    rename: Rename = None,
     threads: Annotated[bool, typer.Option("--threads", help="All subtasks in this process, as threads.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""
     # subtasks are the parallelism: a pool of polars threads under each of them would only get in their way
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from headrace.coordinator.origin import OriginWish, find_origin
+    from headrace.coordinator.planning import JobPlans
+    from headrace.core.errors import UserError
     from headrace.local.compile import compile_loaded, load_file
-    from headrace.local.job import JobOptions, LocalJob
 
-    del threads  # this version runs no other way
+    if final and savepoint is None:
+        raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
+    if threads and (resume or savepoint or from_savepoint):
+        raise UserError(
+            "--threads keeps no state", remedy="leave it out for --resume, --savepoint and --from-savepoint"
+        )
     compiled = compile_loaded(load_file(file, set_ or [], parallelism))
     given = () if floors is None else _read_floors(floors)
-    # names what the run makes (files of a sink), so that two runs never write to the same name
-    job_name = f"{compiled.pipeline.name}-{uuid.uuid4().hex[:8]}"
-    job = LocalJob(compiled.physical, JobOptions(job=job_name, floors=given))
     started_s = time.monotonic()
+    if threads:
+        ran = _in_threads(compiled, given, started_s)
+    else:
+        origin = None
+        if from_savepoint is not None:
+            start = OriginWish(from_savepoint, renames_of(rename), allow_dropped_state, allow_drained)
+            origin = find_origin(
+                start, JobPlans(compiled.pipeline.to_dict()), compiled.pipeline.parallelism, time.time_ns() // 1_000_000
+            )
+        ran = _in_slots(compiled, _Wish(given, origin, resume, savepoint, final), str(_folder_of(file)), started_s)
+    seconds = time.monotonic() - started_s
+    if ran.failure is not None:
+        _report_failure(ran, seconds, file, as_json=as_json)
+        raise ran.failure
+    _finish_floors(ran.floors, record_floors)
+    _print_summary(ran, seconds, as_json=as_json)
+    if ran.resumable:
+        typer.echo(f"state is kept; go on with: headrace run {file} --resume", err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    floors: tuple[AppliedFloor, ...]
+    origin: Origin | None
+    resume: bool
+    savepoint: str | None
+    final: bool
+
+
+def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s: float) -> _Ran:
+    from headrace.local.job import JobOptions, LocalJob
+
+    # names what the run makes (files of a sink), so that two runs never write to the same name
+    job = LocalJob(compiled.physical, JobOptions(job=f"{compiled.pipeline.name}-{uuid.uuid4().hex[:8]}", floors=floors))
     try:
-        state = _run_to_the_end(job, started_s)
+        state = _to_the_end(job, job.run, started_s)
     except Exception as error:
-        _report_failure(job, error, time.monotonic() - started_s, as_json=as_json)
+        progress = job.progress()
+        return _Ran("FAILED", progress, (), error, ran=progress.rows_in > 0)
+    return _Ran(state.value, job.progress(), job.applied_floors())
+
+
+def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float) -> _Ran:
+    from headrace.core.settings import Home
+    from headrace.local.runs import RecordedRun, forget_run, record_run, recorded_run
+    from headrace.local.slot_run import RunOptions, SlotRun
+
+    home, name = Home.from_environment(), compiled.pipeline.name
+    before = recorded_run(home, name) if wish.resume else None
+    options = RunOptions(
+        python_path=(folder,),
+        floors=wish.floors,
+        origin=wish.origin,
+        resume=None if before is None else before.job,
+        savepoint=wish.savepoint,
+        final=wish.final,
+    )
+    job = SlotRun(compiled.pipeline, options, home)
+    recorded = RecordedRun(job.job, job.storage, os.getpid())
+    record_run(home, name, recorded)
+    try:
+        outcome = _to_the_end(job, job.run, started_s)
+    except BaseException:
+        if before is None:
+            forget_run(home, name, recorded)
         raise
-    _finish_floors(job, record_floors)
-    _print_summary(state, job.progress(), time.monotonic() - started_s, as_json=as_json)
+    kept = outcome.checkpoint is not None and (outcome.cut_short or outcome.failure is not None)
+    if not kept:
+        forget_run(home, name, recorded)
+    state = "CANCELED" if outcome.cut_short and outcome.failure is None else outcome.state.value
+    return _Ran(
+        state,
+        outcome.progress,
+        outcome.floors,
+        outcome.failure,
+        outcome.ran,
+        outcome.savepoint,
+        resumable=kept and outcome.savepoint is None,
+    )
 
 
-def _run_to_the_end(job: LocalJob, started_s: float) -> JobState:
+def _folder_of(file: str) -> Path:
+    return Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
+
+
+Outcome = TypeVar("Outcome")
+
+
+def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], Outcome], started_s: float) -> Outcome:
     """Runs with a progress line; the first Ctrl-C (or SIGTERM) ends the job cleanly, the second at once."""
     meter = _Meter(started_s)
     with _asking_to_stop() as asked:
@@ -69,7 +191,7 @@ def _run_to_the_end(job: LocalJob, started_s: float) -> JobState:
             meter.show(progress)
 
         try:
-            return job.run(supervise)
+            return run_it(supervise)
         finally:
             meter.end()
 
@@ -134,12 +256,11 @@ def _read_floors(path: Path) -> tuple[AppliedFloor, ...]:
         raise UserError(f"--floors {path}: this is no list of floors", remedy=remedy) from error
 
 
-def _finish_floors(job: LocalJob, record: Path | None) -> None:
+def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None:
     from dataclasses import asdict
 
     from headrace.core.errors import UserError
 
-    applied = job.applied_floors()
     if record is not None:
         try:
             record.write_text(json.dumps([asdict(floor) for floor in applied], indent=1) + "\n")
@@ -153,43 +274,48 @@ def _finish_floors(job: LocalJob, record: Path | None) -> None:
         )
 
 
-def _report_failure(job: LocalJob, error: Exception, seconds: float, *, as_json: bool) -> None:
+def _report_failure(ran: _Ran, seconds: float, file: str, *, as_json: bool) -> None:
     """The summary of a failed job, and exit code 1 where it failed while it ran."""
     from headrace.core.errors import DataError, ExternalError, HeadraceError, Unreachable, UserError
-    from headrace.local.job import JobState
 
-    progress = job.progress()
+    error = ran.failure
+    assert error is not None, "a failed run has a failure"
     if as_json:
         text = str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
-        print_json({**_summary(JobState.FAILED, progress, seconds), "error": text})
+        print_json({**_summary(ran, seconds), "error": text})
+    if ran.resumable:
+        typer.echo(f"its last checkpoint is kept; go on with: headrace run {file} --resume", err=True)
     # what a job is refused before its first row (no such topic) is wrong use; what comes later is its failure
-    ran = isinstance(error, DataError) or progress.rows_in > 0
+    failed_running = isinstance(error, DataError) or (ran.ran and ran.progress.rows_in > 0)
     if isinstance(error, UserError | ExternalError):
         typer.echo(f"error: {error}", err=True)
-        code = FAILED if ran and not isinstance(error, Unreachable) else exit_code(error)
+        code = FAILED if failed_running and not isinstance(error, Unreachable) else exit_code(error)
         raise typer.Exit(code) from error
 
 
-def _summary(state: JobState, progress: Progress, seconds: float) -> dict[str, object]:
+def _summary(ran: _Ran, seconds: float) -> dict[str, object]:
     return {
-        "state": state.value,
-        "rows_in": progress.rows_in,
-        "rows_out": progress.rows_out,
-        "late": progress.late,
-        "bad": progress.bad,
+        "state": ran.state,
+        "rows_in": ran.progress.rows_in,
+        "rows_out": ran.progress.rows_out,
+        "late": ran.progress.late,
+        "bad": ran.progress.bad,
         "seconds": round(seconds, 3),
-        "savepoint": None,
+        "savepoint": ran.savepoint,
     }
 
 
-def _print_summary(state: JobState, progress: Progress, seconds: float, *, as_json: bool) -> None:
+def _print_summary(ran: _Ran, seconds: float, *, as_json: bool) -> None:
     from headrace.local.progress import count_text
 
     if as_json:
-        print_json(_summary(state, progress, seconds))
+        print_json(_summary(ran, seconds))
         return
+    progress = ran.progress
     rate = count_text(progress.rows_in / max(seconds, 1e-9))
     typer.echo(
-        f"{state.value}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, {progress.late:,} late, "
+        f"{ran.state}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, {progress.late:,} late, "
         f"{progress.bad:,} bad, {seconds:.1f} s, {rate} rows/s"
     )
+    if ran.savepoint is not None:
+        typer.echo(f"savepoint {ran.savepoint}")

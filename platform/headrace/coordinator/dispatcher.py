@@ -44,7 +44,7 @@ from headrace.coordinator.job_log import JobLog
 from headrace.coordinator.job_reference import NamedJob, find_job, new_job_id
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, StoredJob
-from headrace.coordinator.origin import Origin, find_origin, renamed
+from headrace.coordinator.origin import Origin, OriginWish, find_origin, renamed
 from headrace.coordinator.plan_facts import JobConfig
 from headrace.coordinator.planning import JobPlans
 from headrace.coordinator.service import JobConflict, NoSuchJob
@@ -116,7 +116,7 @@ class Dispatcher:
         model = await self._blocking(partial(plans.model, parallelism))
         await self._blocking(partial(plans.facts, parallelism))
         self._require_free_name(model.name, allow=request.allow_duplicate)
-        origin = await self._blocking(partial(find_origin, request, plans, parallelism, self._clock.now_ms()))
+        origin = await self._origin(request, plans, parallelism)
         job = new_job_id()
         storage = job_url(model.checkpoint.storage or default_storage(self._home), job)
         code = await self._blocking(partial(_ship, request, storage))
@@ -140,6 +140,18 @@ class Dispatcher:
         known = self._jobs[job] = _Known(submission, JobHistory())
         self._drive(known, plans, origin)
         return job
+
+    async def _origin(self, request: SubmitRequest, plans: JobPlans, parallelism: int) -> Origin | None:
+        if request.from_savepoint is None:
+            return None
+        wish = OriginWish(
+            request.from_savepoint,
+            renames=request.renames,
+            allow_dropped_state=request.allow_dropped_state,
+            allow_drained=request.allow_drained,
+            take_over=request.take_over,
+        )
+        return await self._blocking(partial(find_origin, wish, plans, parallelism, self._clock.now_ms()))
 
     async def resubmit(self, reference: str, from_savepoint: str) -> str:
         """The same definition again, from a savepoint."""

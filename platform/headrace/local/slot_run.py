@@ -112,6 +112,11 @@ class SlotRun:
         return self._job
 
     @property
+    def storage(self) -> str:
+        """URL of its checkpoint folder."""
+        return self._storage
+
+    @property
     def progress(self) -> Progress:
         """As last seen."""
         return self._progress
@@ -143,7 +148,7 @@ class SlotRun:
             supervisor.start()
             self._driver = driver = self._open(fleet, executor, folder)
             driver.start()
-            await self._supervise(driver, on_progress)
+            await self._supervise(driver, supervisor, on_progress)
             await driver.closed()
             return self._outcome(driver)
         finally:
@@ -205,8 +210,11 @@ class SlotRun:
         self._over.ended = ended
         self._over.event.set()
 
-    async def _supervise(self, driver: JobDriver, on_progress: Callable[[Progress], None] | None) -> None:
+    async def _supervise(
+        self, driver: JobDriver, supervisor: Supervisor, on_progress: Callable[[Progress], None] | None
+    ) -> None:
         while not self._over.event.is_set():
+            supervisor.wait(0)  # raises why the worker has ended, where it did
             try:
                 async with asyncio.timeout(LOOK_S):
                     await self._over.event.wait()
