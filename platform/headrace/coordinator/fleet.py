@@ -100,9 +100,7 @@ class Fleet:
 
     def request(self, job: str, attempt: int, count: int) -> None:
         """Asks for slots; `granted` follows."""
-        grant = self._pool.request(job, attempt, count)
-        if grant is not None:
-            self._granted([grant])
+        self._granted(self._pool.request(job, attempt, count))
 
     def cancel_request(self, job: str) -> None:
         """The job waits for slots no more."""

@@ -182,16 +182,16 @@ class SlotPool:
 
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
-    def request(self, job: str, attempt: int, count: int) -> Grant | None:
-        """Asks for `count` slots: the grant, or None: it waits. Replaces an earlier request of the job."""
+    def request(self, job: str, attempt: int, count: int) -> tuple[Grant, ...]:
+        """Asks for `count` slots. The job's own grant is among those given, or it waits.
+
+        It replaces an earlier request of the job; others that this one stood in the way of are then served as well.
+        """
         assert count > 0, "a request is for at least one slot"
         assert not any(slot.holder == (job, attempt) for slot in self._slots.values()), "an attempt asks once"
         self._queue = [each for each in self._queue if each.job != job]
         self._queue.append(_Request(job, attempt, count))
-        grants = self._serve()
-        own = [grant for grant in grants if grant.job == job]
-        assert len(own) == len(grants), "a request at the end of the queue serves nobody before it"
-        return own[0] if own else None
+        return self._serve()
 
     def cancel_request(self, job: str) -> tuple[Grant, ...]:
         """The job waits no more. Gives the grants that it stood in the way of."""

@@ -21,8 +21,8 @@ def with_workers(**slots: int) -> SlotPool:
     return pool
 
 
-def names(grant: Grant | None) -> list[str]:
-    assert grant is not None
+def names(grants: tuple[Grant, ...]) -> list[str]:
+    (grant,) = grants
     return [slot.slot for slot in grant.slots]
 
 
@@ -36,21 +36,21 @@ def test_slots_are_spread_evenly_and_the_same_ones_each_time() -> None:
 def test_a_request_is_granted_whole_or_waits() -> None:
     pool = with_workers(a=2)
     assert names(pool.request("first", 1, 1)) == ["a0"]
-    assert pool.request("second", 1, 2) is None
+    assert not pool.request("second", 1, 2)
     assert pool.view().slots_free == 1
     pool.release("a0")
     # the slot is spent: its replacement serves
     assert pool.slot_down("a0").grants == ()
-    (grant,) = pool.slot_up("a", info("a9")).grants
-    assert (grant.job, names(grant)) == ("second", ["a1", "a9"])
+    grants = pool.slot_up("a", info("a9")).grants
+    assert (grants[0].job, names(grants)) == ("second", ["a1", "a9"])
 
 
 def test_first_come_first_served_but_for_what_the_cluster_cannot_hold() -> None:
     pool = with_workers(a=2)
-    assert pool.request("busy", 1, 1) is not None
-    assert pool.request("large", 1, 2) is None
-    assert pool.request("small", 1, 1) is None, "a small request does not overtake for ever"
-    assert pool.request("huge", 1, 3) is None
+    assert pool.request("busy", 1, 1)
+    assert not pool.request("large", 1, 2)
+    assert not pool.request("small", 1, 1), "a small request does not overtake for ever"
+    assert not pool.request("huge", 1, 3)
     assert pool.view().queued == (
         QueuedView("large", 1, 2),
         QueuedView("small", 1, 1),
@@ -59,16 +59,24 @@ def test_first_come_first_served_but_for_what_the_cluster_cannot_hold() -> None:
     # with the large one gone the small one is next; the huge one stands in nobody's way
     assert [grant.job for grant in pool.cancel_request("large")] == ["small"]
     pool.release_attempt("small", 1, deployed=False)
-    assert pool.request("late", 1, 1) is not None
+    assert pool.request("late", 1, 1)
     changed = pool.register("b", "host", 2, 3, [info("b0"), info("b1"), info("b2")])
     assert [grant.job for grant in changed.grants] == ["huge"]
+
+
+def test_a_job_that_asks_anew_stands_in_nobodys_way() -> None:
+    pool = with_workers(a=2)
+    assert names(pool.request("busy", 1, 1)) == ["a0"]
+    assert not pool.request("changed", 1, 2)
+    assert not pool.request("small", 1, 1)
+    assert [grant.job for grant in pool.request("changed", 2, 1)] == ["small"]
 
 
 def test_a_smaller_cluster_lets_others_pass() -> None:
     pool = with_workers(a=1, b=1)
     assert names(pool.request("busy", 1, 1)) == ["a0"]
-    assert pool.request("large", 1, 2) is None
-    assert pool.request("small", 1, 1) is None
+    assert not pool.request("large", 1, 2)
+    assert not pool.request("small", 1, 1)
     assert pool.worker_lost("a") == Changed(
         lost=(Holding("busy", 1, "a0", "a"),), grants=(Grant("small", 1, pool.held_by("small", 1)),)
     )
@@ -167,8 +175,7 @@ class PoolMachine(RuleBasedStateMachine):
     def request(self, job: str, count: int) -> None:
         self.attempt += 1
         self.waiting[job] = (self.attempt, count)
-        grant = self.pool.request(job, self.attempt, count)
-        self._take(() if grant is None else (grant,))
+        self._take(self.pool.request(job, self.attempt, count))
 
     @rule(job=st.sampled_from(["j1", "j2", "j3", "j4"]))
     def cancel(self, job: str) -> None:
