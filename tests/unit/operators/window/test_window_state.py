@@ -240,3 +240,22 @@ def test_state_of_other_keys_or_windows_is_refused(other: AggregateConfig, said:
         other.open().restore(states)
     assert said in refused.value.message
     assert refused.value.remedy
+
+
+@pytest.mark.parametrize("window", [Tumbling(10 * HOUR), None])
+def test_arrivals_after_a_restore_come_after_those_before_it(window: Window | None) -> None:
+    aggregates = (("one", "first(i)"), ("other", "last(i)"))
+    config = AggregateConfig("step", ("key",), window, aggregates, INPUT, order="arrival")
+
+    def rows_of(*numbers: int) -> pl.DataFrame:
+        data = {"key": ["a"] * len(numbers), "x": None, "i": numbers, "s": None, TS: [HOUR] * len(numbers)}
+        return pl.DataFrame(data, schema={**INPUT.polars(), TS: pl.Int64()})
+
+    operator = config.open()
+    operator.on_batch(rows_of(3, 9, 8), Collected())
+    (other,) = restored(config, [operator.snapshot()], 1)
+    (last,) = restored(config, [other.snapshot()], 1)
+    out = Collected()
+    last.on_batch(rows_of(1), out)
+    last.on_watermark(TIME_MAX, out)
+    assert [(row["one"], row["other"]) for row in out.rows] == [(3, 1)]
