@@ -161,11 +161,12 @@ class Mailbox:
             while True:
                 if self._cancelled:
                     raise Cancelled
-                # what happened last comes second now; a signal that the gate keeps to itself frees what is behind it
+                # what happened last comes second now; signals that the gate keeps to itself free what is behind them
                 signals = self._take_signals() if self._rows_last else []
                 batches = [] if signals else self._take_batches()
                 if not batches and not signals:
                     signals = self._take_signals()
+                    batches = [] if signals else self._take_batches()
                 self._rows_last = bool(batches)
                 if batches:
                     self._drained.notify_all()

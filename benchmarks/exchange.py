@@ -1,0 +1,123 @@
+"""The exchange alone: rows from one process to another, through a Unix socket and through TCP.
+
+usage: exchange.py [seconds of each run, default 2] [runs of each, default 3]
+
+Four columns of about 50 bytes a row, as a shuffle sends them: each batch is one of four slices of a gathered frame.
+Rows per CPU-second count the time of sender and receiver together. Prints one JSON line for each kind and batch size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+import numpy as np
+import polars as pl
+from measure import Stopwatch, median, spread
+
+from headrace.core.signals import EndOfInput
+from headrace.exchange.channel import ChannelBounds, Mailbox
+from headrace.exchange.transport import Connection, Identity, Listener
+
+TASK, TOKEN, MERGE_ROWS = "reader", "bench", 32_768
+BATCH_ROWS = (1_000, 16_000, 64_000)
+SLICES = 4
+
+
+def batches(rows: int) -> list[pl.DataFrame]:
+    """Batches as they come out of a split by key."""
+    random = np.random.default_rng(1)
+    count = rows * SLICES
+    whole = pl.DataFrame(
+        {
+            "origin": [f"airport-number-{n % 5_000:07d}" for n in range(count)],
+            "delay": random.random(count),
+            "scheduled": pl.Series(random.integers(0, 10**15, count)).cast(pl.Datetime("us", "UTC")),
+            "__ts": random.integers(0, 10**12, count),
+        }
+    )
+    gathered = whole[pl.Series(random.permutation(count).astype(np.uint32))]
+    return [gathered.slice(part * rows, rows) for part in range(SLICES)]
+
+
+def receive(folder: str) -> None:
+    """The receiving process: takes until the end, then says its figures."""
+    listener = Listener("127.0.0.1", Path(folder) if folder else None)
+    mailbox = Mailbox(1, ChannelBounds(), merge_rows_max=MERGE_ROWS)
+    listener.serve(Identity("bench", 1, TOKEN, 1), {TASK: mailbox}, lambda loss: sys.exit(str(loss)))
+    _say(listener.address)
+    rows, watch = 0, None
+    while True:
+        for element in mailbox.take():
+            watch = watch or Stopwatch.start()
+            if isinstance(element, pl.DataFrame):
+                rows += element.height
+            elif isinstance(element, EndOfInput):
+                _say(watch.report(rows, rows))
+                listener.close()
+                return
+
+
+def _say(words: object) -> None:
+    sys.stdout.write(json.dumps(words) + "\n")
+    sys.stdout.flush()
+
+
+def run(kind: str, rows: int, seconds: float) -> tuple[float, float]:
+    """(MB a second, rows per CPU-second) of one run."""
+    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+        arguments = [sys.executable, __file__, "receive", folder if kind == "unix" else ""]
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as receiver:
+            assert receiver.stdout is not None
+            host, port, unix_path = json.loads(receiver.stdout.readline())
+            connection = Connection(
+                (host, port, unix_path),
+                Identity("bench", 1, TOKEN, 0),
+                1,
+                10_000,
+                lambda loss: sys.exit(str(loss)),
+            )
+            outlet = connection.outlet(TASK, 0)
+            parts = batches(rows)
+            sent, watch = 0, Stopwatch.start()
+            while sum(watch.report(1, 1)[name] for name in ("wall_s",)) < seconds:
+                for part in parts:
+                    outlet.put(part)
+                    sent += rows
+            outlet.put(EndOfInput())
+            received = json.loads(receiver.stdout.readline())
+            sender = watch.report(sent, sent)
+            connection.close()
+    assert received["rows"] == sent, "rows were lost"
+    size = sum(part.estimated_size() for part in parts) / (rows * SLICES)
+    return sent * size / 1e6 / sender["wall_s"], sent / (sender["cpu_s"] + received["cpu_s"])
+
+
+def main(seconds: float, runs: int) -> None:
+    """All kinds and sizes in turn."""
+    for rows in BATCH_ROWS:
+        for kind in ("unix", "tcp"):
+            figures = [run(kind, rows, seconds) for _ in range(runs)]
+            speeds, per_cpu = [each[0] for each in figures], [each[1] for each in figures]
+            _say(
+                {
+                    "kind": kind,
+                    "batch_rows": rows,
+                    "mb_per_s": round(median(speeds)),
+                    "rows_per_cpu_s": round(median(per_cpu)),
+                    "spread": spread(per_cpu),
+                }
+            )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["receive"]:
+        receive(sys.argv[2])
+    else:
+        main(float(sys.argv[1]) if sys.argv[1:] else 2.0, int(sys.argv[2]) if sys.argv[2:] else 3)
