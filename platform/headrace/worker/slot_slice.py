@@ -59,8 +59,8 @@ class OpenSubtask:
     def waited_ms(self) -> float:
         """How long it waited for something to do so far."""
         if isinstance(self.loop, Subtask):
-            return self.loop.waited_ms
-        return sum(part.waited_ms for part in self.thread.parts if isinstance(part, TimedReader))
+            return self.loop.waited.ms
+        return sum(part.waited.ms for part in self.thread.parts if isinstance(part, TimedReader))
 
     @property
     def backpressured_ms(self) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import assert_never
 
 import polars as pl
 
 from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.channel import Mailbox
+from headrace.exchange.waiting import WaitTime
 from headrace.operators.chain import Receiver
 from headrace.worker.snapshots import SubtaskSnapshots
 
@@ -21,8 +21,8 @@ class Subtask:
         self._head = head
         self._snapshots = snapshots
         self._finished = False
-        self._waited_ns = 0
-        self._waiting_since_ns = 0
+        self.waited = WaitTime()
+        """For its input."""
 
     def finish(self) -> None:
         """Everything is committed and nothing more will come: the loop is left."""
@@ -48,15 +48,6 @@ class Subtask:
                     case _:
                         assert_never(element)
 
-    @property
-    def waited_ms(self) -> float:
-        """How long it has waited for its input so far."""
-        since_ns = self._waiting_since_ns
-        return (self._waited_ns + (time.monotonic_ns() - since_ns if since_ns else 0)) / 1e6
-
     def _next(self) -> list[Element]:
-        self._waiting_since_ns = begun_ns = time.monotonic_ns()
-        elements = self._mailbox.take()
-        self._waiting_since_ns = 0
-        self._waited_ns += time.monotonic_ns() - begun_ns
-        return elements
+        with self.waited.waiting():
+            return self._mailbox.take()

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from headrace.connect.source import Polled, Reader, Split, SplitId
+from headrace.exchange.waiting import WaitTime
 
 
 class TimedReader:
-    """Passes everything on. `waited_ms` is read by other threads."""
+    """Passes everything on."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self.waited_ms = 0.0
+        self.waited = WaitTime()
+        """In polls; other threads may look."""
 
     def poll(self, timeout_ms: int) -> Polled:
-        """Polls, and adds the time that it took."""
-        begun_s = time.monotonic()
-        polled = self._reader.poll(timeout_ms)
-        self.waited_ms += (time.monotonic() - begun_s) * 1000
-        return polled
+        """Polls, and counts the time that it takes."""
+        with self.waited.waiting():
+            return self._reader.poll(timeout_ms)
 
     def assign(self, splits: Sequence[Split]) -> None:
         """Passed on."""
