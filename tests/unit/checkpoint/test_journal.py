@@ -6,10 +6,10 @@ import pytest
 
 from headrace.checkpoint.journal import Journal, JournalDamaged, Prunable, Replaced, Settled, Written
 from headrace.checkpoint.manifest import SplitDocument
-from headrace.checkpoint.records import FinishedRecord, StoppingRecord
+from headrace.checkpoint.records import FinishedRecord, Record, StoppingRecord
 from support.checkpoints import attempt, checkpoint, committed, history
 
-RUN = [attempt(1), checkpoint(1), committed(1), checkpoint(2), committed(2), checkpoint(3), committed(3)]
+RUN: list[Record] = [attempt(1), checkpoint(1), committed(1), checkpoint(2), committed(2), checkpoint(3), committed(3)]
 
 
 def test_an_empty_journal_begins_at_one() -> None:

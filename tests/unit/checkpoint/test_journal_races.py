@@ -143,7 +143,8 @@ def test_one_history_whatever_happens(data: st.DataObject) -> None:
 def test_a_writer_that_slept_through_a_pruned_history_stops_and_leaves_nothing_that_counts() -> None:
     store = MemoryStore()
     sleeper, other = JournalStore(store, "job", "sleeper"), JournalStore(store, "job", "other")
-    for draft in (attempt(1), checkpoint(1), committed(1)):
+    begun: list[Record] = [attempt(1), checkpoint(1), committed(1)]
+    for draft in begun:
         assert isinstance(sleeper.append(draft), Written)
     other.load()
     drafts: list[Record] = [attempt(2, 1)]
