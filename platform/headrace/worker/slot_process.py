@@ -46,14 +46,20 @@ class SlotState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SlotPlaces:
-    """Where a slot's things lie: its Unix socket, its log, and a folder for its temporary files, removed after it.
-
-    shows_output   what it prints goes to the stdout of this process
-    """
+    """Where a slot's things lie: its Unix socket, its log, and a folder for its temporary files, removed after it."""
 
     sockets: Path
     logs: Path
     scratch: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSetup:
+    """What slots are started with. shows_output: their stdout is this process's; else it goes to their logs."""
+
+    host: str
+    places: SlotPlaces
+    times: ClusterTimes
     shows_output: bool = False
 
 
@@ -81,7 +87,8 @@ class SlotProcess:
     leave_by_s  by when it must have left, once it was told to (monotonic)
     """
 
-    def __init__(self, name: str, host: str, places: SlotPlaces, times: ClusterTimes, handlers: SlotHandlers) -> None:
+    def __init__(self, name: str, setup: SlotSetup, handlers: SlotHandlers) -> None:
+        places, times = setup.places, setup.times
         self.name = name
         self.info: SlotInfo | None = None
         self.state = SlotState.STARTING
@@ -97,7 +104,7 @@ class SlotProcess:
         options = SlotOptions(
             fd=theirs.fileno(),
             slot=name,
-            host=host,
+            host=setup.host,
             folder=places.sockets,
             parent=os.getpid(),
             heartbeat=times.heartbeat,
@@ -105,7 +112,7 @@ class SlotProcess:
             cancel=times.cancel,
         )
         with theirs:
-            self._process = _start(options, self.log, self._scratch, shows_output=places.shows_output)
+            self._process = _start(options, self.log, self._scratch, shows_output=setup.shows_output)
         self._pipe: _Pipe = SlotPipe(ours, slot_pipe_pb2.SlotFrame.FromString, _beat, times.heartbeat / 1_000)
         self._reader = threading.Thread(target=self._read, name=f"slot {name}", daemon=True)
         self._reader.start()

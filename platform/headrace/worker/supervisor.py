@@ -19,7 +19,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 
@@ -44,7 +44,7 @@ from headrace.rpc.messages import (
     WorkerLeaving,
 )
 from headrace.worker.slot_log import prune_logs
-from headrace.worker.slot_process import SlotHandlers, SlotProcess, SlotState
+from headrace.worker.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
 from headrace.worker.start_backoff import StartBackoff
 from headrace.worker.worker_folder import WorkerFolder
 
@@ -71,8 +71,8 @@ class WorkerConfig:
     folder              of this worker alone; logs of slots go to `<folder>/logs`
     token               the cluster's shared secret
     memory_limit_bytes  resident memory of one slot above which it is killed; None: no limit
-    shows_output        what slots print goes to this process's stdout, not to their logs
     reconnect_for_ms    gives up after so long without a coordinator; None: never
+    shows_output        what slots print on stdout goes to this process's, not to their logs
     """
 
     worker: str
@@ -83,8 +83,8 @@ class WorkerConfig:
     token: str = field(repr=False)
     times: ClusterTimes = field(default_factory=ClusterTimes)
     memory_limit_bytes: int | None = None
-    shows_output: bool = False
     reconnect_for_ms: int | None = None
+    shows_output: bool = False
 
 
 class Supervisor:
@@ -240,13 +240,13 @@ class Supervisor:
 
     def _start_slot(self) -> None:
         assert self._folder is not None, "slots start after the folder is held"
-        config = self._config
         # names a process: one that the coordinator knew before this worker was started anew has another
-        name = f"{config.worker}-{secrets.token_hex(4)}"
+        name = f"{self._config.worker}-{secrets.token_hex(4)}"
+        config = self._config
+        setup = SlotSetup(config.host, self._folder.places, config.times, shows_output=config.shows_output)
         handlers = SlotHandlers(self._on_up, self._on_said, self._on_closed)
         with self._lock:
-            places = replace(self._folder.places, shows_output=config.shows_output)
-            self._slots[name] = SlotProcess(name, config.host, places, config.times, handlers)
+            self._slots[name] = SlotProcess(name, setup, handlers)
 
     def _bury(self, slot: SlotProcess, now_s: float) -> None:
         reason, clean = slot.end()
