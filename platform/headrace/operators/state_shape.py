@@ -18,7 +18,7 @@ from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.operator import OperatorConfig
 from headrace.operators.running import LATEST
 from headrace.operators.window.accumulator.layout import Layout, lane_of
-from headrace.operators.window.saved import GROUPS, NO_WINDOW, TIME, WINDOW_MARK, WINDOWS, different_cut, distinct_state
+from headrace.operators.window.saved import GROUPS, NO_WINDOW, TIME, WINDOWS, cuts_in, different_cut, distinct_state
 from headrace.state.snapshot import StateKind
 
 
@@ -108,8 +108,7 @@ def fit(node: str, shapes: Sequence[StateShape], written: Mapping[str, WrittenSt
 
 def _misfit(node: str, shape: StateShape, found: WrittenState) -> str:
     if shape.cut is not None:
-        cuts = [name.removeprefix(WINDOW_MARK) for name in found.columns if name.startswith(WINDOW_MARK)]
-        return next((different_cut(node, cut, shape.cut) for cut in cuts if cut != shape.cut), "")
+        return next((different_cut(node, cut, shape.cut) for cut in cuts_in(found.columns) if cut != shape.cut), "")
     names = tuple(name for name, _ in shape.keys)
     if names != found.keys:
         return f"step {node}: its state was kept by {_listed(found.keys)}, and the step has key_by {_listed(names)}"

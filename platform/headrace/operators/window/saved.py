@@ -3,7 +3,8 @@
     windows | groups       partial aggregates: keys (pane and since, where there are windows), state columns
     distinct_<argument>    one state per argument of which distinct values count: keys (pane, since), value
     time                   one row per subtask: `watermark`, `arrived` (rows so far, with order: arrival), `ordered`
-                           (rows came with order columns), and `window <which>`, whose name says how time was cut
+                           (rows came with order columns), and a column whose name says how time was cut, for whom the
+                           names of columns must be enough: `window:tumbling:3600000:offset:0:UTC`
 
 State columns are named by what they hold, so what a step does not ask for any more is left out, and what it asks for
 anew begins with nothing. Keys, their types and the cut of time must be the same.
@@ -11,7 +12,7 @@ anew begins with nothing. Keys, their types and the cut of time must be the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -25,8 +26,7 @@ from headrace.state.snapshot import Chunk, RestoredStates, StateKind, StateSnaps
 WINDOWS, GROUPS, TIME = "windows", "groups", "time"
 NO_WINDOW = "none"
 """How a running aggregate cuts time."""
-WINDOW_MARK = "window "
-"""Begin of the name of the column that says how time was cut."""
+_WINDOW_MARK = "window:"
 REMEDY = "give the step another name to start it anew, or restore with the step as it was"
 
 
@@ -79,7 +79,7 @@ class SavedStates:
                 "watermark": [time.watermark],
                 "arrived": [time.arrived],
                 "ordered": [time.ordered],
-                WINDOW_MARK + self._cut: [True],
+                _cut_column(self._cut): [True],
             }
         )
         if self._time is None or not self._time.frame.equals(frame):
@@ -92,9 +92,9 @@ class SavedStates:
         Time that had come to its end (+inf) goes on from nothing: whoever restores that wants it so.
         """
         frames = states.get(TIME, ())
-        for name in {name for frame in frames for name in frame.columns if name.startswith(WINDOW_MARK)}:
-            if name != WINDOW_MARK + self._cut:
-                raise UserError(different_cut(self._node, name.removeprefix(WINDOW_MARK), self._cut), remedy=REMEDY)
+        for before in cuts_in([name for frame in frames for name in frame.columns]):
+            if before != self._cut:
+                raise UserError(different_cut(self._node, before, self._cut), remedy=REMEDY)
         rows = [row for frame in frames for row in frame.select("watermark", "arrived", "ordered").rows()]
         if not rows:
             return StepTime()
@@ -122,6 +122,16 @@ class SavedStates:
         if strange:
             raise UserError(f"step {self._node}: its state has key {strange[0]!r}, which the step lacks", remedy=REMEDY)
         return frame.select(*by, *(name for name in others if owns(name)))
+
+
+def _cut_column(cut: str) -> str:
+    return _WINDOW_MARK + cut.replace(" ", ":")  # no space: some readers of Parquet refuse them in names
+
+
+def cuts_in(columns: Iterable[str]) -> list[str]:
+    """How time was cut, told from the columns of the state `time`."""
+    marks = dict.fromkeys(name for name in columns if name.startswith(_WINDOW_MARK))
+    return [name.removeprefix(_WINDOW_MARK).replace(":", " ") for name in marks]
 
 
 def different_cut(node: str, before: str, now: str) -> str:

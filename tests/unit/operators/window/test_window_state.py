@@ -259,3 +259,22 @@ def test_arrivals_after_a_restore_come_after_those_before_it(window: Window | No
     last.on_batch(rows_of(1), out)
     last.on_watermark(TIME_MAX, out)
     assert [(row["one"], row["other"]) for row in out.rows] == [(3, 1)]
+
+
+@pytest.mark.parametrize("allowed", [0, HOUR])
+def test_after_the_end_of_time_nothing_is_left_and_later_rows_count_anew(allowed: int) -> None:
+    config = replace(step(["n"], Tumbling(10)), allowed_lateness_ms=allowed)
+    rows_of = pl.DataFrame(
+        {"key": ["a"], "x": None, "i": 1, "s": None, TS: [5]}, schema={**INPUT.polars(), TS: pl.Int64()}
+    )
+    operator = config.open()
+    operator.on_batch(rows_of, Collected())
+    operator.on_watermark(TIME_MAX, Collected())
+    states = operator.snapshot()
+    assert [(state.name, state.rows) for state in states] == [("windows", 0), ("time", 1)]
+    (other,) = restored(config, [states], 1)
+    out = Collected()
+    other.on_batch(rows_of, out)
+    assert out.rows == []
+    other.on_watermark(9, out)
+    assert [row["n"] for row in out.rows] == [1]
