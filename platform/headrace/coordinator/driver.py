@@ -39,7 +39,6 @@ from headrace.checkpoint.store import ObjectStore
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator.connector_host import ConnectorHost
-from headrace.coordinator.failures import failure_of
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_state import JobState
@@ -52,6 +51,7 @@ from headrace.core.clock import Clock
 from headrace.core.errors import Domain, HeadraceError
 from headrace.core.source_state import AppliedFloor
 from headrace.rpc.deployment import Deployment, PeerDocument
+from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import (
     Acked,
     Declined,

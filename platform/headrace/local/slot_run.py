@@ -26,7 +26,6 @@ from headrace.checkpoint.store import open_store
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator.driver import JobDriver, JobSetup, JobWatch
-from headrace.coordinator.failures import error_of
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_reference import new_job_id
@@ -41,6 +40,7 @@ from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import AppliedFloor
 from headrace.local.job import Progress
 from headrace.plan.physical import PhysicalPlan, SinkSpec
+from headrace.rpc.failure import error_of
 from headrace.rpc.messages import ClusterTimes, Failure
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.supervisor import Supervisor, WorkerConfig
