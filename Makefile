@@ -63,6 +63,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m headrace.spec.render
+	$(BIN)/python -m headrace.checkpoint.render
 	$(BIN)/python -m headrace.rpc.generate
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
 

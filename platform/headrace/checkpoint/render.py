@@ -1,0 +1,36 @@
+"""Writes the JSON schema of manifests, for readers in other languages: `python -m headrace.checkpoint.render [FILE]`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from headrace.checkpoint.manifest import Manifest
+
+TARGET = Path("schemas/manifest.schema.json")
+
+
+def manifest_schema() -> dict[str, Any]:
+    """The schema of a savepoint's manifest.json, and of `manifest` in a journal's checkpoint record, as JSON data."""
+    schema = Manifest.model_json_schema(mode="serialization")
+    schema.pop("title")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Headrace manifest", **schema}
+
+
+def rendered() -> str:
+    """The schema as the text of its file."""
+    return json.dumps(manifest_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def main(arguments: list[str]) -> None:
+    """Writes the schema to the file named, else to its place in the repository."""
+    target = Path(arguments[0]) if arguments else TARGET
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(rendered(), encoding="utf-8")
+    sys.stdout.write(f"{target}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
