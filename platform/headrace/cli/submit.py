@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.arguments import Archive, Coordinator, File, Json, PyFiles, Rename, Set, print_json, renames_of
-from headrace.cli.errors import FAILED, reporting_errors
+from headrace.cli.errors import reporting_errors
+from headrace.cli.job_end import INTERRUPTED, follow, print_end
+from headrace.cli.submit_alone import run_alone, run_application
 
 if TYPE_CHECKING:
-    from headrace.client.http import Client
-    from headrace.client.models import JobStatus, SubmitRequest
+    from headrace.client.models import SubmitRequest
     from headrace.local.compile import Compiled
 
 
@@ -67,7 +68,10 @@ def submit(
     """Give a pipeline to a cluster; prints the job id."""
     from headrace.client.discovery import connect
 
-    _require_built(mode, target)
+    _require_built(target)
+    if mode is Mode.APPLICATION:
+        run_application(file, parallelism, wait=wait, as_json=as_json)
+        return
     compiled = load_to_submit(file, set_, parallelism)
     request = request_for(
         compiled,
@@ -79,6 +83,9 @@ def submit(
         allow_dropped_state=allow_dropped_state,
         allow_drained=allow_drained,
     ).model_copy(update={"claim": claim, "take_over": take_over, "allow_duplicate": allow_duplicate})
+    if mode is Mode.PER_JOB:
+        run_alone(compiled, request, wait=wait, as_json=as_json)
+        return
     with connect(coordinator) as client:
         job = client.submit(request)
         if not wait:
@@ -86,7 +93,12 @@ def submit(
             return
         if not as_json:
             typer.echo(job)
-        _print_end(_wait(client, job), as_json=as_json)
+        try:
+            ended = follow(client, job)
+        except KeyboardInterrupt:
+            typer.echo(f"\nthe job goes on; headrace status {job} shows it, headrace cancel {job} ends it", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        print_end(ended, as_json=as_json)
 
 
 def load_to_submit(file: str, set_: list[str] | None, parallelism: int | None) -> Compiled:
@@ -127,38 +139,9 @@ def request_for(
     )
 
 
-def _require_built(mode: Mode, target: Target) -> None:
+def _require_built(target: Target) -> None:
     from headrace.core.errors import UserError
 
     if target is not Target.STANDALONE:
-        raise UserError(
-            f"--target {target} is not in this version", remedy="use standalone: a cluster of your own hosts"
-        )
-    if mode is not Mode.SESSION:
-        raise UserError(f"--mode {mode} is not in this version", remedy="use session: headrace cluster start")
-
-
-def _wait(client: Client, job: str) -> JobStatus:
-    """Until the job has ended; its state is told on stderr whenever it changes."""
-    told = ""
-
-    def tell(status: JobStatus) -> None:
-        nonlocal told
-        if status.state != told:
-            told = status.state
-            typer.echo(f"{job}: {told}", err=True)
-
-    try:
-        return client.wait(job, on_status=tell)
-    except KeyboardInterrupt:
-        typer.echo(f"\nthe job goes on; headrace status {job} shows it, headrace cancel {job} ends it", err=True)
-        raise typer.Exit(130) from None
-
-
-def _print_end(status: JobStatus, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"job_id": status.job_id, "state": status.state, "failure": status.failure})
-    if status.failure and status.state == "FAILED":
-        typer.echo(f"error: {status.failure}", err=True)
-    if status.state != "FINISHED":
-        raise typer.Exit(FAILED)
+        remedy = "use standalone: a cluster of your own hosts"
+        raise UserError(f"--target {target} is not in this version", remedy=remedy)
