@@ -92,6 +92,8 @@ def fit(node: str, shapes: Sequence[StateShape], written: Mapping[str, WrittenSt
         return Fit(FitVerdict.NEW)
     if not shapes:
         return Fit(FitVerdict.PARTLY, f"step {node} keeps no state any more", dropped=tuple(sorted(written)))
+    if not any(state.columns for name, state in written.items() if name != TIME):
+        return Fit(FitVerdict.RESTORED)  # no rows, no columns: whatever it was kept by, there is nothing to misread
     for shape in shapes:
         found = written.get(shape.name)
         if found is not None and (reason := _misfit(node, shape, found)):

@@ -86,6 +86,15 @@ def test_other_windows_or_keys_fit_nothing(config: AggregateConfig, reason: str)
     assert reason in found.reason
 
 
+def test_state_without_rows_fits_whatever_it_was_kept_by() -> None:
+    states = {state.name: state for state in OLD.open().snapshot()}
+    empty = {name: WrittenState(state.keys, {}) for name, state in states.items() if name != "time"}
+    (mark,) = states["time"].chunks
+    time = WrittenState((), {name: str(dtype) for name, dtype in mark.frame.schema.items()})
+    other = replace(OLD, keys=("other",), window=Tumbling(99))
+    assert fit("step", state_shape(other), {**empty, "time": time}) == Fit(FitVerdict.RESTORED)
+
+
 def test_shapes_are_what_snapshots_hold() -> None:
     shapes = {shape.name: shape for shape in state_shape(OLD)}
     states = {state.name: state for state in OLD.open().snapshot()}

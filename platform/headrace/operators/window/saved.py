@@ -87,13 +87,15 @@ class SavedStates:
         return self._time
 
     def time(self, states: RestoredStates) -> StepTime:
-        """The time of all subtasks: the least watermark. Raises UserError where time was cut otherwise.
+        """The time of all subtasks: the least watermark. Raises UserError where there are rows and time was cut
+        otherwise.
 
         Time that had come to its end (+inf) goes on from nothing: whoever restores that wants it so.
         """
         frames = states.get(TIME, ())
+        empty = not any(frame.height for name, found in states.items() if name != TIME for frame in found)
         for before in cuts_in([name for frame in frames for name in frame.columns]):
-            if before != self._cut:
+            if before != self._cut and not empty:
                 raise UserError(different_cut(self._node, before, self._cut), remedy=REMEDY)
         rows = [row for frame in frames for row in frame.select("watermark", "arrived", "ordered").rows()]
         if not rows:
