@@ -1,0 +1,314 @@
+"""A worker's processes against a control server: slots come up, are replaced, and none outlives its supervisor."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SplitDocument
+from headrace.core.errors import Unreachable, UserError
+from headrace.local.compile import compile_pipeline
+from headrace.plan.explain import plan_dict
+from headrace.rpc.deployment import ASSIGNED_SPLITS, AssignedSplitDocument, Deployment, PeerDocument
+from headrace.rpc.messages import (
+    Acked,
+    AssignSplits,
+    CancelSlot,
+    ClusterTimes,
+    Deploy,
+    Deployed,
+    Failed,
+    FinishSlot,
+    InputEnded,
+    KillSlot,
+    Left,
+    SlotDown,
+    SlotInfo,
+    SlotSaid,
+    StopWorker,
+    TellSlot,
+    ToSlot,
+    TriggerEpoch,
+    WorkerLeaving,
+)
+from headrace.spec.pipeline import Pipeline
+from headrace.worker.supervisor import Supervisor, WorkerConfig
+from support.control_server import TOKEN, ServerInThread
+from support.running import wait_until
+from support.worker_process import WorkerProcess, is_running, worker_process
+
+TIMES = ClusterTimes(heartbeat=200, worker_lost=4_500, reconnect=1_000, lease=3_000, cancel=3_000)
+PATIENT = replace(TIMES, worker_lost=60_000, reconnect=30_000, lease=30_000)
+"""For what has nothing to do with leases, on a busy host."""
+PIPELINE = {
+    "name": "numbers",
+    "sources": {
+        "numbers": {
+            "generator": {"rows": 100, "columns": {"id": {"sequence": {"start": 1}}}},
+            "schema": {"id": "int64 not null"},
+        }
+    },
+    "sinks": {"shown": {"from": "numbers", "print": {}, "format": "json"}},
+}
+
+
+def config(server: ServerInThread, folder: Path, *, slots: int = 1) -> WorkerConfig:
+    return WorkerConfig("w1", server.address, slots, "127.0.0.1", folder / "w1", TOKEN, server.times)
+
+
+@contextmanager
+def supervised(given: WorkerConfig) -> Iterator[Supervisor]:
+    supervisor = Supervisor(given)
+    supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop()
+
+
+def slots_up(server: ServerInThread, count: int = 1, other_than: SlotInfo | None = None) -> list[SlotInfo]:
+    def up() -> list[SlotInfo]:
+        return [info for info in server.slots().values() if other_than is None or info.slot != other_than.slot]
+
+    wait_until(lambda: len(up()) == count, f"{count} slots are up")
+    return up()
+
+
+def tell(server: ServerInThread, slot: SlotInfo, command: ToSlot) -> None:
+    server.send("w1", TellSlot(slot.slot, command))
+
+
+def deploy(server: ServerInThread, slot: SlotInfo, folder: Path, *, plan_hash: str | None = None) -> None:
+    pipeline = Pipeline.from_dict(PIPELINE)
+    address = slot.address
+    deployment = Deployment(
+        pipeline=pipeline.to_dict(),
+        plan_hash=plan_hash or str(plan_dict(compile_pipeline(pipeline).physical)["hash"]),
+        slot=0,
+        slots=1,
+        peers=(PeerDocument(index=0, host=address.host, port=address.port, unix_path=address.unix_path),),
+        storage=str(folder / "storage"),
+    )
+    tell(server, slot, Deploy("job", 1, "secret", deployment.model_dump_json().encode()))
+
+
+def said_by(server: ServerInThread, slot: SlotInfo, kind: type) -> list[object]:
+    words = [message.said for message in server.said() if isinstance(message, SlotSaid) and message.slot == slot.slot]
+    return [word for word in words if isinstance(word, kind)]
+
+
+def wait_said(server: ServerInThread, slot: SlotInfo, kind: type) -> object:
+    wait_until(lambda: bool(said_by(server, slot, kind)), f"the slot says {kind.__name__}")
+    return said_by(server, slot, kind)[0]
+
+
+def wait_down(server: ServerInThread, slot: SlotInfo) -> SlotDown:
+    def downs() -> list[SlotDown]:
+        return [each for each in server.said() if isinstance(each, SlotDown) and each.slot == slot.slot]
+
+    wait_until(lambda: bool(downs()), "the slot is down")
+    return downs()[0]
+
+
+def test_slots_come_up_and_a_killed_one_is_replaced(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path, slots=2)):
+        first, other = slots_up(server, 2)
+        assert {Path(each.address.unix_path).exists() for each in (first, other)} == {True}
+        os.kill(first.pid, signal.SIGKILL)
+        down = wait_down(server, first)
+        assert "killed by signal 9 (SIGKILL" in down.reason
+        assert not down.clean
+        assert other in slots_up(server, 2)
+
+
+def test_an_attempt_from_deployment_to_its_end(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+        (slot,) = slots_up(server)
+        deploy(server, slot, tmp_path)
+        wait_said(server, slot, Deployed)
+        split = AssignedSplitDocument(split=SplitDocument(topic="", partition=0, start=0, stop=100))
+        tell(server, slot, AssignSplits("numbers", ASSIGNED_SPLITS.dump_json((split,)), final=True))
+        wait_said(server, slot, InputEnded)
+        tell(server, slot, TriggerEpoch(1))
+        acked = wait_said(server, slot, Acked)
+        assert isinstance(acked, Acked)
+        assert {each.task for each in SUBTASK_DOCUMENTS.validate_json(acked.subtasks)}
+        tell(server, slot, FinishSlot())
+        wait_said(server, slot, Left)
+        assert wait_down(server, slot) == SlotDown(slot.slot, "left", clean=True)
+        slots_up(server, other_than=slot)
+        printed = (tmp_path / "w1" / "logs" / f"{slot.slot}.log").read_text()
+        assert printed.count('"id":') == 100
+        assert list((tmp_path / "w1" / "scratch").glob(f"{slot.slot}*")) == []
+
+
+def test_a_slot_leaves_when_it_is_told_to(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+        (slot,) = slots_up(server)
+        deploy(server, slot, tmp_path)
+        wait_said(server, slot, Deployed)
+        tell(server, slot, CancelSlot())
+        assert wait_down(server, slot).clean
+
+
+def test_a_slot_that_cannot_run_its_attempt_says_why_and_is_replaced(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+        (slot,) = slots_up(server)
+        deploy(server, slot, tmp_path, plan_hash="another")
+        failed = wait_said(server, slot, Failed)
+        assert isinstance(failed, Failed)
+        assert "plans numbers differently" in failed.failure.message
+        assert "its attempt failed" in wait_down(server, slot).reason
+        slots_up(server, other_than=slot)
+
+
+def test_a_slot_that_does_not_leave_is_killed(tmp_path: Path) -> None:
+    with ServerInThread(replace(PATIENT, cancel=500)) as server, supervised(config(server, tmp_path)):
+        (slot,) = slots_up(server)
+        deploy(server, slot, tmp_path)
+        wait_said(server, slot, Deployed)
+        os.kill(slot.pid, signal.SIGSTOP)
+        tell(server, slot, CancelSlot())
+        assert "had not left 0.5 s after it was told to" in wait_down(server, slot).reason
+
+
+def test_a_slot_is_killed_on_the_coordinator_s_word(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+        (slot,) = slots_up(server)
+        server.send("w1", KillSlot(slot.slot))
+        assert wait_down(server, slot).reason == "killed on the coordinator's word"
+
+
+def test_a_slot_that_stands_still_is_killed(tmp_path: Path) -> None:
+    with ServerInThread(TIMES) as server, supervised(config(server, tmp_path)):
+        (slot,) = slots_up(server)
+        os.kill(slot.pid, signal.SIGSTOP)
+        assert "no beat of it" in wait_down(server, slot).reason
+        assert not is_running(slot.pid)
+
+
+def test_a_slot_above_its_memory_limit_is_killed(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, supervised(replace(config(server, tmp_path), memory_limit_bytes=64 << 20)):
+        wait_until(lambda: any("more than its limit" in str(each) for each in server.said()), "its limit is told")
+
+
+@contextmanager
+def foreground(server: ServerInThread, folder: Path, *, slots: int = 1) -> Iterator[WorkerProcess]:
+    with worker_process(server.address, folder, server.times, slots=slots) as worker:
+        yield worker
+
+
+def test_slots_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, foreground(server, tmp_path, slots=2) as worker:
+        slots = slots_up(server, 2)
+        os.kill(slots[0].pid, signal.SIGSTOP)  # even one that stands still
+        assert worker.children() == {slot.pid for slot in slots}
+        worker.process.kill()
+        worker.process.wait()
+        wait_until(lambda: not any(is_running(slot.pid) for slot in slots), "no slot is left")
+
+
+def test_slots_of_a_frozen_supervisor_exit_by_themselves_and_it_starts_anew_when_it_wakes(tmp_path: Path) -> None:
+    with ServerInThread(TIMES) as server, foreground(server, tmp_path) as worker:
+        (slot,) = slots_up(server)
+        deploy(server, slot, tmp_path)
+        wait_said(server, slot, Deployed)
+        os.kill(worker.pid, signal.SIGSTOP)
+        wait_until(lambda: not is_running(slot.pid), "the slot has exited")
+        wait_until(lambda: bool(server.lost()), "the worker is lost")
+        os.kill(worker.pid, signal.SIGCONT)
+        wait_until(lambda: len(server.connected()) == 2, "it registers anew")
+        slots_up(server, other_than=slot)
+        assert len(server.lost()) == 1
+
+
+def test_a_slot_that_wakes_after_its_lease_exits(tmp_path: Path) -> None:
+    """Its supervisor stands still as well, so that nobody kills it."""
+    with ServerInThread(TIMES) as server, foreground(server, tmp_path) as worker:
+        (slot,) = slots_up(server)
+        os.kill(slot.pid, signal.SIGSTOP)
+        os.kill(worker.pid, signal.SIGSTOP)
+        wait_until(lambda: bool(server.lost()), "the lease is long over")
+        os.kill(slot.pid, signal.SIGCONT)
+        wait_until(lambda: not is_running(slot.pid), "the slot has exited")
+        os.kill(worker.pid, signal.SIGCONT)
+
+
+def test_a_worker_goes_at_sigterm_and_leaves_nothing(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, foreground(server, tmp_path, slots=2) as worker:
+        slots = slots_up(server, 2)
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(30) == 0
+        assert not any(is_running(slot.pid) for slot in slots)
+        wait_until(lambda: bool(server.lost()), "it is gone")
+        assert server.said()[-1] == WorkerLeaving()
+        assert server.lost()[0].clean
+        assert [path.name for path in (tmp_path / "tmp").iterdir()] == []
+        assert sorted(path.name for path in worker.folder.iterdir()) == ["lock", "logs"]
+
+
+def test_a_worker_ends_on_the_coordinator_s_word(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, foreground(server, tmp_path) as worker:
+        slots_up(server)
+        server.send("w1", StopWorker())
+        assert worker.process.wait(30) == 0
+
+
+def test_without_a_coordinator_attempts_end_idle_slots_stay_and_the_next_one_finds_them(tmp_path: Path) -> None:
+    with ServerInThread(TIMES) as server, supervised(config(server, tmp_path, slots=2)):
+        busy, idle = slots_up(server, 2)
+        deploy(server, busy, tmp_path)
+        wait_said(server, busy, Deployed)
+        server.stop()
+        wait_until(lambda: not is_running(busy.pid), "the attempt has ended")
+        assert is_running(idle.pid)
+        with ServerInThread(TIMES, port=server.port) as again:
+            found = slots_up(again, 2)
+            assert idle in found
+            assert busy not in found
+            assert again.connected()[0].register.busy == ()
+
+
+def test_a_new_coordinator_within_the_lease_finds_attempts_busy(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+        (slot,) = slots_up(server)
+        deploy(server, slot, tmp_path)
+        wait_said(server, slot, Deployed)
+        server.stop()
+        with ServerInThread(PATIENT, port=server.port) as again:
+            wait_until(lambda: bool(again.connected()), "it registers")
+            assert again.connected()[0].register.busy == (slot,)
+            again.send("w1", KillSlot(slot.slot))
+            wait_down(again, slot)
+
+
+def test_a_refused_worker_ends(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server:
+        supervisor = Supervisor(replace(config(server, tmp_path), token="wrong"))
+        supervisor.start()
+        with pytest.raises(UserError, match="refuses this worker: its token"):
+            supervisor.wait(60)
+        supervisor.stop()
+
+
+def test_a_worker_gives_up_when_it_is_told_to(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server:
+        nobody = replace(config(server, tmp_path), reconnect_for_ms=300)
+    supervisor = Supervisor(nobody)
+    supervisor.start()
+    with pytest.raises(Unreachable, match="no coordinator answered"):
+        supervisor.wait(60)
+    supervisor.stop()
+
+
+def test_a_folder_has_one_worker(tmp_path: Path) -> None:
+    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+        second = Supervisor(config(server, tmp_path))
+        with pytest.raises(UserError, match="already"):
+            second.start()
