@@ -40,6 +40,7 @@ CONNECTIONS_MAX = 1_024
 """Incoming connections at once; one more is closed unheard."""
 _UNIX_PATH_MAX = 100
 _GREETING_S = 10.0
+_ACCEPT_PAUSE_S = 0.05
 
 
 class Listener:
@@ -105,7 +106,9 @@ class Listener:
         try:
             sock, _ = listening.accept()
         except OSError:
-            return  # the caller has gone already
+            # the caller has gone already, or this process has no descriptor left: asking again at once helps nobody
+            time.sleep(_ACCEPT_PAUSE_S)
+            return
         if sock.family != socket.AF_UNIX:
             prepare_tcp(sock)
         with self._lock:
@@ -231,7 +234,10 @@ class _Incoming:
         channel.on_frame(header.type, payload)
 
     def _on_end(self, loss: HeadraceError | None) -> None:
-        if loss is not None and self._attempt is not None and not self._closed:
+        if loss is None or self._attempt is None or self._closed:
+            return
+        # a caller that lost its patience before it was let in has opened no channel: nothing of it can be missed
+        if self._channels or isinstance(loss, InternalError):
             self._attempt.on_lost(loss)
 
     def close(self) -> None:
@@ -301,7 +307,8 @@ class _IncomingChannel:
 
 def _listening_tcp(host: str) -> socket.socket:
     try:
-        return socket.create_server((host, 0), backlog=128)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, 0), family=family, backlog=128)
     except OSError as error:
         raise Unreachable(
             f"no port can be opened on {host}: {error}", remedy="is it an address of this host?"

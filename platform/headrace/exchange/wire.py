@@ -19,7 +19,6 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -180,15 +179,15 @@ class BatchEncoder:
     """Batches of one channel as frames: remembers the columns that the reader knows."""
 
     def __init__(self) -> None:
-        self._columns: Mapping[str, pl.DataType] | None = None
+        self._schema: pa.Schema | None = None
 
     def encode(self, batch: pl.DataFrame) -> list[Frame]:
         """DATA, with SCHEMA before it where the columns are not those of the batch before."""
         record, schema = _record_batch(batch)
         frames: list[Frame] = []
-        if batch.schema != self._columns:
+        if self._schema is None or not schema.equals(self._schema, check_metadata=True):
             frames.append(Frame(FrameType.SCHEMA, memoryview(schema.serialize())))
-            self._columns = batch.schema
+            self._schema = schema
         needed = int(batch.estimated_size())
         if pa.ipc.get_record_batch_size(record) > 2 * needed + _WASTE_MIN_BYTES:
             frames.append(Frame(FrameType.DATA, _compact(batch)))

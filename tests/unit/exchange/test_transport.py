@@ -291,6 +291,20 @@ def test_no_attempt_in_time_is_a_refusal(folder: Path | None) -> None:
     listener.close()
 
 
+def test_a_caller_that_lost_its_patience_is_no_loss(folder: Path | None) -> None:
+    reader = Reader(folder)
+    try:
+        with pytest.raises(ExternalError, match="did not answer in time"):
+            Connection(reader.address, HERE, 1, 20, reader.lost.append)
+        reader.serve()
+        with connected(reader) as connection:
+            connection.outlet("t", 0).put(Watermark(1))
+            assert reader.mailbox.take() == [Watermark(1)]
+    finally:
+        reader.listener.close()
+    assert not reader.lost
+
+
 def test_nobody_there_is_unreachable() -> None:
     listener = Listener("127.0.0.1", None)
     listener.close()
