@@ -72,6 +72,7 @@ _WRITER = """
 import sys
 from headrace.checkpoint.store import open_store
 store, name, count = open_store(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+print("ready", flush=True)
 sys.stdin.readline()
 won = [number for number in range(count) if store.put_if_absent(f"journal/{number:08d}.json", name.encode() * 1000)]
 print(" ".join(map(str, won)))
@@ -90,6 +91,9 @@ def test_of_many_processes_exactly_one_gets_a_name(tmp_path: Path) -> None:
         for name in names
     }
     try:
+        for writer in writers.values():
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
         for writer in writers.values():
             assert writer.stdin is not None
             writer.stdin.write("\n")
