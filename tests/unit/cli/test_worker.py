@@ -1,0 +1,45 @@
+"""`headrace worker`: what its options say, before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from headrace.cli.worker import _size_bytes, worker
+from headrace.core.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1000", 1_000), ("4g", 4 << 30), ("4G", 4 << 30), ("512MB", 512 << 20), ("1.5 GiB", 3 << 29), ("8k", 8 << 10)],
+)
+def test_a_size(text: str, size: int) -> None:
+    assert _size_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "g", "4x", "-4g", "4 g b"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(UserError, match="is no size"):
+        _size_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--coordinator", "nowhere"], "'nowhere' is no address"),
+        (["--coordinator", "127.0.0.1:1", "--memory-limit", "much"], "'much' is no size"),
+        (["--coordinator", "127.0.0.1:1", "--reconnect-for", "long"], "--reconnect-for: 'long' is not a duration"),
+        (["--coordinator", "127.0.0.1:1", "--token-file", "none"], "--token-file none cannot be read"),
+        (["--coordinator", "127.0.0.1:1", "--id", "a/b"], "'a/b' is no worker id"),
+    ],
+)
+def test_wrong_use_is_told(options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(worker)
+    result = CliRunner().invoke(app, options)
+    assert (result.exit_code, message in result.output) == (2, True), result.output
