@@ -1,6 +1,8 @@
 # Everything that one does with this repository. Each target sets up what it needs: a fresh clone and Python 3.11+ do.
 
 PYTHON ?= python3
+SEEDS ?= 10000
+FROM ?= 0
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -10,12 +12,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint fmt bench docs clean
+.PHONY: help setup demo test sim lint fmt bench docs clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then every test"
+	@echo "make sim     10,000 clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make fmt     let ruff put the code in shape"
 	@echo "make bench   the benchmarks, each beside its ceiling"
@@ -48,6 +51,9 @@ demo: $(READY)
 test: lint
 	$(BIN)/python -m pytest
 
+sim: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,6 +72,7 @@ docs: $(READY)
 	$(BIN)/python -m headrace.checkpoint.render
 	$(BIN)/python -m headrace.rpc.generate
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
+	$(BIN)/python -m headrace.coordinator.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
 
 clean:
 	rm -rf $(VENV) $(BOOTSTRAP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,5 +1,14 @@
-"""Fixtures that tests of every kind may ask for."""
+"""Fixtures and options for tests of every kind."""
+
+import pytest
 
 from support.broker import broker
 
 __all__ = ["broker"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of ours."""
+    parser.addoption(
+        "--rewrite-transcripts", action="store_true", help="write tests/transcripts anew, as the machine is now"
+    )

@@ -84,8 +84,9 @@ class Attempt:
                 self._limits = limits
                 job.do(TellAll(LimitTime(limits)))
 
-    @property
-    def due_ms(self) -> int | None:
-        """When something is to be done though nothing happens."""
-        times = [*self._discovery_due.values(), *([] if self.epochs.due_ms is None else [self.epochs.due_ms])]
-        return min(times, default=None)
+    def due_ms(self, *, periodic: bool) -> int | None:
+        """When something is to be done though nothing happens. `periodic`: periodic checkpoints are taken now."""
+        times = [*self._discovery_due.values(), self.epochs.timeout_due_ms]
+        if periodic:
+            times.append(self.epochs.periodic_due_ms)
+        return min((time for time in times if time is not None), default=None)

@@ -39,7 +39,11 @@ class Stage(Enum):
 
 @dataclass(slots=True)
 class Pending:
-    """The epoch in flight. `folder`: URL of the savepoint folder that it fills, or empty."""
+    """The epoch in flight.
+
+    folder   URL of the savepoint folder that it fills, or empty
+    final    all input had ended before its barrier
+    """
 
     epoch: int
     purpose: Purpose
@@ -48,6 +52,7 @@ class Pending:
     folder: str = ""
     request: str | None = None
     drain: bool = False
+    final: bool = False
     stage: Stage = Stage.COLLECTING
     documents: list[SubtaskDocument] = field(default_factory=list)
     manifest: Manifest | None = None
@@ -138,10 +143,12 @@ class Epochs:
         return self.pending is None and self._due_ms is not None and now_ms >= self._due_ms
 
     @property
-    def due_ms(self) -> int | None:
-        """When `timed_out` or `periodic_due` may change."""
-        if self.pending is None:
-            return self._due_ms
-        if self.pending.stage is Stage.COLLECTING:
-            return self.pending.started_ms + self._settings.timeout_ms
-        return None
+    def periodic_due_ms(self) -> int | None:
+        """When `periodic_due` will hold."""
+        return self._due_ms if self.pending is None else None
+
+    @property
+    def timeout_due_ms(self) -> int | None:
+        """When `timed_out` will hold."""
+        pending = self.in_stage(Stage.COLLECTING)
+        return None if pending is None else pending.started_ms + self._settings.timeout_ms

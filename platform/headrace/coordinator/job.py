@@ -56,7 +56,7 @@ class Job:
     message: str = ""
     restarts: int = 0
     ran: bool = False
-    """Whether it was RUNNING in this coordinator."""
+    """Whether an attempt was deployed in this coordinator."""
     tickets: int = 0
     effects: list[Effect] = field(default_factory=list)
 
@@ -64,6 +64,11 @@ class Job:
     def accepted(config: JobConfig) -> Job:
         """A job that nothing has happened to."""
         return Job(config, open_strategy(config.restart), parallelism=config.parallelism)
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether an end that the journal tells of is not this run's."""
+        return self.config.resume and not self.ran
 
     @property
     def facts(self) -> PlanFacts:

@@ -44,6 +44,8 @@ class JobState(StrEnum):
 
 TERMINAL = frozenset({JobState.FINISHED, JobState.CANCELED, JobState.FAILED, JobState.SUSPENDED})
 
+_ENDS = TERMINAL
+"""What ends a job asks the journal first: it may have ended already, in another way."""
 _LEAVES = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
@@ -58,8 +60,8 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.RESTARTING: frozenset({JobState.SCHEDULING}) | _LEAVES,
     JobState.RESCALING: frozenset({JobState.SCHEDULING, JobState.RESTARTING}) | _LEAVES,
     JobState.STOPPING: frozenset({JobState.RESTARTING, JobState.FINISHED}) | _LEAVES,
-    JobState.CANCELLING: frozenset({JobState.CANCELED, JobState.SUSPENDED}),
-    JobState.FAILING: frozenset({JobState.FAILED, JobState.SUSPENDED}),
+    JobState.CANCELLING: _ENDS,
+    JobState.FAILING: _ENDS,
     JobState.SUSPENDED: frozenset(),
     JobState.FINISHED: frozenset(),
     JobState.CANCELED: frozenset(),

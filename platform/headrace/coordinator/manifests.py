@@ -8,7 +8,7 @@ from headrace.coordinator.job import Job
 from headrace.core.source_state import SourceState, merged
 
 
-def manifest_of(job: Job, pending: Pending, now_ms: int, *, input_ended: bool) -> Manifest:
+def manifest_of(job: Job, pending: Pending, now_ms: int) -> Manifest:
     """All that the epoch consists of, in an order that does not depend on who answered first."""
     documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
     facts = job.facts
@@ -32,8 +32,8 @@ def manifest_of(job: Job, pending: Pending, now_ms: int, *, input_ended: bool) -
         sources={source: merged(states) for source, states in parts.items()},
         splits=dict(job.splits),
         committables=tuple(item for document in documents for item in document.committables),
-        drained=pending.drain or (input_ended and bool(facts.timed) and not job.config.keeps_time_open),
-        final=input_ended,
+        drained=pending.drain or (pending.final and bool(facts.timed) and not job.config.keeps_time_open),
+        final=pending.final,
     )
 
 

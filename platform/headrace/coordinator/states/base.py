@@ -12,6 +12,7 @@ from headrace.coordinator.events import (
     Replaced,
     RescaleAsked,
     SavepointAsked,
+    SplitsFound,
     StopAsked,
     Suspend,
 )
@@ -54,6 +55,10 @@ def on_any(state: State, job: Job, event: Event, now_ms: int) -> State:
         case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request):
             refuse(job, request, state.name)
             return state
+        case SplitsFound(source, splits):
+            # an answer to a look of an earlier attempt: no other one will name them again
+            job.add_splits({source: splits})
+            return state
         case _:
             return state
 
@@ -61,6 +66,8 @@ def on_any(state: State, job: Job, event: Event, now_ms: int) -> State:
 def refuse(job: Job, request: str, name: JobState) -> None:
     """Tells a user that the job cannot do that now."""
     text = f"job {job.config.job} is {name.value}, not RUNNING"
+    if name is JobState.RUNNING:
+        text = f"job {job.config.job} has reached its end"
     if job.message:
         text += f": {job.message}"
     job.do(Answer(request, failure=Failure(text, Domain.USER, retry=True, remedy="ask again when it is RUNNING")))

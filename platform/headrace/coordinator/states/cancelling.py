@@ -14,15 +14,15 @@ class Cancelling(Leaving):
 
     name: ClassVar[JobState] = JobState.CANCELLING
 
-    def __init__(self, request: str | None) -> None:
+    def __init__(self, request: str) -> None:
         super().__init__()
-        self._request = request
+        self.asked.append(request)
 
     def end(self) -> State:
         """CANCELED."""
         from headrace.coordinator.states.canceled import Canceled
 
-        return Canceled(*([] if self._request is None else [self._request]), *self._asked)
+        return Canceled(*self.asked)
 
     def error(self) -> str | None:
         """Nothing went wrong."""

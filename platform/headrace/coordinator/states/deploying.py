@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from headrace.coordinator.attempt import Attempt
-from headrace.coordinator.effects import DeploySlots
+from headrace.coordinator.effects import Answer, DeploySlots
 from headrace.coordinator.events import Event, HostFailed, SlotDeployed, SlotFailed, StopAsked, Tick
 from headrace.coordinator.job import Job, Request
 from headrace.coordinator.job_state import JobState
@@ -61,4 +61,8 @@ class Deploying:
         attempt = Attempt(job, now_ms)
         attempt.assign_all(job)
         job.message = ""
+        job.ran = True
+        if job.rescale is not None:
+            job.do(Answer(job.rescale.id))
+            job.rescale = None
         return Running(attempt) if job.stop is None else Stopping(attempt)

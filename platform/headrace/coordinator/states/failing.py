@@ -29,7 +29,7 @@ class Failing(Leaving):
         """FAILED."""
         from headrace.coordinator.states.failed import Failed
 
-        return Failed(self._failure, *self._asked)
+        return Failed(self._failure, *self.asked)
 
     def error(self) -> str | None:
         """The failure's text."""

@@ -17,6 +17,7 @@ from headrace.coordinator.events import (
     Committed,
     Event,
     HostFailed,
+    JournalFailed,
     RecordWritten,
     SavepointFailed,
     SavepointWritten,
@@ -62,8 +63,9 @@ class Live:
         return None
 
     def due_ms(self, job: Job) -> int | None:
-        """When an epoch, its timeout or a look for splits is due."""
-        return self.attempt.due_ms
+        """When the timeout of an epoch or a look for splits is due. A time at which nothing is done is none: the caller
+        would tick for ever."""
+        return self.attempt.due_ms(periodic=False)
 
     def on(self, job: Job, event: Event, now_ms: int) -> State:
         """Treats the event, then begins what is due."""
@@ -81,7 +83,7 @@ class Live:
             case SplitsFound(source, splits):
                 self.attempt.assign_found(job, source, splits)
                 return self
-            case SlotFailed(_, failure) | HostFailed(failure) | CommitFailed(_, failure):
+            case SlotFailed(_, failure) | HostFailed(failure) | JournalFailed(failure):
                 return self.fail(job, failure, now_ms)
             case Tick():
                 return self._on_tick(job, now_ms)
@@ -101,6 +103,9 @@ class Live:
                 if (pending := epochs.in_stage(Stage.COMMITTING, epoch)) is not None:
                     self._close(job, pending)
                 return self
+            case CommitFailed(epoch, failure):
+                # of an earlier attempt's: it was repeated, and its epoch is committed
+                return self if epochs.in_stage(Stage.COMMITTING, epoch) is None else self.fail(job, failure, now_ms)
             case SavepointWritten(epoch):
                 return self if epochs.in_stage(Stage.SAVING, epoch) is None else self._done(job, now_ms)
             case SavepointFailed(epoch, failure):
@@ -109,13 +114,24 @@ class Live:
                 collecting = epochs.in_stage(Stage.COLLECTING, epoch)
                 return self if collecting is None else self._give_up(job, failure, now_ms)
             case _:
-                return on_any(self, job, event, now_ms)
+                return self._on_other(job, event, now_ms)
+
+    def _on_other(self, job: Job, event: Event, now_ms: int) -> State:
+        following = on_any(self, job, event, now_ms)
+        if following is not self:
+            text = f"job {job.config.job} is {following.name.value}"
+            self.drop_savepoints(job, Failure(text, Domain.EXTERNAL, retry=True))
+        return following
+
+    def drop_savepoints(self, job: Job, failure: Failure) -> None:
+        """The attempt is over: tells those who wait for a savepoint of it."""
+        pending = self.attempt.epochs.pending
+        if pending is not None and pending.request is not None:
+            job.do(Answer(pending.request, failure=failure))
 
     def fail(self, job: Job, failure: Failure, now_ms: int) -> State:
         """The attempt is over."""
-        pending = self.attempt.epochs.pending
-        if pending is not None and pending.purpose is Purpose.SAVEPOINT and pending.request is not None:
-            job.do(Answer(pending.request, failure=failure))
+        self.drop_savepoints(job, failure)
         return failed(job, failure, now_ms)
 
     def _on_tick(self, job: Job, now_ms: int) -> State:
@@ -138,12 +154,13 @@ class Live:
         last = purpose in (Purpose.STOP, Purpose.RESCALE)
         drain = purpose is Purpose.STOP and job.stop is not None and job.stop.drain
         pending = self.attempt.epochs.begin(purpose, now_ms, folder=folder or "", request=request, drain=drain)
+        pending.final = self.attempt.input_ended
         job.epoch = pending.epoch
         job.do(TellAll(TriggerEpoch(pending.epoch, pending.folder, stop=last, drain=drain)))
 
     def _record(self, job: Job, pending: Pending, now_ms: int) -> None:
         pending.stage = Stage.RECORDING
-        pending.manifest = manifest_of(job, pending, now_ms, input_ended=self.attempt.input_ended)
+        pending.manifest = manifest_of(job, pending, now_ms)
         self._ticket = job.ticket()
         states = savepoint_states(pending)
         job.do(WriteCheckpoint(self._ticket, pending.manifest, pending.folder or None, states))
@@ -179,7 +196,10 @@ class Live:
         return self
 
     def _done(self, job: Job, now_ms: int) -> State:
-        return self.after(job, self.attempt.epochs.done(now_ms), now_ms)
+        pending = self.attempt.epochs.done(now_ms)
+        if pending.request is not None:
+            job.do(Answer(pending.request, path=pending.folder))
+        return self.after(job, pending, now_ms)
 
     def _on_savepoint_failed(self, job: Job, epoch: int, failure: Failure, now_ms: int) -> State:
         pending = self.attempt.epochs.in_stage(Stage.SAVING, epoch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from headrace.coordinator.attempt import Attempt
-from headrace.coordinator.effects import Answer, ReleaseSlots
+from headrace.coordinator.effects import ReleaseSlots
 from headrace.coordinator.epochs import Pending, Purpose
 from headrace.coordinator.job import Job
 from headrace.coordinator.job_state import JobState
@@ -38,8 +38,6 @@ class Rescaling(Live):
         from headrace.coordinator.states.scheduling import Scheduling
 
         if pending.purpose is not Purpose.RESCALE:
-            if pending.request is not None:
-                job.do(Answer(pending.request, path=pending.folder))
             return self
         job.do(ReleaseSlots())
         job.parallelism = self._parallelism

@@ -30,17 +30,17 @@ class Running(Live):
         """Ticket of the `finished` record."""
 
     def enter(self, job: Job, now_ms: int) -> State:
-        """A rescale that led here is done."""
-        job.ran = True
-        if job.rescale is not None and job.rescale.id:
-            job.do(Answer(job.rescale.id))
-        job.rescale = None
+        """Time passes until something is due."""
         return self
+
+    def due_ms(self, job: Job) -> int | None:
+        """As in all live states, and when a periodic checkpoint is due."""
+        return self.attempt.due_ms(periodic=not self._finishing)
 
     def on_own(self, job: Job, event: Event, now_ms: int) -> State | None:
         """Users' requests, and the end."""
         match event:
-            case SavepointAsked(request, folder):
+            case SavepointAsked(request, folder) if not self._finishing:
                 if len(self._savepoints) >= SAVEPOINTS_WAITING_MAX:
                     text = f"{SAVEPOINTS_WAITING_MAX} savepoints of this job are waiting already"
                     job.do(Answer(request, failure=Failure(text, Domain.USER, retry=True)))
@@ -51,13 +51,13 @@ class Running(Live):
                 from headrace.coordinator.states.stopping import Stopping
 
                 job.stop = Request(request, folder, drain)
-                self._drop_savepoints(job, "the job was asked to stop")
+                self._drop_waiting(job, "the job was asked to stop")
                 return Stopping(self.attempt, self._ticket)
             case RescaleAsked(request, parallelism) if not self._finishing:
                 from headrace.coordinator.states.rescaling import Rescaling
 
                 job.rescale = Request(request)
-                self._drop_savepoints(job, "the job is being rescaled")
+                self._drop_waiting(job, "the job is being rescaled")
                 return Rescaling(self.attempt, parallelism, self._ticket)
             case RecordWritten(ticket) if ticket == self._finishing:
                 from headrace.coordinator.states.finished import Finished
@@ -81,20 +81,19 @@ class Running(Live):
         return self
 
     def after(self, job: Job, pending: Pending, now_ms: int) -> State:
-        """Answers who waited; the last epoch ends the job."""
-        if pending.request is not None:
-            job.do(Answer(pending.request, path=pending.folder))
+        """The last epoch ends the job."""
         if pending.purpose is Purpose.FINAL:
+            self._drop_waiting(job, "all input has been processed")
             self._finishing = job.ticket()
             job.do(WriteFinished(self._finishing, JobState.FINISHED, job.config.hand_over))
         return self
 
-    def fail(self, job: Job, failure: Failure, now_ms: int) -> State:
-        """Savepoints that wait fail with the attempt."""
-        self._drop_savepoints(job, failure.message)
-        return super().fail(job, failure, now_ms)
+    def drop_savepoints(self, job: Job, failure: Failure) -> None:
+        """Those that wait for their turn as well."""
+        super().drop_savepoints(job, failure)
+        self._drop_waiting(job, failure.message)
 
-    def _drop_savepoints(self, job: Job, reason: str) -> None:
+    def _drop_waiting(self, job: Job, reason: str) -> None:
         for waiting in self._savepoints:
             job.do(Answer(waiting.request, failure=Failure(f"no savepoint: {reason}", Domain.EXTERNAL, retry=True)))
         self._savepoints.clear()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.checkpoint.records import CheckpointRecord, FinishedRecord
+from headrace.checkpoint.records import CheckpointRecord
 from headrace.coordinator.effects import (
     Commit,
     OpenHost,
@@ -43,6 +43,7 @@ from headrace.coordinator.job import Job, Request
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.manifests import savepoint_of
 from headrace.coordinator.states.base import State, failed, on_any
+from headrace.coordinator.states.recorded_end import recorded_end
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
@@ -58,7 +59,10 @@ class Scheduling:
         self._stopped: CheckpointRecord | None = None
         self._unfinished: CheckpointRecord | None = None
         """An epoch whose savepoint may lack its manifest: it is finished on the way, whatever comes of it."""
+        self._read = False
+        """The journal's answer is here: nothing that comes before it is an answer to anything asked for here."""
         self._host = False
+        self._committing = False
         self._workers: tuple[str, ...] | None = None
         self._deadline_ms: int | None = None
         self._ticket = 0
@@ -71,11 +75,13 @@ class Scheduling:
         job.do(ReadJournal())
         return self
 
-    def on(self, job: Job, event: Event, now_ms: int) -> State:
+    def on(self, job: Job, event: Event, now_ms: int) -> State:  # noqa: PLR0911 - one step a case
         """Goes from step to step."""
         match event:
-            case JournalRead():
+            case JournalRead() if not self._read:
                 return self._on_journal(job, event, now_ms)
+            case HostOpened() | HostFailed() | SlotFailed() | CommitFailed() if not self._read:
+                return self
             case HostOpened(splits, intervals, final):
                 job.add_splits(splits)
                 job.discovery_ms, job.final_sources = dict(intervals), final
@@ -84,16 +90,18 @@ class Scheduling:
             case SlotsGranted(attempt, workers) if attempt == job.attempt + 1:
                 self._workers = workers
                 return self._next(job, now_ms)
-            case Committed(epoch) if self._decided is not None and epoch == self._decided.manifest.epoch:
+            case Committed(epoch) if self._is_decided(epoch):
                 self._close(job)
                 return self
+            case CommitFailed(epoch, failure) if self._is_decided(epoch):
+                return failed(job, failure, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
             case SavepointWritten() if self._stopped is not None:
                 return self._finish(job)
-            case CommitFailed(_, failure) | HostFailed(failure) | SlotFailed(_, failure):
+            case HostFailed(failure) | SlotFailed(_, failure):
                 return failed(job, failure, now_ms)
-            case Tick() if self._deadline_ms is not None and now_ms >= self._deadline_ms:
+            case Tick() if (due_ms := self.due_ms(job)) is not None and now_ms >= due_ms:
                 return failed(job, self._too_few(job), now_ms)
             case _:
                 return self._on_other(job, event, now_ms)
@@ -109,14 +117,18 @@ class Scheduling:
                 return on_any(self, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
-        """When slots have been waited for long enough."""
-        return self._deadline_ms
+        """When slots and sources have been waited for long enough; commits and records take the time that they take."""
+        return None if self._recording or self._committing else self._deadline_ms
+
+    def _is_decided(self, epoch: int) -> bool:
+        return self._decided is not None and epoch == self._decided.manifest.epoch and not self._recording
 
     def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> State:
+        self._read = True
         job.take_journal(read)
-        if read.finished is not None and not (job.config.resume and not job.ran):
-            return _ended(job, read.finished)
-        self._decided, self._stopped, self._unfinished = read.uncommitted, read.stopped, read.unfinished
+        if read.finished is not None and not job.begins_anew:
+            return recorded_end(read.finished)
+        self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
         if self._decided is None and self._stopped is not None:
             return self._on_committed(job, now_ms)
         job.message = "opening its sources and sinks"
@@ -126,18 +138,22 @@ class Scheduling:
         else:
             job.do(OpenHost(dict(job.splits)))
         if self._stopped is None:
-            slots = job.facts.slots
-            self._deadline_ms = now_ms + job.config.slots_timeout_ms
-            job.message = f"waiting for {slots} slots"
-            job.do(RequestSlots(job.attempt + 1, slots))
+            self._wait(job, now_ms)
+            job.do(RequestSlots(job.attempt + 1, job.facts.slots))
         return self
+
+    def _wait(self, job: Job, now_ms: int) -> None:
+        self._deadline_ms = now_ms + job.config.slots_timeout_ms
+        job.message = f"waiting for {job.facts.slots} slots"
 
     def _next(self, job: Job, now_ms: int) -> State:
         """Whatever can be done now."""
-        if self._recording or not self._host:
+        if self._recording or self._committing or not self._host:
             return self
         if self._decided is not None:
             if self._decided.manifest.committables:
+                self._committing = True
+                job.message = f"committing epoch {self._decided.manifest.epoch}"
                 job.do(Commit(self._decided.manifest.epoch, self._decided.manifest.committables))
             else:
                 self._close(job)
@@ -147,6 +163,7 @@ class Scheduling:
 
     def _close(self, job: Job) -> None:
         assert self._decided is not None, "an epoch is to be closed"
+        self._committing = False
         self._recording, self._ticket = "committed", job.ticket()
         job.do(WriteCommitted(self._ticket, self._decided.manifest.epoch))
 
@@ -178,6 +195,7 @@ class Scheduling:
                 self._decided = None
                 if self._stopped is not None:
                     return self._on_committed(job, now_ms)
+                self._wait(job, now_ms)
                 return self._next(job, now_ms)
             case "attempt":
                 assert self._workers is not None, "an attempt is recorded when its slots are there"
@@ -214,16 +232,7 @@ class Scheduling:
         )
 
 
-def _ended(job: Job, finished: FinishedRecord) -> State:
-    """The journal says that the job is over."""
-    from headrace.coordinator.states.canceled import Canceled
-    from headrace.coordinator.states.failed import Failed
-    from headrace.coordinator.states.finished import Finished
-
-    match finished.state:
-        case "FINISHED":
-            return Finished(finished.savepoint)
-        case "CANCELED":
-            return Canceled()
-        case "FAILED":
-            return Failed(Failure(finished.error or "failed", Domain.EXTERNAL, retry=False))
+def _stopped(read: JournalRead) -> CheckpointRecord | None:
+    """The epoch of the stop. A drain is over only with an epoch that is drained: one that was in flight is not."""
+    drains = read.stopping is not None and read.stopping.drain
+    return None if drains and read.stopped is not None and not read.stopped.manifest.drained else read.stopped
