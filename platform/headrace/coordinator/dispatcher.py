@@ -192,6 +192,7 @@ class Dispatcher:
             restart=model.restart,
             savepoint=None if origin is None else origin.url,
             origin=None if origin is None else origin.manifest,
+            wall_offset_ms=self._clock.now_ms() - self._clock.monotonic_ms(),
         )
         folder = self._store.folder(submission.job)
         setup = JobSetup(

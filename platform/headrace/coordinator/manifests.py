@@ -22,7 +22,7 @@ def manifest_of(job: Job, pending: Pending, now_ms: int) -> Manifest:
         pipeline=job.config.name,
         epoch=pending.epoch,
         attempt=job.attempt,
-        created_at_ms=now_ms,
+        created_at_ms=now_ms + job.config.wall_offset_ms,
         version=job.config.version,
         plan_hash=facts.plan_hash,
         max_parallelism=facts.max_parallelism,

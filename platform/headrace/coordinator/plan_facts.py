@@ -45,6 +45,7 @@ class JobConfig:
     impatient    a failure before the job first ran ends it: somebody waits in front of it
     keeps_time_open   the input's end closes no window
     hand_over    URL of the savepoint that the last epoch fills, where the input's end is a hand-over
+    wall_offset_ms   wall clock less the clock that the machine is told, for times that people read
     deploy_timeout_ms   how long slots may take to open and restore
     slots_timeout_ms    how long to wait for slots before that counts as a failure
     cancel_timeout_ms   how long the slots of an ended attempt are waited for
@@ -63,6 +64,7 @@ class JobConfig:
     impatient: bool = False
     keeps_time_open: bool = False
     hand_over: str | None = None
+    wall_offset_ms: int = 0
     deploy_timeout_ms: int = 180_000
     slots_timeout_ms: int = 300_000
     cancel_timeout_ms: int = 45_000

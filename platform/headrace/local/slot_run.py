@@ -175,6 +175,7 @@ class SlotRun:
         hand_over = None
         if options.savepoint is not None:
             hand_over = savepoint_url(options.savepoint, self._job, 0, unique_part())
+        clock = SystemClock()
         config = JobConfig(
             job=self._job,
             name=self._pipeline.name,
@@ -187,6 +188,7 @@ class SlotRun:
             origin=None if options.origin is None else options.origin.manifest,
             resume=options.resume is not None,
             impatient=True,
+            wall_offset_ms=clock.now_ms() - clock.monotonic_ms(),
             hand_over=hand_over,
             keeps_time_open=hand_over is not None and not options.final,
         )
@@ -204,7 +206,7 @@ class SlotRun:
             environment={"HEADRACE_HOME": str(self._home.root), "PYTHONPATH": path},
         )
         watch = JobWatch(changed=_ignore, answered=_ignore_answer, ended=self._on_ended)
-        return JobDriver(setup, fleet, executor, watch, SystemClock(), JobHistory())
+        return JobDriver(setup, fleet, executor, watch, clock, JobHistory())
 
     def _on_ended(self, _driver: JobDriver, ended: do.Ended) -> None:
         self._over.ended = ended
