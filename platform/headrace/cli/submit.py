@@ -12,6 +12,7 @@ from headrace.cli.arguments import Archive, Coordinator, File, Json, PyFiles, Re
 from headrace.cli.errors import reporting_errors
 from headrace.cli.job_end import INTERRUPTED, follow, print_end
 from headrace.cli.submit_alone import run_alone, run_application
+from headrace.cli.verdicts import tell_verdicts
 
 if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
@@ -73,13 +74,16 @@ def submit(
         run_application(file, parallelism, wait=wait, as_json=as_json)
         return
     compiled = load_to_submit(file, set_, parallelism)
+    renames = renames_of(rename)
+    if from_savepoint is not None:
+        tell_verdicts(compiled, from_savepoint, renames, allow_dropped_state=allow_dropped_state)
     request = request_for(
         compiled,
         file,
         py_files=py_files,
         archive=archive,
         from_savepoint=from_savepoint,
-        renames=renames_of(rename),
+        renames=renames,
         allow_dropped_state=allow_dropped_state,
         allow_drained=allow_drained,
     ).model_copy(update={"claim": claim, "take_over": take_over, "allow_duplicate": allow_duplicate})

@@ -20,6 +20,7 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.errors import exit_code, reporting_errors
 from headrace.cli.submit import load_to_submit, request_for
+from headrace.cli.verdicts import tell_verdicts
 
 
 @reporting_errors()
@@ -48,17 +49,22 @@ def upgrade(
     from headrace.client.discovery import connect
     from headrace.client.upgrade import upgrade as upgrade_job
 
+    compiled, renames = load_to_submit(file, set_, parallelism), renames_of(rename)
     request = request_for(
-        load_to_submit(file, set_, parallelism),
+        compiled,
         file,
         py_files=py_files,
         archive=archive,
         from_savepoint=None,
-        renames=renames_of(rename),
+        renames=renames,
         allow_dropped_state=allow_dropped_state,
         allow_drained=False,
     )
     with connect(coordinator) as client:
+        last = client.status(job).checkpoint
+        if last is not None:
+            # before the job is stopped: what the last checkpoint holds, the one to come will hold as well
+            tell_verdicts(compiled, last.path, renames, allow_dropped_state=allow_dropped_state)
         done = upgrade_job(
             client,
             job,
