@@ -290,7 +290,9 @@ class Supervisor:
         for slot in self._slots.values():
             with suppress(OSError):
                 slot.log.bound()
-            if limit is not None and (used := slot.memory_bytes()) > limit:
+            # not while it starts: a limit below what every slot needs is to be told, and only of slots that were up
+            up = slot.state is not SlotState.STARTING
+            if up and limit is not None and (used := slot.memory_bytes()) > limit:
                 slot.kill(f"killed: it used {used >> 20} MiB of memory, more than its limit of {limit >> 20} MiB")
 
     def _leave(self) -> None:
