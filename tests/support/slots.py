@@ -183,10 +183,7 @@ class Attempt:
         enumerator = source.config.open_enumerator(context)
         known = {} if restored is None else {(s.topic, s.partition): s for s in restored.splits[source.node]}
         for split in enumerator.discover():
-            document = SplitDocument(
-                topic=split.id.topic, partition=split.id.partition, start=split.start, stop=split.stop
-            )
-            known.setdefault((split.id.topic, split.id.partition), document)
+            known.setdefault((split.id.topic, split.id.partition), SplitDocument.of(split))
         final = enumerator.discovery_interval_ms is None or source.config.bounded
         enumerator.close()
         self._splits[source.node] = tuple(known.values())

@@ -308,3 +308,41 @@ def test_code_of_the_user_is_fetched_and_imported(
     finally:
         sys.modules.pop("shipped_with_the_job", None)
     assert sorted(row["v"] for row in collected.rows()) == [0, 2, 4, 6, 8]
+
+
+def test_files_are_read_on_where_a_checkpoint_left_them(tmp_path: Path, collected: Collected) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(6):
+        lines = [f'{{"k": {line % 7}}}' for line in range(number * 100, number * 100 + 500)]
+        (folder / f"part-{number}.json").write_text("\n".join(lines) + "\n")
+    flow = Pipeline.from_dict(
+        {
+            "name": "p",
+            "parallelism": 2,
+            "batch": {"max_rows": 50},
+            "sources": {
+                "rows": {
+                    "files": {"path": str(folder / "*.json"), "partitions": 3},
+                    "format": "json",
+                    "schema": {"k": "int64"},
+                }
+            },
+            "steps": {"totals": {"from": "rows", "key_by": ["k"], "aggregate": {"n": "count(*)"}}},
+            "sinks": {"out": {"from": "totals", "memory": {"name": "out"}}},
+        }
+    )
+    snapshot = None
+    for number, parallelism in enumerate((2, 3, 1), start=1):
+        sized = flow.model_copy(update={"parallelism": parallelism})
+        with deployed(Attempt(sized, tmp_path, number=number, restored=snapshot)) as attempt:
+            if parallelism == 1:
+                attempt.run_to_the_end()
+            else:
+                snapshot = attempt.epoch()
+                attempt.cancel()
+    counts = [0] * 7
+    for number in range(6):
+        for line in range(number * 100, number * 100 + 500):
+            counts[line % 7] += 1
+    assert totals(collected) == dict(enumerate(counts))
