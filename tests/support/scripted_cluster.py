@@ -38,6 +38,7 @@ from headrace.spec.pipeline import Pipeline
 from support.running import wait_until
 
 STARTED_MS = 1_769_850_000_123
+CHECKPOINT_PATH = "/c/3"
 
 
 @dataclass
@@ -106,7 +107,7 @@ class ScriptedCluster:
             attempt=1,
             parallelism=found.parallelism,
             nodes=(node.model_copy(update={"subtasks": subtasks}),),
-            checkpoint=CompletedCheckpoint(epoch=3, completed_at=moment(STARTED_MS), path="/c/3", bytes=10),
+            checkpoint=CompletedCheckpoint(epoch=3, completed_at=moment(STARTED_MS), path=CHECKPOINT_PATH, bytes=10),
             failure=found.failure,
             started_at=moment(STARTED_MS),
             savepoint=found.savepoint,

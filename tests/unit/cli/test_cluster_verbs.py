@@ -128,7 +128,7 @@ class TestSubmit:
     @pytest.mark.parametrize(
         ("flags", "message"),
         [
-            (["--mode", "per-job"], "--mode per-job is not in this version"),
+            (["--mode", "application"], "is no Python program"),
             (["--target", "yarn"], "--target yarn is not in this version"),
             (["--rename", "a"], "write --rename OLD=NEW"),
             (["--rename", "a=b", "--rename", "a=c"], "gives 'a' two names"),
