@@ -39,6 +39,7 @@ def worker(
     import logging
 
     from headrace.core.settings import Home
+    from headrace.rpc.time_settings import times_from
     from headrace.worker.advertise import address_towards
     from headrace.worker.supervisor import Supervisor, WorkerConfig
 
@@ -51,6 +52,7 @@ def worker(
         host=host or address_towards(coordinator),
         folder=Home.from_environment().root / "workers" / name,
         token=token if token_file is None else _read_token(token_file),
+        times=times_from(os.environ),
         memory_limit_bytes=None if memory_limit is None else _size_bytes(memory_limit),
         reconnect_for_ms=None if reconnect_for is None else _duration_ms(reconnect_for),
     )

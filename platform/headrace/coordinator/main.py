@@ -48,7 +48,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None) -
     from headrace.coordinator.fleet import Fleet
     from headrace.core.clock import SystemClock
     from headrace.core.settings import Home
-    from headrace.rpc.messages import ClusterTimes
+    from headrace.rpc.time_settings import times_from
 
     _require_token(config)
     folder = config.home / "cluster"
@@ -65,7 +65,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None) -
         leaving_workers = True
         loop.call_later(0.2, over.set)  # the answer to who asked goes out first
 
-    fleet = Fleet(cluster, ClusterTimes())
+    fleet = Fleet(cluster, times_from(os.environ))
     dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown)
     grpc_port = await fleet.start(config.host, config.grpc_port, config.token)
     server, serving, port = await _start_rest(config, dispatcher)
