@@ -286,7 +286,7 @@ def _report_failure(ran: _Ran, seconds: float, file: str, *, as_json: bool) -> N
     if ran.resumable:
         typer.echo(f"its last checkpoint is kept; go on with: headrace run {file} --resume", err=True)
     # what a job is refused before its first row (no such topic) is wrong use; what comes later is its failure
-    failed_running = isinstance(error, DataError) or (ran.ran and ran.progress.rows_in > 0)
+    failed_running = isinstance(error, DataError) or ran.ran
     if isinstance(error, UserError | ExternalError):
         typer.echo(f"error: {error}", err=True)
         code = FAILED if failed_running and not isinstance(error, Unreachable) else exit_code(error)

@@ -9,7 +9,7 @@ What slots say about a job carries job and attempt, so that words of an older at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Failure:
     """An error on its way to people. `place`: topic, partition and offset where known, as text.
 
     domain   user | external | internal (core.errors.Domain); retry: whether a restart may help
+    unreachable   nobody answered there (core.errors.Unreachable)
     """
 
     message: str
@@ -46,6 +47,7 @@ class Failure:
     worker: str | None = None
     place: str | None = None
     trace: str | None = None
+    unreachable: bool = False
 
 
 # ---- slot -> coordinator -----------------------------------------------------------------------------------------
@@ -130,8 +132,8 @@ class Deploy:
 
     job: str
     attempt: int
-    token: str
-    deployment: bytes
+    token: str = field(repr=False)
+    deployment: bytes = field(repr=False)  # holds the pipeline's secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,7 @@ class Register:
     pid: int
     slots_max: int
     version: str
-    token: str
+    token: str = field(repr=False)
     idle: tuple[SlotInfo, ...] = ()
     busy: tuple[SlotInfo, ...] = ()
 

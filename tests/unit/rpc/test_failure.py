@@ -14,7 +14,7 @@ from headrace.rpc.failure import error_of, failure_of
         (UserError("text", remedy="do it"), "user", UserError),
         (DataError("text"), "user", UserError),
         (ExternalError("text", retry=True), "external", ExternalError),
-        (Unreachable("text"), "external", ExternalError),
+        (Unreachable("text"), "external", Unreachable),
         (InternalError("text"), "internal", InternalError),
     ],
 )

@@ -150,6 +150,7 @@ class Failure(_message.Message):
     WORKER_FIELD_NUMBER: _builtins.int
     PLACE_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
+    UNREACHABLE_FIELD_NUMBER: _builtins.int
     message: _builtins.str
     domain: _builtins.str
     retry: _builtins.bool
@@ -159,6 +160,7 @@ class Failure(_message.Message):
     worker: _builtins.str
     place: _builtins.str
     trace: _builtins.str
+    unreachable: _builtins.bool
     def __init__(
         self,
         *,
@@ -171,10 +173,11 @@ class Failure(_message.Message):
         worker: _builtins.str | None = ...,
         place: _builtins.str | None = ...,
         trace: _builtins.str | None = ...,
+        unreachable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_node", b"_node", "_place", b"_place", "_remedy", b"_remedy", "_subtask", b"_subtask", "_trace", b"_trace", "_worker", b"_worker", "node", b"node", "place", b"place", "remedy", b"remedy", "subtask", b"subtask", "trace", b"trace", "worker", b"worker"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_node", b"_node", "_place", b"_place", "_remedy", b"_remedy", "_subtask", b"_subtask", "_trace", b"_trace", "_worker", b"_worker", "domain", b"domain", "message", b"message", "node", b"node", "place", b"place", "remedy", b"remedy", "retry", b"retry", "subtask", b"subtask", "trace", b"trace", "worker", b"worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_node", b"_node", "_place", b"_place", "_remedy", b"_remedy", "_subtask", b"_subtask", "_trace", b"_trace", "_worker", b"_worker", "domain", b"domain", "message", b"message", "node", b"node", "place", b"place", "remedy", b"remedy", "retry", b"retry", "subtask", b"subtask", "trace", b"trace", "unreachable", b"unreachable", "worker", b"worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__node: _TypeAlias = _typing.Literal["node"]  # noqa: Y015
     _WhichOneofArgType__node: _TypeAlias = _typing.Literal["_node", b"_node"]  # noqa: Y015
