@@ -154,12 +154,7 @@ class Journal:
         if not checkpoints:
             return None
         epoch = checkpoints[-1].manifest.epoch
-        after = [each for each in self.records if each.number > checkpoints[-1].number]
-        done = any(
-            (isinstance(each, CommittedRecord) and each.epoch == epoch)
-            or (isinstance(each, AttemptRecord) and each.restored_epoch == epoch)
-            for each in after
-        )
+        done = any(isinstance(each, CommittedRecord) and each.epoch == epoch for each in self.records)
         return None if done else checkpoints[-1]
 
     @property
@@ -202,11 +197,11 @@ class Journal:
     @property
     def splits(self) -> Mapping[str, tuple[SplitDocument, ...]]:
         """What enumerators resolved, as the newest record says that knows it."""
-        for record in reversed(self.records):
+        for record in (*reversed(self.records), *self._kept_alone):
             match record:
-                case CheckpointRecord():
+                case CheckpointRecord() if record.manifest.splits:
                     return record.manifest.splits
-                case AttemptRecord():
+                case AttemptRecord() if record.splits:
                     return record.splits
                 case _:
                     pass

@@ -1,4 +1,4 @@
-"""Writes the JSON schema of manifests, for readers in other languages: `python -m headrace.checkpoint.render [FILE]`."""
+"""Writes the JSON schema of manifests, for readers in any language: `python -m headrace.checkpoint.render [FILE]`."""
 
 from __future__ import annotations
 

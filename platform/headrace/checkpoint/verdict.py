@@ -9,6 +9,7 @@ Another parallelism is always fine: keyed state moves by key group. Nodes that k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -192,11 +193,24 @@ def _written(handles: Iterable[StateHandle]) -> dict[str, WrittenState]:
     return written
 
 
+def _lane_text(lane: str) -> str:
+    """`v_delay_c44ca023cb6e_max` -> `max of delay`: what state columns and states are named for (their hash tells equal
+    names of different expressions apart)."""
+    if found := _LANE.fullmatch(lane):
+        return f"{found[2].replace('_', ' ')} of {found[1]}"
+    if found := _DISTINCT.fullmatch(lane):
+        return f"distinct values of {found[1]}"
+    return lane
+
+
+_LANE = re.compile(r"v_(.+)_[0-9a-f]{12}_(.+)")
+_DISTINCT = re.compile(r"distinct_(.+)_[0-9a-f]{12}")
 _SHOWN = 5
 """Names listed before the rest is left out."""
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(lanes: Sequence[str]) -> str:
+    names = list(dict.fromkeys(_lane_text(lane) for lane in lanes))
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.checkpoint.journal import Journal, Replaced, Settled, Written
@@ -132,7 +132,7 @@ class World:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_one_history_whatever_happens(data: st.DataObject) -> None:
     world = World(data)
     for _ in range(data.draw(st.integers(1, 25))):
