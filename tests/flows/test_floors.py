@@ -121,6 +121,7 @@ def test_a_partition_that_is_found_while_the_job_runs(parallelism: int) -> None:
     live.wait_for_window(40, p0=100, p1=110)
     script.add(2, (7, 22), (85, 21), (86, 22), (87, 21), (200, 22))
     script.known = 3
+    wait_until(lambda: live.job.progress().late > 0, "the partition was not found, or its row at 7 ms is not late", 30)
     live.wait_for_window(130, p0=150, p1=150, p2=210)
     script.add(2, (300, 21), (205, 22))
     found = live.finish()

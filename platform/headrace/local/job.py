@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from headrace.connect.sink import Committable, Committer
 from headrace.connect.source import Enumerator, Split, SplitId
+from headrace.coordinator.alignment import drift_limits
 from headrace.coordinator.relay import relayed_heights
 from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError
@@ -26,6 +27,7 @@ from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.source_state import AppliedFloor
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
 from headrace.exchange.output import Channel
+from headrace.local.background import Background
 from headrace.local.epochs import EpochTracker, SubtaskId
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task
@@ -35,6 +37,7 @@ from headrace.worker.control import (
     AssignedSplit,
     Complete,
     Finish,
+    Limit,
     Relay,
     StopReading,
     SubtaskSnapshot,
@@ -92,6 +95,7 @@ class _Source:
     tasks: list[SourceTask]
     known: set[SplitId]
     discover_due_ms: int
+    looking: Background[Sequence[Split]] | None = None
 
 
 @dataclass(slots=True)
@@ -285,23 +289,28 @@ class LocalJob:
             task.tell(command)
 
     def _relay_heights(self) -> None:
-        status = {name: [task.status() for task in source.tasks] for name, source in self._sources.items()}
-        timed = {name for name, source in self._sources.items() if source.spec.time is not None}
-        heights = relayed_heights(
-            {name: [each.active_height for each in subtasks] for name, subtasks in status.items() if name in timed}
-        )
-        for name, height in heights.items():
+        times = {name: source.spec.time for name, source in self._sources.items() if source.spec.time is not None}
+        active = {name: [task.status().active_height for task in self._sources[name].tasks] for name in times}
+        drifts = {name: time.max_drift_ms for name, time in times.items() if time.max_drift_ms is not None}
+        limits = drift_limits(active, drifts)
+        for name, height in relayed_heights(active).items():
             for task in self._sources[name].tasks:
                 task.tell(Relay(height))
+                if name in limits:
+                    task.tell(Limit(limits[name]))
 
     def _discover(self) -> None:
+        """Looks for new splits now and then, in a thread: a broker that is away holds nobody up."""
         now_ms = self._clock.monotonic_ms()
-        for source in self._sources.values():
-            if now_ms >= source.discover_due_ms:
+        for name, source in self._sources.items():
+            if source.looking is None and now_ms >= source.discover_due_ms:
+                source.looking = Background(f"discover-{name}", source.enumerator.discover, self._wake.set)
+            elif source.looking is not None and source.looking.done:
+                looked, source.looking = source.looking, None
                 try:
-                    self._assign(source, source.enumerator.discover())
+                    self._assign(source, looked.result())
                 except ExternalError:
-                    # a broker that is away now is asked again later: what is assigned goes on without the answer
+                    # it is asked again later: what is assigned goes on without the answer
                     source.discover_due_ms = now_ms + DISCOVERY_RETRY_MS
 
     def _begin_epoch(self) -> None:
@@ -369,8 +378,17 @@ class LocalJob:
                 failures.append(ExternalError(f"subtask {thread.name} did not end within {seconds:g} s: left behind"))
             else:
                 failures += close_all(thread.parts)
-        failures += close_all(source.enumerator for source in self._sources.values())
+        failures += self._close_enumerators()
         failures += close_all(self._committers.values())
+        return failures
+
+    def _close_enumerators(self) -> list[Exception]:
+        failures: list[Exception] = []
+        for name, source in self._sources.items():
+            if source.looking is None or source.looking.wait(self._options.cancel_grace_ms / 1000):
+                failures += close_all([source.enumerator])
+            else:
+                failures.append(ExternalError(f"source {name} still looks for new splits: left behind"))
         return failures
 
     # ---- what others may ask -------------------------------------------------------------------------------------
