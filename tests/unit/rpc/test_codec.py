@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from headrace.core.errors import ExternalError
 from headrace.rpc import codec
-from headrace.rpc.messages import Address, Failed, Failure, FromSlot, FromWorker, SlotInfo, ToSlot, ToWorker
+from headrace.rpc.messages import (
+    Address,
+    Deploy,
+    Failed,
+    Failure,
+    FromSlot,
+    FromWorker,
+    Register,
+    SlotInfo,
+    ToSlot,
+    ToWorker,
+)
 from headrace.rpc.v1 import control_pb2
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -97,3 +108,8 @@ def test_what_is_no_text_is_replaced() -> None:
 def test_a_message_of_another_version_is_refused() -> None:
     with pytest.raises(ExternalError, match="does not know"):
         codec.to_slot(control_pb2.ToSlot())
+
+
+def test_secrets_are_not_shown() -> None:
+    shown = [repr(Deploy("job", 1, "a secret", b"a secret")), repr(Register("w", "h", 1, 1, "0", "a secret"))]
+    assert "secret" not in " ".join(shown)

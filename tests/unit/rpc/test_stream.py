@@ -109,9 +109,9 @@ class Proxy:
         self._thread.join()
 
 
-@pytest.fixture
-def proxied() -> Iterator[tuple[ServerInThread, Proxy]]:
-    with ServerInThread() as server:
+@contextmanager
+def proxied(times: ClusterTimes) -> Iterator[tuple[ServerInThread, Proxy]]:
+    with ServerInThread(times) as server:
         proxy = Proxy(server.port)
         try:
             yield server, proxy
@@ -156,17 +156,18 @@ def test_a_worker_with_a_wrong_token_or_version_is_refused(change: dict[str, str
 def test_a_second_worker_of_the_same_name_is_refused_and_the_first_stays() -> None:
     first, second = Worker(), Worker()
     second.register = replace(second.register, pid=1)
-    with ServerInThread() as server, connected(server, first), connected(server, second):
+    times = replace(QUICK, heartbeat=10_000, worker_lost=60_000)
+    with ServerInThread(times) as server, connected(server, first), connected(server, second):
         assert "is here already" in second.refused[0]
         assert server.lost() == []
 
 
-def test_a_stream_that_drops_and_comes_back_loses_and_repeats_nothing(proxied: tuple[ServerInThread, Proxy]) -> None:
-    server, proxy = proxied
+def test_a_stream_that_drops_and_comes_back_loses_and_repeats_nothing() -> None:
     worker = Worker()
+    patient = replace(QUICK, reconnect=60_000, worker_lost=120_000, lease=60_000)
     downs = [SlotDown(f"s{n}", "ended", clean=False) for n in range(300)]
     commands = [KillSlot(f"s{n}") for n in range(300)]
-    with connected(server, worker, through=proxy.address) as client:
+    with proxied(patient) as (server, proxy), connected(server, worker, through=proxy.address) as client:
         for n, (down, command) in enumerate(zip(downs, commands, strict=True)):
             client.send(down)
             server.send("w1", command)
@@ -181,10 +182,9 @@ def test_a_stream_that_drops_and_comes_back_loses_and_repeats_nothing(proxied: t
         assert server.lost() == []
 
 
-def test_a_stream_that_stays_away_is_one_loss_and_then_a_new_worker(proxied: tuple[ServerInThread, Proxy]) -> None:
-    server, proxy = proxied
+def test_a_stream_that_stays_away_is_one_loss_and_then_a_new_worker() -> None:
     worker = Worker()
-    with connected(server, worker, through=proxy.address) as client:
+    with proxied(QUICK) as (server, proxy), connected(server, worker, through=proxy.address) as client:
         proxy.cut(open_after=False)
         wait_until(lambda: bool(server.lost()), "it is lost")
         client.send(SlotDown("old", "of a time before the loss", clean=False))
