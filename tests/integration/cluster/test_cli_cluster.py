@@ -1,0 +1,144 @@
+"""`headrace cluster`, and what is submitted to it, as processes of this host: killed, mended, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.local_cluster import LocalCluster, home_of_processes, processes_of
+from support.running import wait_until
+
+ENDLESS = """\
+name: counting
+checkpoint: {interval: 200ms}
+sources:
+  numbers:
+    generator: {rate: 2000, columns: {n: {sequence: {}}}}
+    schema: {n: int64}
+steps:
+  doubled:
+    from: numbers
+    map: {function: "shop.functions:doubled", schema: {n: int64}}
+sinks:
+  out:
+    from: doubled
+    files: {path: out}
+    format: json
+"""
+BOUNDED = ENDLESS.replace("rate: 2000", "rows: 5000").replace("path: out", "path: bounded")
+FUNCTIONS = """\
+from pathlib import Path
+
+import polars as pl
+
+FACTOR = int((Path(__file__).parent / "factor.txt").read_text())
+
+
+def doubled(rows):
+    return rows.with_columns(pl.col("n") * FACTOR)
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    (tmp_path / "endless.yaml").write_text(ENDLESS)
+    (tmp_path / "bounded.yaml").write_text(BOUNDED)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").touch()
+    (tmp_path / "shop" / "functions.py").write_text(FUNCTIONS)
+    (tmp_path / "shop" / "factor.txt").write_text("2")
+    with home_of_processes(tmp_path) as cluster:
+        yield cluster
+
+
+def written(folder: Path) -> set[int]:
+    return {json.loads(line)["n"] for file in folder.glob("part-*") for line in file.read_text().splitlines()}
+
+
+def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
+    first = cluster.json("cluster", "start", "--workers", "2", "--slots", "1")
+    assert first["started"] == ["coordinator", "worker-1", "worker-2"]
+    assert cluster.json("cluster", "start")["started"] == []
+    assert "2 workers with 1 slot each" in cluster.run("cluster", "start").out
+    refused = cluster.run("cluster", "start", "--slots", "2", code=2)
+    assert "headrace cluster stop" in refused.err
+    for pid in (first["coordinator"]["pid"], first["workers"][0]["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    broken = cluster.json("cluster", "status", code=3)
+    assert (broken["dead"], broken["running"]) == (["coordinator", "worker-1"], ["worker-2"])
+    mended = cluster.json("cluster", "start")
+    assert mended["started"] == ["coordinator", "worker-1"]
+    assert (mended["url"], mended["workers"][1]) == (first["url"], first["workers"][1])
+    wait_until(lambda: cluster.json("cluster", "status")["slots_free"] == 2, "the slots to be up")
+    assert cluster.json("cluster", "stop") == {"stopped": True}
+    assert processes_of(cluster.home) == []
+    assert sorted(each.name for each in (cluster.home / "cluster").iterdir()) == ["id", "lock", "logs"]
+    assert cluster.json("cluster", "stop") == {"stopped": False}
+    assert cluster.json("cluster", "status", code=3)["running"] == []
+
+
+def test_a_job_with_code_outlives_its_coordinator(cluster: LocalCluster) -> None:
+    started = cluster.json("cluster", "start", "--workers", "1", "--slots", "2")
+    job = cluster.json("submit", "endless.yaml")["job_id"]
+    wait_until(lambda: bool(cluster.json("status", job)["checkpoint"]), "a checkpoint")
+    os.kill(started["coordinator"]["pid"], signal.SIGKILL)
+    assert cluster.run("status", job, code=3).out == ""
+    assert cluster.json("cluster", "start")["started"] == ["coordinator"]
+    again = cluster.wait_state(job, ["RUNNING"])
+    assert again["attempt"] >= 2
+    assert cluster.run("rescale", job, "--parallelism", "2").out.startswith(f"{job}: RUNNING with parallelism 2")
+    path = cluster.json("stop", "counting", "--savepoint", "kept")["path"]
+    assert Path(path).parent == cluster.folder / "kept"
+    rows = written(cluster.folder / "out")
+    assert rows == set(range(0, 2 * len(rows), 2)), "no row is missing, and every one went through the user's code"
+    listed = cluster.json("state", "list", path)
+    assert listed["sources"]["numbers"]["splits"][0]["position"] == len(rows)
+    assert cluster.json("list")["jobs"][0]["state"] == "FINISHED"
+
+
+def test_a_job_with_a_cluster_of_its_own(cluster: LocalCluster) -> None:
+    done = cluster.json("submit", "bounded.yaml", "--mode", "per-job", "--wait")
+    assert done["state"] == "FINISHED"
+    assert written(cluster.folder / "bounded") == set(range(0, 10_000, 2))
+    assert processes_of(cluster.home) == []
+    left = cluster.json("submit", "bounded.yaml", "--mode", "per-job")
+    wait_until(lambda: processes_of(cluster.home) == [], "the cluster to end with its job")
+    assert (Path(left["home"]) / "jobs" / left["job_id"] / "result.json").is_file()
+
+
+def test_an_application_has_a_cluster_of_its_own(cluster: LocalCluster) -> None:
+    (cluster.folder / "app.py").write_text(
+        "import headrace as hr\n"
+        "jobs = [hr.submit('bounded.yaml', allow_duplicate=True) for _ in range(2)]\n"
+        "states = [hr.wait(job).state for job in jobs]\n"
+        "open('states.txt', 'w').write(' '.join(states))\n"
+        "raise SystemExit(7)\n"
+    )
+    done = cluster.json("submit", "app.py", "--mode", "application", "--wait", code=1)
+    assert done["exit_code"] == 7
+    assert (cluster.folder / "states.txt").read_text() == "FINISHED FINISHED"
+    assert processes_of(cluster.home) == []
+
+
+def test_a_cluster_with_a_token_serves_only_who_knows_it(cluster: LocalCluster) -> None:
+    url = cluster.json("cluster", "start", "--slots", "1", "--token")["url"]
+    assert cluster.json("list") == {"jobs": []}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        _get(f"{url}/v1/jobs")
+    assert refused.value.code == 401
+    refused.value.close()
+    assert _get(f"{url}/v1/health")["status"] == "ok"
+    assert (cluster.home / "cluster" / "token").stat().st_mode & 0o077 == 0
+
+
+def _get(url: str) -> Any:
+    with urllib.request.urlopen(url) as answer:
+        return json.load(answer)
