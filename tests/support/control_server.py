@@ -12,7 +12,9 @@ from headrace.rpc.messages import ClusterTimes, SlotDown, SlotInfo, SlotUp, ToWo
 from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerSaid
 
 QUICK = ClusterTimes(heartbeat=100, worker_lost=1_500, reconnect=500, lease=1_000, cancel=1_500)
-"""Times for tests: all relations of the defaults hold."""
+"""Times for tests of loss: all relations of the defaults hold."""
+PATIENT = ClusterTimes(heartbeat=100, worker_lost=60_000, reconnect=30_000, lease=30_000, cancel=30_000)
+"""Times for all other tests, which may run on a busy host."""
 TOKEN = "the cluster's secret"
 
 _Answer = TypeVar("_Answer")
@@ -21,7 +23,7 @@ _Answer = TypeVar("_Answer")
 class ServerInThread:
     """`with ServerInThread() as server`: listens at `server.port`; `events` grows as they come."""
 
-    def __init__(self, times: ClusterTimes = QUICK, port: int = 0, token: str = TOKEN) -> None:
+    def __init__(self, times: ClusterTimes = PATIENT, port: int = 0, token: str = TOKEN) -> None:
         self.times = times
         self.port = port
         self.token = token

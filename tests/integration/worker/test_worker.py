@@ -39,13 +39,11 @@ from headrace.rpc.messages import (
 )
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.supervisor import Supervisor, WorkerConfig
-from support.control_server import TOKEN, ServerInThread
+from support.control_server import PATIENT, TOKEN, ServerInThread
 from support.running import wait_until
 from support.worker_process import WorkerProcess, is_running, worker_process
 
 TIMES = ClusterTimes(heartbeat=200, worker_lost=4_500, reconnect=1_000, lease=3_000, cancel=3_000)
-PATIENT = replace(TIMES, worker_lost=60_000, reconnect=30_000, lease=30_000)
-"""For what has nothing to do with leases, on a busy host."""
 PIPELINE = {
     "name": "numbers",
     "sources": {

@@ -26,8 +26,9 @@ from headrace.rpc.messages import (
     TriggerEpoch,
     WorkerLeaving,
 )
+from headrace.rpc.outbox import MESSAGES_MAX
 from headrace.rpc.server import WorkerConnected, WorkerDisconnected
-from support.control_server import QUICK, TOKEN, ServerInThread
+from support.control_server import PATIENT, QUICK, TOKEN, ServerInThread
 from support.running import wait_until
 
 
@@ -40,7 +41,7 @@ class Worker:
     registered: int = 0
     register: Register = field(default_factory=lambda: Register("w1", "127.0.0.1", os.getpid(), 2, __version__, TOKEN))
 
-    def connect(self, address: str, times: ClusterTimes = QUICK) -> ControlClient:
+    def connect(self, address: str, times: ClusterTimes = PATIENT) -> ControlClient:
         client = ControlClient(address, times, ClientHandlers(self.registering, self.told.append, self.refused.append))
         client.start()
         return client
@@ -156,18 +157,17 @@ def test_a_worker_with_a_wrong_token_or_version_is_refused(change: dict[str, str
 def test_a_second_worker_of_the_same_name_is_refused_and_the_first_stays() -> None:
     first, second = Worker(), Worker()
     second.register = replace(second.register, pid=1)
-    times = replace(QUICK, heartbeat=10_000, worker_lost=60_000)
-    with ServerInThread(times) as server, connected(server, first), connected(server, second):
+    slow = replace(PATIENT, heartbeat=10_000)  # so that the first was heard a moment ago, also on a busy host
+    with ServerInThread(slow) as server, connected(server, first), connected(server, second):
         assert "is here already" in second.refused[0]
         assert server.lost() == []
 
 
 def test_a_stream_that_drops_and_comes_back_loses_and_repeats_nothing() -> None:
     worker = Worker()
-    patient = replace(QUICK, reconnect=60_000, worker_lost=120_000, lease=60_000)
     downs = [SlotDown(f"s{n}", "ended", clean=False) for n in range(300)]
     commands = [KillSlot(f"s{n}") for n in range(300)]
-    with proxied(patient) as (server, proxy), connected(server, worker, through=proxy.address) as client:
+    with proxied(PATIENT) as (server, proxy), connected(server, worker, through=proxy.address) as client:
         for n, (down, command) in enumerate(zip(downs, commands, strict=True)):
             client.send(down)
             server.send("w1", command)
@@ -200,7 +200,7 @@ def test_a_stream_that_stays_away_is_one_loss_and_then_a_new_worker() -> None:
 def test_a_worker_that_is_silent_is_lost_though_its_connection_stands() -> None:
     worker = Worker()
     silent = replace(QUICK, heartbeat=60_000)
-    with ServerInThread() as server:
+    with ServerInThread(QUICK) as server:
         server.times = silent
         with connected(server, worker):
             wait_until(lambda: bool(server.lost()), "it is lost")
@@ -209,7 +209,7 @@ def test_a_worker_that_is_silent_is_lost_though_its_connection_stands() -> None:
 
 def test_a_worker_that_leaves_is_gone_at_once() -> None:
     worker = Worker()
-    with ServerInThread(replace(QUICK, reconnect=60_000, heartbeat=500)) as server, connected(server, worker) as client:
+    with ServerInThread(replace(PATIENT, heartbeat=500)) as server, connected(server, worker) as client:
         client.send(WorkerLeaving())
         client.close(5)
         wait_until(lambda: bool(server.lost()), "it is gone")
@@ -238,9 +238,41 @@ def test_what_was_sent_before_a_stop_arrives() -> None:
 
 def test_one_port_has_one_server() -> None:
     with ServerInThread() as server, pytest.raises(ExternalError, match="cannot listen"):
-        server.call(type(server.server)("other", QUICK, server.events.append).start("127.0.0.1", server.port, TOKEN))
+        server.call(type(server.server)("other", PATIENT, server.events.append).start("127.0.0.1", server.port, TOKEN))
 
 
 def test_other_hosts_need_a_token() -> None:
     with ServerInThread() as server, pytest.raises(UserError, match="needs a token"):
-        server.call(type(server.server)("other", QUICK, server.events.append).start("0.0.0.0", 0, ""))
+        server.call(type(server.server)("other", PATIENT, server.events.append).start("0.0.0.0", 0, ""))
+
+
+def test_a_worker_that_takes_no_commands_is_lost() -> None:
+    worker, goes_on = Worker(), threading.Event()
+    with ServerInThread() as server:
+        handlers = ClientHandlers(worker.registering, lambda _told: void(goes_on.wait()), worker.refused.append)
+        client = ControlClient(server.address, PATIENT, handlers)
+        client.start()
+        wait_until(lambda: bool(server.connected()), "it registers")
+        for _ in range(2 * MESSAGES_MAX):
+            server.send("w1", TellSlot("s", TriggerEpoch(1, "x" * 100)))
+        wait_until(lambda: bool(server.lost()), "it is lost")
+        assert server.lost()[0].reason == "it does not take its commands"
+        goes_on.set()
+        client.close(0)
+
+
+def void(_: object) -> None:
+    """For callbacks."""
+
+
+def test_a_worker_that_had_more_to_say_than_it_could_keep_starts_anew() -> None:
+    worker = Worker()
+    with proxied(PATIENT) as (server, proxy), connected(server, worker, through=proxy.address) as client:
+        proxy.cut(open_after=False)
+        for _ in range(MESSAGES_MAX + 1):
+            client.send(SlotDown("old", "of a time before", clean=False))
+        proxy.cut(open_after=True)
+        wait_until(lambda: len(server.connected()) == 2, "it joins again")
+        client.send(SlotDown("new", "after it", clean=False))
+        wait_until(lambda: bool(server.said()) and server.said()[-1].slot == "new", "it speaks")
+        assert [each.reason for each in server.lost()] == ["it was started anew"]
