@@ -39,6 +39,7 @@ from headrace.rpc.messages import (
     FinishSlot,
     FromSlot,
     InputEnded,
+    LimitTime,
     RelayHeights,
     Status,
     ToSlot,
@@ -197,6 +198,10 @@ class Attempt:
         emitted = None if before is None else before.emitted
         for slot, own in zip(self.slots, mine, strict=False):
             slot.obey(AssignSplits(source.node, ASSIGNED_SPLITS.dump_json(tuple(own)), final, emitted))
+
+    def limit(self, source: str, ts: int | None) -> None:
+        """Partitions of the source whose time is past `ts` pause."""
+        self._tell(LimitTime({source: ts}))
 
     def trigger(self, *, savepoint: str = "", stop: bool = False, drain: bool = False) -> int:
         """Begins the next epoch."""

@@ -177,10 +177,16 @@ class SlotRuntime:
             failure = failure_of(broken.error, node=broken.task, subtask=subtask)
         except BaseException as error:  # the shell of the attempt: whatever it is, it is said
             failure = failure_of(error)
-        stuck = self._leave(finished=finished)
+        try:
+            stuck = self._leave(finished=finished)
+        except Exception as error:  # nothing keeps the slot from saying how it ended
+            _log.exception("%s: leaving attempt %d", job, attempt)
+            failure, stuck = failure or failure_of(error), True
         self.clean = failure is None and not stuck
-        self._say(Left(job, attempt) if failure is None else Failed(job, attempt, failure))
-        self.left.set()
+        try:
+            self._say(Left(job, attempt) if failure is None else Failed(job, attempt, failure))
+        finally:
+            self.left.set()
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():

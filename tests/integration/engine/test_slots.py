@@ -224,6 +224,26 @@ def test_status_tells_rows_time_and_the_end(tmp_path: Path, feed: Feed, collecte
         attempt.run_to_the_end()
 
 
+def test_partitions_past_the_limit_of_drift_wait_and_go_on(tmp_path: Path, feed: Feed, collected: Collected) -> None:
+    def read() -> int:
+        return attempt.counters()["rows"]["rows_in"]
+
+    with deployed(Attempt(pipeline(TOTALS, "totals", 1), tmp_path)) as attempt:
+        feed.append(rows(range(10), at_ms=50_000), 1)
+        wait_until(lambda: read() == 10, "rows are not read", 30)
+        attempt.limit("rows", 20_000)
+        feed.append(rows(range(5), at_ms=1_000), 0)
+        wait_until(lambda: read() == 15, "the slow partition is held up", 30)
+        feed.append(rows(range(10), at_ms=51_000), 1)
+        feed.append(rows(range(5), at_ms=2_000), 0)
+        wait_until(lambda: read() == 20, "the slow partition is held up", 30)
+        attempt.epoch()
+        assert read() == 20
+        attempt.limit("rows", None)
+        wait_until(lambda: read() == 30, "the fast partition does not go on", 30)
+        attempt.cancel()
+
+
 def test_a_row_that_fails_is_said_once_with_its_node_and_place(
     tmp_path: Path, feed: Feed, collected: Collected
 ) -> None:
