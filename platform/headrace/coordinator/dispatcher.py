@@ -47,6 +47,7 @@ from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, S
 from headrace.coordinator.origin import Origin, OriginWish, find_origin, renamed
 from headrace.coordinator.plan_facts import JobConfig
 from headrace.coordinator.planning import JobPlans
+from headrace.coordinator.resubmission import request_again
 from headrace.coordinator.service import JobConflict, NoSuchJob
 from headrace.coordinator.triggers import Triggers
 from headrace.core.clock import Clock
@@ -155,8 +156,13 @@ class Dispatcher:
 
     async def resubmit(self, reference: str, from_savepoint: str) -> str:
         """The same definition again, from a savepoint."""
-        submission = self._known(reference).submission
-        return await self.submit(SubmitRequest(pipeline=submission.pipeline, from_savepoint=from_savepoint))
+        known = self._known(reference)
+        if known.driver is not None:
+            raise JobConflict(f"job {known.submission.job} ({known.submission.name}) is {self._state(known)}")
+        attempts = known.history.attempts
+        parallelism = attempts[-1].parallelism if attempts else int(known.submission.options["parallelism"])
+        again = partial(request_again, known.submission, parallelism, from_savepoint)
+        return await self.submit(await self._blocking(again))
 
     def _require_free_name(self, name: str, *, allow: bool) -> None:
         same = [known for known in self._jobs.values() if known.submission.name == name and known.driver is not None]
