@@ -19,29 +19,24 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
-from headrace.checkpoint.journal import Journal, Settled, Verdict, Written
+from headrace.checkpoint.collect import delete_orphans
 from headrace.checkpoint.journal import Replaced as JournalReplaced
+from headrace.checkpoint.journal import Settled, Verdict, Written
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
-from headrace.checkpoint.records import (
-    AttemptRecord,
-    CheckpointRecord,
-    CommittedRecord,
-    FinishedRecord,
-    Record,
-    StoppingRecord,
-)
-from headrace.checkpoint.resolve import resolve
+from headrace.checkpoint.records import CheckpointRecord, Record
 from headrace.checkpoint.savepoint import checkpoint_url, located, write_savepoint
 from headrace.checkpoint.store import ObjectStore
+from headrace.checkpoint.usable import damaged_epochs
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator.connector_host import ConnectorHost
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_state import JobState
+from headrace.coordinator.journaling import draft_of, journal_read
 from headrace.coordinator.machine import Machine
 from headrace.coordinator.plan_facts import JobConfig
 from headrace.coordinator.planning import JobPlans
@@ -135,6 +130,7 @@ class JobDriver:
         """The attempt's slots by index, once they are granted."""
         self._granted_for = 0
         self._deployed = False
+        self._collected_for = 0
         self._opened: on.HostOpened | None = None
         self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
         self._journal = JournalStore(setup.store, "", setup.writer)
@@ -224,11 +220,11 @@ class JobDriver:
     def _do(self, effect: do.Effect) -> None:  # noqa: PLR0912 - one line an effect
         match effect:
             case do.ReadJournal():
-                self._lane.put("reading the journal", self._journal.load, self._on_loaded, self._on_storage_failed)
+                self._lane.put("reading the journal", self._load, self._on_loaded, self._on_storage_failed)
             case (
                 do.WriteAttempt() | do.WriteCheckpoint() | do.WriteCommitted() | do.WriteStopping() | do.WriteFinished()
             ):
-                self._append(effect.ticket, self._record(effect))
+                self._append(effect.ticket, draft_of(effect, self._clock.now_ms()))
             case do.RequestSlots(attempt, count):
                 self._fleet.request(self.job, attempt, count)
             case do.ReleaseSlots():
@@ -253,7 +249,7 @@ class JobDriver:
                 failed = partial(self._on_save_failed, manifest.epoch)
                 self._lane.put(f"writing savepoint {folder}", partial(write_savepoint, manifest, folder), done, failed)
             case do.Prune(retained):
-                self._lane.put("pruning", partial(self._journal.prune, retained), _nothing, self._on_prune_failed)
+                self._lane.put("pruning", partial(self._prune, retained), _nothing, self._on_prune_failed)
             case do.Answer(request, path, failure):
                 self._watch.answered(request, self._answer_path(path), failure)
             case do.RecordException(attempt, failure, follows):
@@ -296,39 +292,6 @@ class JobDriver:
 
     # ---- journal -------------------------------------------------------------------------------------------------
 
-    def _record(
-        self,
-        effect: do.WriteAttempt | do.WriteCheckpoint | do.WriteCommitted | do.WriteStopping | do.WriteFinished,
-    ) -> Record:
-        """The draft: number and writer are the journal's."""
-        common: dict[str, Any] = {"number": 0, "writer": self._setup.writer, "at_ms": self._clock.now_ms()}
-        match effect:
-            case do.WriteAttempt():
-                return AttemptRecord(
-                    **common,
-                    attempt=effect.attempt,
-                    restored_epoch=effect.restored_epoch,
-                    savepoint=effect.savepoint,
-                    parallelism=effect.parallelism,
-                    plan_hash=effect.plan_hash,
-                    splits=dict(effect.splits),
-                )
-            case do.WriteCheckpoint():
-                return CheckpointRecord(
-                    **common,
-                    manifest=effect.manifest,
-                    savepoint=effect.savepoint,
-                    savepoint_states=effect.savepoint_states,
-                )
-            case do.WriteCommitted():
-                return CommittedRecord(**common, epoch=effect.epoch)
-            case do.WriteStopping():
-                return StoppingRecord(**common, savepoint=effect.savepoint, drain=effect.drain)
-            case do.WriteFinished():
-                return FinishedRecord(
-                    **common, state=end_state(effect.state), savepoint=effect.savepoint, error=effect.error
-                )
-
     def _append(self, ticket: int, draft: Record) -> None:
         what = f"writing record `{draft.kind}`"
         self._lane.put(
@@ -356,27 +319,29 @@ class JobDriver:
         self.checkpoint = Checkpointed(manifest.epoch, record.at_ms, path, manifest.bytes)
         self._watch.changed(self)
 
-    def _on_loaded(self, journal: Journal) -> None:
-        if journal.checkpoints:
-            self._note_checkpoint(journal.checkpoints[-1])
-        found = resolve(journal)
-        self.post(
-            on.JournalRead(
-                attempt=found.attempt,
-                epoch=found.epoch,
-                restore=found.restore,
-                uncommitted=found.commit_first,
-                unfinished=found.unfinished,
-                stopping=found.stopping,
-                stopped=found.stopped,
-                finished=found.finished,
-                splits=dict(found.splits),
-                parallelism=found.parallelism,
-            )
-        )
+    def _load(self) -> on.JournalRead:
+        """In a thread: the journal, and which of its checkpoints are whole."""
+        journal = self._journal.load()
+        return journal_read(journal, damaged_epochs(self._setup.store, journal))
+
+    def _on_loaded(self, read: on.JournalRead) -> None:
+        checkpoints = self._journal.journal.checkpoints
+        if checkpoints:
+            self._note_checkpoint(checkpoints[-1])
+        if read.passed_over:
+            listed = ", ".join(str(epoch) for epoch in read.passed_over)
+            LOG.warning("job %s: checkpoint %s is damaged and passed over", self.job, listed)
+        self.post(read)
 
     def _on_storage_failed(self, error: Exception) -> None:
         self.post(on.JournalFailed(failure_of(error)))
+
+    def _prune(self, retained: int) -> None:
+        """In a thread: what is not retained goes; once an attempt, what earlier ones left behind."""
+        self._journal.prune(retained)
+        if self._collected_for != self._granted_for:
+            self._collected_for = self._granted_for
+            delete_orphans(self._setup.store, self._journal.journal, self._clock.now_ms())
 
     def _on_prune_failed(self, error: Exception) -> None:
         LOG.warning("job %s: old checkpoints could not be deleted: %s", self.job, error)
@@ -477,6 +442,8 @@ class JobDriver:
             PeerDocument(index=index, host=each.host, port=each.port, unix_path=each.unix_path)
             for index, each in enumerate(addresses)
         )
+        # what took effect in the job so far stays in effect for its life
+        applied = () if wanted.restore is None else tuple(f for s in wanted.restore.sources.values() for f in s.applied)
         facts = config.plan(wanted.parallelism)
         common = {
             "pipeline": setup.plans.file_form(wanted.parallelism),
@@ -485,7 +452,7 @@ class JobDriver:
             "peers": peers,
             "storage": setup.storage,
             "restore": restore,
-            "floors": setup.floors,
+            "floors": (*setup.floors, *applied),
             "code": setup.code,
             "python_path": setup.python_path,
             "mode": config.checkpoint.mode,
@@ -542,18 +509,6 @@ class JobDriver:
 
     def _index(self, slot: str) -> int | None:
         return next((index for index, each in enumerate(self.slots) if each.slot == slot), None)
-
-
-def end_state(state: JobState) -> Literal["FINISHED", "CANCELED", "FAILED"]:
-    """A final state as records and results have it."""
-    match state:
-        case JobState.FINISHED:
-            return "FINISHED"
-        case JobState.CANCELED:
-            return "CANCELED"
-        case _:
-            assert state is JobState.FAILED, f"{state} is not final"
-            return "FAILED"
 
 
 def _nothing(_: object) -> None:

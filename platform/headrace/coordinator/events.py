@@ -29,6 +29,7 @@ class JournalRead:
     savepoint     URL of the savepoint that the newest attempt began with, where it has no checkpoint of its own
     splits        what enumerators resolved, once for the job's life
     parallelism   of the newest attempt, None before the first
+    passed_over   epochs newer than `restore` that are damaged
     """
 
     attempt: int = 0
@@ -42,6 +43,7 @@ class JournalRead:
     finished: FinishedRecord | None = None
     splits: Splits = field(default_factory=dict)
     parallelism: int | None = None
+    passed_over: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Owns the two translations. What is written when is the machine's decision, what 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, assert_never
 
 from headrace.checkpoint.journal import Journal
@@ -55,9 +56,12 @@ def draft_of(effect: WriteRecord, at_ms: int) -> Record:
             assert_never(effect)
 
 
-def journal_read(journal: Journal) -> JournalRead:
-    """What a machine is told of a journal that was just loaded. Raises CheckpointUnusable."""
-    found = resolve(journal)
+def journal_read(journal: Journal, damaged: Mapping[int, str] | None = None) -> JournalRead:
+    """What a machine is told of a journal that was just loaded. `damaged`: epochs that cannot be read, and why.
+
+    Raises CheckpointUnusable.
+    """
+    found = resolve(journal, damaged)
     return JournalRead(
         attempt=found.attempt,
         epoch=found.epoch,
@@ -69,6 +73,7 @@ def journal_read(journal: Journal) -> JournalRead:
         finished=found.finished,
         splits=dict(found.splits),
         parallelism=found.parallelism,
+        passed_over=found.passed_over,
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headrace.checkpoint.claim import claim
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.resolve import require_claimable
 from headrace.checkpoint.savepoint import Found, find
+from headrace.checkpoint.verdict import NodeVerdict, Verdict, judge, loses_state
 from headrace.coordinator.planning import JobPlans
 from headrace.core.errors import UserError
+from headrace.spec.pipeline import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,35 +42,47 @@ def find_origin(wish: OriginWish, plans: JobPlans, parallelism: int, now_ms: int
     dropped.
     """
     found = find(wish.path)
-    _require_allowed(wish, found, plans, parallelism, now_ms)
-    return Origin(found.url, renamed(found.manifest, wish.renames))
+    _require_startable(wish, found, plans.model(parallelism), now_ms)
+    verdicts = judge(found.manifest, plans.plan(parallelism), wish.renames)
+    _require_kept(wish, found, verdicts)
+    if found.journal is not None:
+        claim(found, secrets.token_hex(8), now_ms)
+    return Origin(found.url, _fitted(renamed(found.manifest, wish.renames), verdicts))
 
 
-def _require_allowed(wish: OriginWish, found: Found, plans: JobPlans, parallelism: int, now_ms: int) -> None:
-    from headrace.checkpoint.verdict import judge, loses_state
-
-    manifest = found.manifest
-    if manifest.drained and not wish.allow_drained:
+def _require_startable(wish: OriginWish, found: Found, model: Pipeline, now_ms: int) -> None:
+    if found.manifest.drained and not wish.allow_drained:
         raise UserError(
             f"{found.url} was drained: time went to its end, and every window has closed",
             remedy="start from an earlier one; or --allow-drained, if only what comes later matters",
         )
-    model = plans.model(parallelism)
     if found.journal is not None and not wish.take_over:
         interval_ms = model.checkpoint.interval_ms or 0
-        require_claimable(found.journal, manifest.job, now_ms, interval_ms, model.checkpoint.timeout_ms)
-    verdicts = judge(manifest, plans.plan(parallelism), wish.renames)
-    wrong = [each for each in verdicts if each.verdict == "incompatible"]
-    if wrong:
-        raise UserError(
-            "\n".join(f"{each.node}: {each.text}" for each in wrong), remedy="see `headrace explain --against`"
-        )
-    if loses_state(verdicts) and not wish.allow_dropped_state:
-        lost = "\n".join(f"  {each.node}: {each.text}" for each in verdicts if each.verdict in ("dropped", "partly"))
-        raise UserError(
-            f"state in {found.url} would be lost:\n{lost}",
-            remedy="name what was renamed with --rename old=new, or give --allow-dropped-state",
-        )
+        require_claimable(found.journal, found.manifest.job, now_ms, interval_ms, model.checkpoint.timeout_ms)
+
+
+def _require_kept(wish: OriginWish, found: Found, verdicts: Sequence[NodeVerdict]) -> None:
+    if not loses_state(verdicts) or wish.allow_dropped_state:
+        return
+    lost = "\n".join(f"  {each.node}: {each.text}" for each in verdicts if loses_state([each]))
+    raise UserError(
+        f"state in {found.url} would be lost:\n{lost}",
+        remedy="name what was renamed with --rename old=new, or give --allow-dropped-state",
+    )
+
+
+def _fitted(manifest: Manifest, verdicts: Sequence[NodeVerdict]) -> Manifest:
+    """Without the state that cannot be used: its nodes begin with nothing, as the user allowed."""
+    unusable = {each.node for each in verdicts if each.verdict in (Verdict.INCOMPATIBLE, Verdict.DROPPED)}
+    if not unusable:
+        return manifest
+    return manifest.model_copy(
+        update={
+            "states": tuple(each for each in manifest.states if each.node not in unusable),
+            "sources": {name: state for name, state in manifest.sources.items() if name not in unusable},
+            "splits": {name: splits for name, splits in manifest.splits.items() if name not in unusable},
+        }
+    )
 
 
 def renamed(manifest: Manifest, renames: Mapping[str, str]) -> Manifest:

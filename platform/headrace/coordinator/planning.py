@@ -56,7 +56,7 @@ def plan_facts(plan: PhysicalPlan) -> PlanFacts:
         slots=max(task.parallelism for task in plan.tasks),
         max_parallelism=plan.max_parallelism,
         sources={name: parallelism for name, (parallelism, _) in sources.items()},
-        nodes={node.node: node_kind(node) for task in plan.tasks for node in task.nodes},
+        nodes={node.node: written_kind(node) for task in plan.tasks for node in task.nodes},
         parallelism={node.node: task.parallelism for task in plan.tasks for node in task.nodes},
         timed=frozenset(name for name, (_, spec) in sources.items() if spec.time is not None),
         drift={
@@ -76,3 +76,8 @@ def node_kind(node: TaskNode) -> str:
             return node.verb
         case SinkSpec():
             return "sink"
+
+
+def written_kind(node: TaskNode) -> str:
+    """The same as a manifest has it: with the connector, for positions of one mean nothing to another."""
+    return node_kind(node) if isinstance(node, StepSpec) else f"{node_kind(node)} {node.connector}"
