@@ -102,6 +102,7 @@ class Supervisor:
         self._folder: WorkerFolder | None = None
         self._ended = threading.Event()
         self._backoff = StartBackoff()
+        self._missed = False
         self._measured_s = self._looked_s = time.monotonic()
         handlers = ClientHandlers(self._registration, self._told, self._refused)
         self._client = ControlClient(config.coordinator, config.times, handlers)
@@ -274,6 +275,10 @@ class Supervisor:
         """Without a coordinator for the lease, attempts end: it may have given their work to others."""
         config = self._config
         silent_s = self._client.silent_s()
+        missed = silent_s > 2.5 * config.times.heartbeat / 1_000
+        if missed != self._missed:
+            self._missed = missed
+            _log.warning("coordinator %s %s", config.coordinator, "does not answer" if missed else "answers again")
         if silent_s > config.times.lease / 1_000:
             for slot in self._slots.values():
                 if slot.state is SlotState.BUSY:
