@@ -163,7 +163,7 @@ def scripts(draw: st.DrawFn) -> list[Signal]:
 
 
 @given(st.lists(scripts(), min_size=1, max_size=4), st.booleans(), st.data())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 def test_any_schedule_gives_what_the_model_gives(plan: list[list[Signal]], aligned: bool, data: st.DataObject) -> None:
     gate, model = Gate(len(plan), aligned=aligned), Model(len(plan), aligned)
     left = [list(script) for script in plan]

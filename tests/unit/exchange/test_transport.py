@@ -179,7 +179,7 @@ def test_many_channels_share_a_connection(folder: Path | None) -> None:
 
 
 def test_a_stuck_reader_holds_the_sender_at_the_bound(folder: Path | None) -> None:
-    bound, batches = 4_000, 50
+    bound, batches = 800, 50
     with reading(folder, rows_max=bound) as reader, connected(reader) as connection:
         outlet = connection.outlet("t", 0)
 
@@ -454,7 +454,7 @@ def test_a_reader_that_dies_or_freezes_is_a_loss(folder: Path | None, how: signa
                 sent += 1
 
         with in_thread(send) as raised:
-            wait_until(lambda: sent >= 5, "nothing went out")
+            wait_until(lambda: sent >= 2, "nothing went out")
             process.send_signal(how)
         connection.close()
     assert isinstance(raised[0], ExternalError)
