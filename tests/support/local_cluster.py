@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.client.http import Client
+from headrace.client.models import JobStatus
 from support.running import Finished, headrace, wait_until
 
 
@@ -31,16 +34,20 @@ class LocalCluster:
     def json(self, *arguments: str, code: int = 0) -> Any:
         return self.run(*arguments, "--json", code=code).json
 
-    def wait_state(self, job: str, states: Sequence[str]) -> Any:
-        """The job's status, once it is in one of these states."""
-        seen: list[Any] = []
+    def client(self) -> Client:
+        """Of its coordinator: a look by it is cheaper than a command."""
+        published = json.loads((self.home / "cluster" / "coordinator.json").read_text())
+        return Client(published["url"])
 
-        def reached() -> bool:
-            seen[:] = [self.json("status", job)]
-            return seen[0]["state"] in states
+    def wait_status(self, job: str, is_so: Callable[[JobStatus], bool], what: str) -> JobStatus:
+        """The job's status, once it is so."""
+        with self.client() as client:
+            wait_until(lambda: is_so(client.status(job)), f"job {job} {what}")
+            return client.status(job)
 
-        wait_until(reached, f"job {job} to be {' or '.join(states)}")
-        return seen[0]
+    def wait_state(self, job: str, state: str) -> JobStatus:
+        """The job's status, once it is in this state."""
+        return self.wait_status(job, lambda status: status.state == state, f"to be {state}")
 
 
 @contextmanager

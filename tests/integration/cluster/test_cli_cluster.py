@@ -77,7 +77,8 @@ def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
     mended = cluster.json("cluster", "start")
     assert mended["started"] == ["coordinator", "worker-1"]
     assert (mended["url"], mended["workers"][1]) == (first["url"], first["workers"][1])
-    wait_until(lambda: cluster.json("cluster", "status")["slots_free"] == 2, "the slots to be up")
+    with cluster.client() as client:
+        wait_until(lambda: client.cluster().slots_free == 2, "the slots to be up")
     assert cluster.json("cluster", "stop") == {"stopped": True}
     assert processes_of(cluster.home) == []
     assert sorted(each.name for each in (cluster.home / "cluster").iterdir()) == ["id", "lock", "logs"]
@@ -88,12 +89,12 @@ def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
 def test_a_job_with_code_outlives_its_coordinator(cluster: LocalCluster) -> None:
     started = cluster.json("cluster", "start", "--workers", "1", "--slots", "2")
     job = cluster.json("submit", "endless.yaml")["job_id"]
-    wait_until(lambda: bool(cluster.json("status", job)["checkpoint"]), "a checkpoint")
+    cluster.wait_status(job, lambda status: status.checkpoint is not None, "to have a checkpoint")
     os.kill(started["coordinator"]["pid"], signal.SIGKILL)
     assert cluster.run("status", job, code=3).out == ""
     assert cluster.json("cluster", "start")["started"] == ["coordinator"]
-    again = cluster.wait_state(job, ["RUNNING"])
-    assert again["attempt"] >= 2
+    again = cluster.wait_state(job, "RUNNING")
+    assert again.attempt >= 2
     assert cluster.run("rescale", job, "--parallelism", "2").out.startswith(f"{job}: RUNNING with parallelism 2")
     path = cluster.json("stop", "counting", "--savepoint", "kept")["path"]
     assert Path(path).parent == cluster.folder / "kept"
@@ -104,27 +105,42 @@ def test_a_job_with_code_outlives_its_coordinator(cluster: LocalCluster) -> None
     assert cluster.json("list")["jobs"][0]["state"] == "FINISHED"
 
 
+def test_an_upgrade_that_cannot_run_gives_way_to_the_old_pipeline(cluster: LocalCluster) -> None:
+    cluster.run("cluster", "start", "--slots", "2")
+    first = cluster.json("submit", "endless.yaml")["job_id"]
+    cluster.wait_state(first, "RUNNING")
+    (cluster.folder / "wrong.yaml").write_text(ENDLESS.replace("functions:doubled", "functions:gone"))
+    refused = cluster.json("upgrade", first, "wrong.yaml", "--savepoint", "kept", code=2)
+    assert "gone" in refused["refused"]
+    again = refused["job_id"]
+    cluster.wait_state(again, "RUNNING")
+    (cluster.folder / "shop" / "factor.txt").write_text("-2")
+    third = cluster.json("upgrade", again, "endless.yaml")["job_id"]
+    cluster.wait_state(third, "RUNNING")
+    wait_until(lambda: min(written(cluster.folder / "out")) < 0, "rows of the new code")
+    cluster.run("cancel", third)
+    assert [each["state"] for each in cluster.json("list")["jobs"]] == ["CANCELED", "FINISHED", "FAILED", "FINISHED"]
+    rows = sorted(abs(row) for row in written(cluster.folder / "out"))
+    assert rows == list(range(0, 2 * len(rows), 2)), "from job to job no row is lost or repeated"
+
+
 def test_a_job_with_a_cluster_of_its_own(cluster: LocalCluster) -> None:
-    done = cluster.json("submit", "bounded.yaml", "--mode", "per-job", "--wait")
-    assert done["state"] == "FINISHED"
-    assert written(cluster.folder / "bounded") == set(range(0, 10_000, 2))
-    assert processes_of(cluster.home) == []
-    left = cluster.json("submit", "bounded.yaml", "--mode", "per-job")
+    alone = cluster.json("submit", "bounded.yaml", "--mode", "per-job")
     wait_until(lambda: processes_of(cluster.home) == [], "the cluster to end with its job")
-    assert (Path(left["home"]) / "jobs" / left["job_id"] / "result.json").is_file()
+    assert written(cluster.folder / "bounded") == set(range(0, 10_000, 2))
+    assert (Path(alone["home"]) / "jobs" / alone["job_id"] / "result.json").is_file()
 
 
 def test_an_application_has_a_cluster_of_its_own(cluster: LocalCluster) -> None:
     (cluster.folder / "app.py").write_text(
         "import headrace as hr\n"
-        "jobs = [hr.submit('bounded.yaml', allow_duplicate=True) for _ in range(2)]\n"
-        "states = [hr.wait(job).state for job in jobs]\n"
-        "open('states.txt', 'w').write(' '.join(states))\n"
+        "state = hr.wait(hr.submit('bounded.yaml')).state\n"
+        "open('state.txt', 'w').write(state)\n"
         "raise SystemExit(7)\n"
     )
-    done = cluster.json("submit", "app.py", "--mode", "application", "--wait", code=1)
+    done = cluster.json("submit", "app.py", "--mode", "application", "--parallelism", "1", "--wait", code=1)
     assert done["exit_code"] == 7
-    assert (cluster.folder / "states.txt").read_text() == "FINISHED FINISHED"
+    assert (cluster.folder / "state.txt").read_text() == "FINISHED"
     assert processes_of(cluster.home) == []
 
 

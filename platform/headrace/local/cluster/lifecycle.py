@@ -120,6 +120,7 @@ def _planned(before: ClusterRecord | None, workers: int | None, slots: int | Non
 def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started: list[Member]) -> ClusterRecord:
     record = plan
     if record.coordinator is None or not record.coordinator.process.is_alive():
+        _refuse_second(home)
         # whatever it says is of a coordinator that is gone
         coordinator_file(home).unlink(missing_ok=True)
         command = coordinator_command(home, _port(record.url), _port(record.grpc))
@@ -171,10 +172,22 @@ def _wait_registered(home: Home, record: ClusterRecord) -> None:
 
 
 def _is_ready(home: Home, member: Member) -> bool:
+    return _published_pid(home) == member.pid
+
+
+def _published_pid(home: Home) -> int | None:
+    """The coordinator that said last that it is ready."""
     try:
-        return bool(json.loads(coordinator_file(home).read_text())["pid"] == member.pid)
+        return int(json.loads(coordinator_file(home).read_text())["pid"])
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return None
+
+
+def _refuse_second(home: Home) -> None:
+    """A coordinator that was started by hand in this home would have its jobs taken away."""
+    pid = _published_pid(home)
+    if pid is not None and MarkedProcess(pid, coordinator_marks(home)).is_alive():
+        raise UserError(f"a coordinator of {home.root} was started by hand (pid {pid})", remedy="end that one first")
 
 
 def _wait(is_so: Callable[[], bool], members: list[Member], what: str) -> None:
