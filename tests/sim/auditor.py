@@ -1,0 +1,238 @@
+"""Watches the storage and the outside world, and knows what must never be: told of every object when it is written.
+
+At each record: attempts and epochs only grow; only the newest attempt completes epochs, and only when the one before is
+committed; what is restored is the newest complete epoch, and whole; what is called committed is visible, exactly once.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from headrace.checkpoint.journal_shell import parse_record
+from headrace.checkpoint.manifest import Manifest
+from headrace.checkpoint.paths import record_number
+from headrace.checkpoint.records import (
+    AttemptRecord,
+    CheckpointRecord,
+    CommittedRecord,
+    FinishedRecord,
+    Record,
+    StoppingRecord,
+)
+from headrace.coordinator import effects as do
+from headrace.coordinator import events as on
+from headrace.coordinator.job_state import JobState
+from sim.outside import SOURCE, Appended, Ledger, Source
+from sim.slot import read_chunk, tiled
+from sim.world import Violation, World
+
+
+class Auditor:
+    """Keeps all records that ever were."""
+
+    def __init__(self, world: World, ledger: Ledger | None, appended: Appended, source: Source) -> None:
+        self._world = world
+        self._ledger = ledger
+        self._appended = appended
+        self._source = source
+        self.history: list[Record] = []
+        self.held: dict[str, bytes] = {}
+        """The objects in storage; set by the cluster."""
+
+    # ---- what was written ----------------------------------------------------------------------------------------
+
+    def written(self, path: str, data: bytes) -> None:
+        """An object was put into storage."""
+        number = record_number(path)
+        if number is None:
+            return
+        record = parse_record(data, path)
+        self._world.tell(f"journal: {number} {record.kind} by {record.writer} {_about(record)}")
+        if number <= len(self.history):
+            return  # of a writer that slept: no history, and its writer is told so
+        if number > len(self.history) + 1:
+            raise Violation(f"record {number} is put, but the newest is {len(self.history)}")
+        self._judge(record)
+        self.history.append(record)
+
+    def _judge(self, record: Record) -> None:
+        last = self.history[-1] if self.history else None
+        if isinstance(last, FinishedRecord) and not isinstance(record, FinishedRecord):
+            raise Violation(f"{record.kind} follows the end")
+        match record:
+            case AttemptRecord():
+                self._judge_attempt(record)
+            case CheckpointRecord():
+                self._judge_checkpoint(record)
+            case CommittedRecord():
+                self._judge_committed(record)
+            case FinishedRecord():
+                if isinstance(last, FinishedRecord) and last.state != record.state:
+                    raise Violation(f"the job ended as {last.state}, and then as {record.state}")
+            case StoppingRecord():
+                pass
+            case _:
+                assert_never(record)
+
+    def _judge_attempt(self, record: AttemptRecord) -> None:
+        if record.attempt <= self.attempt:
+            raise Violation(f"attempt {record.attempt} follows attempt {self.attempt}")
+        newest = self.checkpoint
+        epoch = None if newest is None else newest.manifest.epoch
+        if record.restored_epoch != epoch:
+            raise Violation(f"attempt {record.attempt} restores {record.restored_epoch}, but {epoch} is the newest")
+        if newest is not None:
+            self._require_committed(newest)
+            self._require_whole(newest.manifest)
+
+    def _judge_checkpoint(self, record: CheckpointRecord) -> None:
+        manifest = record.manifest
+        if manifest.attempt != self.attempt:
+            raise Violation(f"attempt {manifest.attempt} completes an epoch, but {self.attempt} is the newest")
+        before = self.checkpoint
+        if before is not None:
+            if manifest.epoch <= before.manifest.epoch:
+                raise Violation(f"epoch {manifest.epoch} follows epoch {before.manifest.epoch}")
+            self._require_committed(before)
+        self._require_whole(manifest)
+        if self._ledger is None:
+            for partition, position in positions(manifest).items():
+                if not _covers(self._appended.ranges.get(partition, []), position):
+                    raise Violation(f"epoch {manifest.epoch} holds rows of partition {partition} that are not written")
+
+    def _judge_committed(self, record: CommittedRecord) -> None:
+        newest = self.checkpoint
+        if newest is None or newest.manifest.epoch != record.epoch:
+            raise Violation(f"epoch {record.epoch} is said to be committed, but it is not the newest")
+        if self._ledger is None:
+            return
+        self._ledger.require_committed(newest.manifest.committables)
+        self._require_exact(newest.manifest)
+
+    def _require_exact(self, manifest: Manifest) -> None:
+        assert self._ledger is not None, "there is one"
+        for partition, position in positions(manifest).items():
+            wanted = [(0, position)] if position else []
+            found = self._ledger.ranges.get(partition, [])
+            if found != wanted:
+                raise Violation(f"after epoch {manifest.epoch}, {found} of partition {partition} is visible: {wanted}")
+
+    def _require_committed(self, checkpoint: CheckpointRecord) -> None:
+        epoch = checkpoint.manifest.epoch
+        if not any(isinstance(record, CommittedRecord) and record.epoch == epoch for record in self.history):
+            raise Violation(f"epoch {epoch} is gone on from, but is not committed")
+
+    def _require_whole(self, manifest: Manifest) -> None:
+        if len(manifest.states) != manifest.parallelism["count"]:
+            raise Violation(f"epoch {manifest.epoch} has the states of {len(manifest.states)} subtasks")
+        held: dict[int, list[tuple[int, int]]] = {}
+        for handle in manifest.states:
+            for part in handle.files:
+                for partition, first, behind in read_chunk(self.held, part.path):
+                    held.setdefault(partition, []).append((first, behind))
+        rows = {partition: tiled(partition, ranges) for partition, ranges in held.items()}
+        if rows != positions(manifest):
+            raise Violation(f"epoch {manifest.epoch} holds {rows}, but was read up to {positions(manifest)}")
+
+    # ---- what coordinators do ------------------------------------------------------------------------------------
+
+    def deployed(self, wanted: do.DeploySlots) -> None:
+        """A coordinator deploys an attempt: its record stands, and it restores what the record says."""
+        found = [each for each in self.history if isinstance(each, AttemptRecord) and each.attempt == wanted.attempt]
+        epoch = None if wanted.restore is None else wanted.restore.epoch
+        if len(found) != 1 or found[0].restored_epoch != epoch:
+            raise Violation(f"attempt {wanted.attempt} is deployed from {epoch}, but its record is {found}")
+
+    def answered(self, event: on.Event, path: str | None) -> None:
+        """A user was told that it is done."""
+        match event:
+            case on.SavepointAsked(_, folder):
+                if path != folder:
+                    raise Violation(f"a savepoint in {folder} was asked for, {path} is handed out")
+                self._require_savepoint(folder)
+            case on.StopAsked():
+                if not any(isinstance(each, FinishedRecord) and each.state == "FINISHED" for each in self.history):
+                    raise Violation("a stop is answered, but the end is not recorded")
+                if path is not None:
+                    self._require_savepoint(path)
+            case _:
+                pass
+
+    def _require_savepoint(self, folder: str) -> None:
+        data = self.held.get(f"{folder}/manifest.json")
+        if data is None:
+            raise Violation(f"savepoint {folder} is handed out, but has no manifest")
+        manifest = Manifest.model_validate_json(data)
+        self._require_whole(manifest)
+        own = [each for each in self.history if isinstance(each, CheckpointRecord) and each.savepoint == folder]
+        if manifest.committables or manifest.kind != "savepoint" or len(own) != 1:
+            raise Violation(f"savepoint {folder} is not what its record says")
+        self._require_committed(own[0])
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def ended(self, state: JobState) -> None:
+        """The job is over for good: what is visible is what its newest epoch says."""
+        newest = self.checkpoint
+        if state is JobState.FINISHED:
+            assert self.history, "an end is recorded"
+            last = self.history[-1]
+            if not isinstance(last, FinishedRecord) or last.state != "FINISHED" or newest is None:
+                raise Violation(f"the job has FINISHED, but its journal ends with {last.kind}")
+            if self._ledger is not None:
+                self._require_exact(newest.manifest)
+            if not any(isinstance(each, StoppingRecord) for each in self.history):
+                self._require_all_read(newest.manifest)
+        elif self._ledger is not None and newest is not None:
+            self._require_prefix(newest.manifest)
+
+    def _require_all_read(self, manifest: Manifest) -> None:
+        read = positions(manifest)
+        for partition, stop in enumerate(self._source.stops):
+            if read.get(partition) != stop:
+                raise Violation(f"partition {partition} was read up to {read.get(partition)}, not to {stop}")
+
+    def _require_prefix(self, manifest: Manifest) -> None:
+        """The newest epoch may be decided but not committed: then some of it is visible."""
+        assert self._ledger is not None, "there is one"
+        for partition, ranges in self._ledger.ranges.items():
+            position = positions(manifest).get(partition, 0)
+            if len(ranges) > 1 or ranges[0][0] != 0 or ranges[0][1] > position:
+                raise Violation(f"{ranges} of partition {partition} is visible, epoch {manifest.epoch}: {position}")
+
+    # ---- looks ---------------------------------------------------------------------------------------------------
+
+    @property
+    def checkpoint(self) -> CheckpointRecord | None:
+        """The newest complete one."""
+        return next((each for each in reversed(self.history) if isinstance(each, CheckpointRecord)), None)
+
+    @property
+    def attempt(self) -> int:
+        """The newest."""
+        return max((each.attempt for each in self.history if isinstance(each, AttemptRecord)), default=0)
+
+
+def positions(manifest: Manifest) -> dict[int, int]:
+    """Partition -> up to where it was read."""
+    return {split.partition: split.position for split in manifest.sources[SOURCE].splits}
+
+
+def _covers(ranges: list[tuple[int, int]], position: int) -> bool:
+    return position == 0 or (bool(ranges) and ranges[0][0] == 0 and ranges[0][1] >= position)
+
+
+def _about(record: Record) -> str:
+    match record:
+        case AttemptRecord():
+            return f"{record.attempt} from {record.restored_epoch}"
+        case CheckpointRecord():
+            return f"{record.manifest.epoch} of attempt {record.manifest.attempt} {positions(record.manifest)}"
+        case CommittedRecord():
+            return str(record.epoch)
+        case StoppingRecord():
+            return f"{record.savepoint}"
+        case FinishedRecord():
+            return record.state
+        case _:
+            assert_never(record)

@@ -1,0 +1,238 @@
+"""The whole cluster of one seed: what is in it, the faults that befall it, and how it is told that they are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.coordinator import effects as do
+from headrace.coordinator import events as on
+from headrace.coordinator.job_state import JobState
+from headrace.coordinator.plan_facts import JobConfig, PlanFacts
+from sim.auditor import Auditor
+from sim.coordinator import JOB, Coordinator
+from sim.outside import SINK, SOURCE, Appended, Ledger, Source
+from sim.slot import Slot
+from sim.storage import Storage, StorageFaults
+from sim.story import Story
+from sim.worker import Worker
+from sim.world import Process, World
+
+WATCHED_MS = 5_000
+
+
+class Cluster:
+    """Workers, storage, the outside, and one coordinator after the other (or two at once)."""
+
+    def __init__(self, world: World, story: Story) -> None:
+        self.world = world
+        self.story = story
+        self.source = Source(list(story.stops), story.discovery_ms)
+        self.appended = Appended()
+        self.ledger = Ledger(world)
+        self.storage = Storage(world, StorageFaults(story.refused, story.unanswered))
+        self.auditor = Auditor(world, self.ledger if story.commits else None, self.appended, self.source)
+        self.auditor.held = self.storage.objects.held
+        self.storage.watcher = self.auditor.written
+        self.config = JobConfig(JOB, "flow", story.parallelism, _plan, "1.0", story.checkpoint, story.restart)
+        self.result: JobState | None = None
+        """The end, as the job store keeps it."""
+        self.endpoint: Coordinator | None = None
+        """Whom workers and users find."""
+        self.coordinators: list[Coordinator] = []
+        self.workers: list[Worker] = []
+        self._cuts: dict[str, int] = {}
+        self._requests = 0
+        self.start_coordinator()
+        for number in range(story.workers):
+            self._start_worker(f"w{number}")
+        self._watch()
+
+    # ---- parts ---------------------------------------------------------------------------------------------------
+
+    def start_coordinator(self) -> None:
+        """Another coordinator takes the cluster's address, and the job unless that has ended."""
+        if self.result is not None:
+            return
+        coordinator = Coordinator(self, f"c{len(self.coordinators) + 1}")
+        self.world.tell(f"{coordinator.name} starts")
+        self.coordinators.append(coordinator)
+        self.endpoint = coordinator
+
+    def _start_worker(self, name: str) -> None:
+        self.workers.append(Worker(self, name, self.story.slots))
+
+    def cut_until_ms(self, worker: Worker) -> int:
+        """Until when the worker reaches nobody."""
+        return self._cuts.get(worker.name, 0)
+
+    def ended(self, coordinator: Coordinator, ended: do.Ended) -> None:
+        """The job is over in a coordinator."""
+        self.world.tell(f"{coordinator.name}: over: {ended.state.value}")
+        if ended.state is not JobState.SUSPENDED:
+            self.result = self.result or ended.state
+
+    def _watch(self) -> None:
+        """Whoever operates the cluster sees that nobody masters the job, and starts a coordinator anew."""
+        endpoint = self.endpoint
+        if endpoint is None or not endpoint.alive or endpoint.over is JobState.SUSPENDED:
+            if endpoint is not None:
+                endpoint.kill()
+            self.start_coordinator()
+        self.world.after(self.world.between(WATCHED_MS // 2, WATCHED_MS * 2), self._watch)
+
+    # ---- faults --------------------------------------------------------------------------------------------------
+
+    def befall(self, fault: str) -> None:
+        """One fault, or one wish of a user."""
+        self.world.tell(f"* {fault}")
+        {
+            "slot killed": self._kill_slot,
+            "slot frozen": self._freeze_slot,
+            "worker killed": self._kill_worker,
+            "worker frozen": self._freeze_worker,
+            "network cut": self._cut,
+            "coordinator killed": self._kill_coordinator,
+            "coordinator frozen": self._freeze_coordinator,
+            "coordinator leaves": self._suspend,
+            "storage away": self._lose_storage,
+            "host killed": self._kill_host,
+            "partition added": self._add_partition,
+            "row cannot be read": self._poison,
+            "savepoint asked": self._savepoint,
+            "stop asked": self.stop,
+            "cancel asked": self._cancel,
+            "rescale asked": self._rescale,
+        }[fault]()
+
+    def _kill_slot(self) -> None:
+        if slot := self._some_slot():
+            slot.leave()
+
+    def _freeze_slot(self) -> None:
+        if slot := self._some_slot():
+            slot.frozen_ms = self.world.now_ms
+            self._freeze(slot)
+
+    def _kill_worker(self) -> None:
+        if not self.workers:
+            return
+        worker = self.world.chance.choice(self.workers)
+        worker.kill()
+        for slot in worker.slots.values():
+            # they see it at their pipe, unless they are frozen
+            slot.after(self.world.between(1, 2_000), slot.leave)
+        self.workers.remove(worker)
+        name = f"{worker.name}'"
+        self.world.after(self.world.between(500, 30_000), lambda: self._start_worker(name))
+
+    def _freeze_worker(self) -> None:
+        if not self.workers:
+            return
+        worker = self.world.chance.choice(self.workers)
+        worker.frozen_ms = self.world.now_ms
+        self._freeze(worker)
+        if self.world.happens(0.5):
+            for slot in worker.slots.values():
+                slot.frozen_ms = self.world.now_ms
+                self._freeze(slot)
+
+    def _cut(self) -> None:
+        if not self.workers:
+            return
+        worker = self.world.chance.choice(self.workers)
+        until_ms = self.world.now_ms + self.world.between(500, 30_000)
+        self._cuts[worker.name] = until_ms
+        if worker.session is not None:
+            worker.session.up.blocked_until_ms = worker.session.down.blocked_until_ms = until_ms
+
+    def _kill_coordinator(self) -> None:
+        if self.endpoint is not None:
+            self.endpoint.kill()
+            self.endpoint = None
+
+    def _freeze_coordinator(self) -> None:
+        if self.endpoint is not None:
+            self._freeze(self.endpoint)
+            if self.world.happens(0.7):
+                self.world.after(self.world.between(1_000, 20_000), self.start_coordinator)
+
+    def _suspend(self) -> None:
+        if self.endpoint is not None and self.endpoint.over is None:
+            coordinator = self.endpoint
+            coordinator.deliver(lambda: coordinator.post(on.Suspend("the coordinator ends")))
+
+    def _lose_storage(self) -> None:
+        self.storage.away_until_ms = self.world.now_ms + self.world.between(500, 60_000)
+
+    def _kill_host(self) -> None:
+        if self.endpoint is not None and self.endpoint.alive:
+            self.endpoint.kill_host()
+
+    def _add_partition(self) -> None:
+        if self.source.discovered_ms is not None and len(self.source.stops) < 9:
+            self.source.stops.append(None)
+
+    def _poison(self) -> None:
+        if slot := self._some_slot():
+            slot.poisoned = True
+
+    def _freeze(self, process: Process) -> None:
+        process.freeze()
+        self.world.after(self.world.between(500, 40_000), process.wake)
+
+    def _some_slot(self) -> Slot | None:
+        slots = [slot for worker in self.workers for slot in worker.slots.values() if slot.alive]
+        busy = [slot for slot in slots if slot.busy]
+        return self.world.chance.choice(busy or slots) if slots else None
+
+    # ---- users ---------------------------------------------------------------------------------------------------
+
+    def _savepoint(self) -> None:
+        self._ask(lambda request: on.SavepointAsked(request, f"savepoints/{request}"))
+
+    def stop(self) -> None:
+        """A user stops the job."""
+        folder, drain = self.world.chance.random() < 0.5, self.world.chance.random() < 0.3
+        self._ask(lambda request: on.StopAsked(request, f"savepoints/{request}" if folder else None, drain=drain))
+
+    def _cancel(self) -> None:
+        self._ask(on.CancelAsked)
+
+    def _rescale(self) -> None:
+        parallelism = self.world.between(1, min(3, self.story.places))
+        self._ask(lambda request: on.RescaleAsked(request, parallelism))
+
+    def _ask(self, event: Callable[[str], on.Event]) -> None:
+        self._requests += 1
+        if self.endpoint is not None and self.endpoint.alive:
+            self.endpoint.ask(f"r{self._requests}", event(f"r{self._requests}"))
+
+    # ---- peace ---------------------------------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """No more faults: what sleeps wakes up, storage is back, and one coordinator is left."""
+        self.world.tell("* peace")
+        self.world.calm = True
+        self.storage.away_until_ms = 0
+        self._cuts.clear()
+        for worker in self.workers:
+            worker.wake()
+            for slot in list(worker.slots.values()):
+                slot.poisoned = False
+                slot.wake()
+        for coordinator in self.coordinators:
+            if coordinator is not self.endpoint or self.result is not None:
+                coordinator.kill()
+            else:
+                coordinator.wake()
+
+
+def _plan(parallelism: int) -> PlanFacts:
+    return PlanFacts(
+        plan_hash=f"plan-{parallelism}",
+        slots=parallelism,
+        max_parallelism=128,
+        sources={SOURCE: parallelism},
+        nodes={SOURCE: "source", "count": "aggregate", SINK: "sink"},
+        parallelism={SOURCE: parallelism, "count": parallelism, SINK: parallelism},
+    )

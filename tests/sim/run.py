@@ -1,0 +1,142 @@
+"""Runs seeds: `python -m sim.run --seeds 10000 --from 0`; one seed with its whole story: `--seed 4711 --verbose`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+
+from headrace.coordinator.job_state import JobState
+from sim.cluster import Cluster
+from sim.story import Story, story_of
+from sim.world import Violation, World
+
+PATIENCE_MS = 1_500_000
+"""So long after the last fault, a job must have come to something: every timeout of the machine fits in it."""
+STEADY_MS = 120_000
+"""So often a checkpoint is complete in a healthy cluster, whatever its interval."""
+SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a seed's story ended."""
+
+    seed: int
+    state: JobState
+    attempts: int
+    epochs: int
+
+
+def play(seed: int, *, verbose: bool = False) -> Outcome:
+    """One seed's story. Raises Violation, with the story's last lines as notes."""
+    world = World(seed, verbose=verbose)
+    try:
+        return _play(world, seed)
+    except AssertionError as error:
+        error.add_note("\n".join(list(world.told)[-SHOWN:]))
+        error.add_note(rerun(seed))
+        raise
+
+
+def rerun(seed: int) -> str:
+    """How to see it again."""
+    return f"again: PYTHONPATH=tests python -m sim.run --seed {seed} --verbose"
+
+
+def _play(world: World, seed: int) -> Outcome:
+    story = story_of(world.chance)
+    world.tell(str(story))
+    cluster = Cluster(world, story)
+    _befall(world, cluster, story)
+    world.run(story.chaos_ms, lambda: cluster.result is not None)
+    cluster.heal()
+    if cluster.result is None and None in story.stops:
+        _require_running(world, cluster)
+        cluster.stop()
+    if not world.run(world.now_ms + PATIENCE_MS, lambda: cluster.result is not None):
+        raise Violation(f"nothing is wrong any more, but the job does not end: {_standing(cluster)}")
+    assert cluster.result is not None, "it has ended"
+    # what is under way still arrives: late commits, words of old slots
+    world.run(world.now_ms + 120_000)
+    cluster.auditor.ended(cluster.result)
+    checkpoint = cluster.auditor.checkpoint
+    return Outcome(seed, cluster.result, cluster.auditor.attempt, 0 if checkpoint is None else checkpoint.manifest.epoch)
+
+
+def _befall(world: World, cluster: Cluster, story: Story) -> None:
+    """The next fault, and the one after that, until there is peace."""
+    if not story.faults:
+        return
+
+    def again() -> None:
+        if not world.calm and cluster.result is None:
+            cluster.befall(world.chance.choice(story.faults))
+            world.after(round(world.chance.expovariate(1 / story.pause_ms)), again)
+
+    world.after(round(world.chance.expovariate(1 / story.pause_ms)), again)
+
+
+def _require_running(world: World, cluster: Cluster) -> None:
+    """The job comes to run, and its checkpoints are completed."""
+
+    def steady() -> bool:
+        endpoint = cluster.endpoint
+        return cluster.result is not None or (endpoint is not None and endpoint.machine.state is JobState.RUNNING)
+
+    if not world.run(world.now_ms + PATIENCE_MS, steady):
+        raise Violation(f"nothing is wrong any more, but the job does not run: {_standing(cluster)}")
+    before = len(cluster.auditor.history)
+    world.run(world.now_ms + STEADY_MS, lambda: cluster.result is not None)
+    wanted = cluster.story.checkpoint.interval_ms is not None and cluster.result is None
+    if wanted and len(cluster.auditor.history) == before:
+        raise Violation(f"the job runs, but no checkpoint is completed: {_standing(cluster)}")
+
+
+def _standing(cluster: Cluster) -> str:
+    endpoint = cluster.endpoint
+    if endpoint is None:
+        return "there is no coordinator"
+    due_ms = endpoint.machine.due_ms
+    return f"{endpoint.name} has it {endpoint.machine.state.value} ({endpoint.machine.view.message}), due {due_ms}"
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10_000, help="how many")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first one")
+    parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--verbose", action="store_true", help="tell the story")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first that fails")
+    wanted = parser.parse_args()
+    seeds = range(wanted.first, wanted.first + wanted.seeds) if wanted.seed is None else [wanted.seed]
+    return _run(list(seeds), verbose=wanted.verbose, keep_going=wanted.keep_going)
+
+
+def _run(seeds: list[int], *, verbose: bool, keep_going: bool) -> int:
+    begun, failed = time.monotonic(), []
+    ends: dict[str, int] = {}
+    for count, seed in enumerate(seeds, start=1):
+        try:
+            outcome = play(seed, verbose=verbose)
+        except Exception as error:
+            failed.append(seed)
+            if not keep_going:
+                traceback.print_exc()
+                return 1
+            print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
+        else:
+            ends[outcome.state.value] = ends.get(outcome.state.value, 0) + 1
+        if count % 100 == 0 or count == len(seeds):
+            rate = count / (time.monotonic() - begun)
+            print(f"{count} of {len(seeds)} seeds, {rate:.0f} a second, {len(failed)} failed, {ends}", flush=True)
+    for seed in failed:
+        print(rerun(seed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
