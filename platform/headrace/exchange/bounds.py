@@ -16,7 +16,9 @@ IN_FLIGHT_S = 1.0
 ROWS_LEAST, BYTES_LEAST = 256, 256 * 1024
 ROWS_FIRST, BYTES_FIRST = 1_024, 1024 * 1024
 """Before anything is known: little, for a fast reader is known to be one after a few of its milliseconds."""
-_OBSERVE_S = 0.02
+_OBSERVE_S, _OBSERVE_BOUNDS = 0.02, 4
+"""A rate is taken after so many seconds of work, or after so many times the bounds: a fast reader is soon known."""
+_BUSY_LEAST_S = 1e-4
 _SMOOTHING_S = 0.1
 _HYSTERESIS = 0.25
 
@@ -56,8 +58,11 @@ class AdaptiveBounds:
         self._rows += rows
         self._bytes += size
         self._busy_s += busy_s
-        if self._busy_s < _OBSERVE_S or not self._rows:
+        much = self._rows >= _OBSERVE_BOUNDS * self.current.rows_max
+        much |= self._bytes >= _OBSERVE_BOUNDS * self.current.bytes_max
+        if not self._rows or (self._busy_s < _OBSERVE_S and not much):
             return False
+        self._busy_s = max(self._busy_s, _BUSY_LEAST_S)
         seen = (self._rows / self._busy_s, self._bytes / self._busy_s)
         # what was seen for longer weighs more: one batch that took seconds says all
         weight = self._busy_s / (self._busy_s + _SMOOTHING_S)

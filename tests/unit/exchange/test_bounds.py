@@ -45,6 +45,13 @@ def test_what_took_no_time_is_counted_when_time_has_passed() -> None:
     assert 9_000 <= bounds.current.rows_max <= 11_000
 
 
+def test_a_reader_that_takes_no_time_is_soon_known_to_be_fast() -> None:
+    bounds = AdaptiveBounds(MOST)
+    for _ in range(4):
+        bounds.on_served(ROWS_FIRST, 50 * ROWS_FIRST, 0.0)
+    assert bounds.current.rows_max == MOST.rows_max
+
+
 def test_a_most_below_the_least_holds() -> None:
     bounds = AdaptiveBounds(ChannelBounds(rows_max=3, bytes_max=10))
     assert bounds.current == ChannelBounds(3, 10)

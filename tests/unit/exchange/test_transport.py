@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -19,12 +17,10 @@ from typing import Any, Literal
 import polars as pl
 import pytest
 
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable
+from headrace.core.errors import ExternalError, HeadraceError, Unreachable
 from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
-from headrace.exchange.handshake import MAGIC, Greeting, receive_answer, receive_exactly, send_greeting
 from headrace.exchange.transport import Address, Connection, Identity, LinkTimes, Listener
-from headrace.exchange.wire import HEADER, FrameType
 from support.running import wait_until
 
 HERE, THERE = Identity("job", 1, "token", 0), Identity("job", 1, "token", 1)
@@ -312,30 +308,6 @@ def test_nobody_there_is_unreachable() -> None:
         Connection(listener.address, HERE, 1, 5_000, lambda loss: None)
 
 
-@pytest.mark.parametrize("words", [b"GET / HTTP/1.1\r\n\r\n", struct.pack("<4sHI", MAGIC, 99, 0), b""])
-def test_strangers_are_sent_away(words: bytes) -> None:
-    with reading(None) as reader, socket.create_connection(reader.address[:2], timeout=10) as stranger:
-        stranger.sendall(words)
-        stranger.shutdown(socket.SHUT_WR)
-        with contextlib.suppress(ConnectionResetError):
-            while stranger.recv(1_000):
-                pass
-    assert not reader.lost
-
-
-@pytest.mark.parametrize(
-    "nonsense", [HEADER.pack(0, 77, 0), HEADER.pack(5, 4, 8) + b"x" * 8, HEADER.pack(0, 1, 2) + b"{}"]
-)
-def test_a_malformed_frame_is_a_loss_that_names_the_peer(nonsense: bytes) -> None:
-    with reading(None) as reader, socket.create_connection(reader.address[:2], timeout=10) as stranger:
-        send_greeting(stranger, Greeting(HERE, 1))
-        assert receive_answer(stranger) is None
-        stranger.sendall(nonsense)
-        wait_until(lambda: bool(reader.lost), "nonsense was taken")
-    (loss,) = reader.lost
-    assert isinstance(loss, InternalError)
-
-
 def test_an_unknown_task_is_a_loss_on_both_sides(folder: Path | None) -> None:
     lost: list[HeadraceError] = []
     with reading(folder) as reader, connected(reader, lost) as connection:
@@ -387,27 +359,6 @@ def test_cancel_wakes_senders(folder: Path | None) -> None:
         assert isinstance(raised[0], Cancelled)
         with pytest.raises(Cancelled):
             outlet.put(Watermark(1))
-    assert not reader.lost
-
-
-def test_a_quiet_connection_is_kept_by_pings() -> None:
-    """Longer than a silence that would be a loss, nothing but pings goes to and fro."""
-    rounds = 2 * QUICK.lost_ms // QUICK.ping_ms
-    ping = HEADER.pack(0, FrameType.PING, 0)
-    with (
-        reading(None, times=QUICK) as reader,
-        socket.create_connection(reader.address[:2], timeout=10) as stranger,
-    ):
-        send_greeting(stranger, Greeting(HERE, 1))
-        assert receive_answer(stranger) is None
-        for _ in range(rounds):
-            assert receive_exactly(stranger, len(ping)) == ping
-            stranger.sendall(ping)
-        assert not reader.lost
-        stranger.sendall(HEADER.pack(0, FrameType.BYE, 0))
-        stranger.shutdown(socket.SHUT_WR)
-        while stranger.recv(1_000):
-            pass
     assert not reader.lost
 
 
