@@ -71,6 +71,7 @@ docs: $(READY)
 	$(BIN)/python -m headrace.spec.render
 	$(BIN)/python -m headrace.checkpoint.render
 	$(BIN)/python -m headrace.rpc.generate
+	$(BIN)/python -m headrace.coordinator.openapi
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
 	$(BIN)/python -m headrace.coordinator.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
 

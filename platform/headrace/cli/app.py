@@ -99,6 +99,9 @@ app.add_typer(kafka.app)
 def main() -> None:
     """The entry point of the `headrace` script."""
     if sys.argv[1:2] == ["worker"] and not {"-h", "--help"} & set(sys.argv):
-        # in place of this process, so that its role stands in the command line
+        from headrace.core.settings import Home
+
+        # in place of this process, so that role and home stand where lists of processes show them
+        os.environ["HEADRACE_HOME"] = str(Home.from_environment().root)
         os.execv(sys.executable, [sys.executable, "-m", "headrace", WORKER_ROLE, *sys.argv[2:]])
     app(prog_name="headrace")

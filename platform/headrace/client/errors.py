@@ -9,7 +9,6 @@ from headrace.core.errors import (
     Domain,
     ExternalError,
     HeadraceError,
-    InternalError,
     InvalidPipeline,
     Location,
     Problem,
@@ -46,7 +45,8 @@ def error_of(body: ErrorBody) -> HeadraceError:
         case Domain.EXTERNAL:
             return ExternalError(body.message, remedy=body.remedy, retry=body.retry)
         case Domain.INTERNAL:
-            return InternalError(body.message, remedy=body.remedy, retry=body.retry)
+            # broken is the coordinator, not this process: a stack trace of here would mislead
+            return ExternalError(f"the coordinator failed: {body.message}", remedy="its log has the stack trace")
         case _:
             assert_never(body.domain)
 

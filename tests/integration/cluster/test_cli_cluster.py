@@ -86,6 +86,17 @@ def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
     assert cluster.json("cluster", "status", code=3)["running"] == []
 
 
+def test_a_start_that_fails_leaves_nothing_behind(cluster: LocalCluster) -> None:
+    cluster.home.mkdir()
+    (cluster.home / "workers").write_text("in the way of the workers' folders")
+    failed = cluster.run("cluster", "start", code=1)
+    assert "worker-1 has ended while it started" in failed.err
+    assert "worker-1.log" in failed.err
+    assert processes_of(cluster.home) == []
+    (cluster.home / "workers").unlink()
+    assert cluster.json("cluster", "start")["started"] == ["coordinator", "worker-1"]
+
+
 def test_a_job_with_code_outlives_its_coordinator(cluster: LocalCluster) -> None:
     started = cluster.json("cluster", "start", "--workers", "1", "--slots", "2")
     job = cluster.json("submit", "endless.yaml")["job_id"]

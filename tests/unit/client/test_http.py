@@ -72,7 +72,6 @@ def test_a_job_from_submission_to_its_end(client: Client, cluster: ScriptedClust
     [
         UserError("wrong", remedy="do better"),
         ExternalError("away", retry=True),
-        InternalError("broken"),
         InvalidPipeline([Problem("no column", ("steps", "a"), Location("f.yaml", 3, 7), "name one"), Problem("whole")]),
     ],
 )
@@ -82,6 +81,12 @@ def test_errors_are_raised_as_they_were_there(client: Client, cluster: ScriptedC
         client.jobs()
     assert str(raised.value) == str(error)
     assert raised.value.retry == error.retry
+
+
+def test_a_coordinator_that_broke_is_not_this_process_broken(client: Client, cluster: ScriptedCluster) -> None:
+    cluster.refuse = InternalError("no such epoch")
+    with pytest.raises(ExternalError, match="the coordinator failed: no such epoch\n  its log has"):
+        client.jobs()
 
 
 def test_an_operation_that_fails_raises_why(client: Client, cluster: ScriptedCluster) -> None:
