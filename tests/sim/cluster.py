@@ -154,7 +154,11 @@ class Cluster:
         if self.endpoint is not None:
             self._freeze(self.endpoint)
             if self.world.happens(0.7):
-                self.world.after(self.world.between(1_000, 20_000), self.start_coordinator)
+                self.world.after(self.world.between(1_000, 20_000), self._start_another)
+
+    def _start_another(self) -> None:
+        if not self.world.calm:
+            self.start_coordinator()
 
     def _suspend(self) -> None:
         if self.endpoint is not None and self.endpoint.over is None:

@@ -126,7 +126,7 @@ class Coordinator(Process):
         if self.over is None:
             self.world.tell(f"{self.name}: {_short(event)}")
             self.asked[request] = event
-            self.deliver(lambda: self.post(event))
+            self.deliver(lambda: self.post(event) if self.over is None else self._handle(event))
 
     def _answer(self, answer: do.Answer) -> None:
         event = self.asked.pop(answer.request, None)
@@ -185,6 +185,9 @@ class Coordinator(Process):
         self.over = ended.state
         self._lane.hurry(0)
         self._host.close()
+        # what came too late for the machine's states is refused by its last one
+        while self._events:
+            self._handle(self._events.popleft())
         if self.asked:
             raise Violation(f"the job is {ended.state.value}, and nobody has answered {', '.join(self.asked)}")
         if ended.state is JobState.FINISHED and self._deployed:
@@ -357,6 +360,7 @@ def _nothing(_: object) -> None:
 
 
 def _short(event: on.Event) -> str:
-    told = [f"{name} {getattr(event, name)}" for name in ("index", "epoch", "attempt", "request", "ticket") if hasattr(event, name)]
+    names = ("index", "epoch", "attempt", "request", "ticket")
+    told = [f"{name} {getattr(event, name)}" for name in names if hasattr(event, name)]
     failure = getattr(event, "failure", None)
     return " ".join([type(event).__name__, *told, *([] if failure is None else [failure.message])])
