@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -86,7 +87,7 @@ def run(kind: str, rows: int, seconds: float) -> tuple[float, float]:
             outlet = connection.outlet(TASK, 0)
             parts = batches(rows)
             sent, watch = 0, Stopwatch.start()
-            while sum(watch.report(1, 1)[name] for name in ("wall_s",)) < seconds:
+            while time.perf_counter() - watch.wall_start < seconds:
                 for part in parts:
                     outlet.put(part)
                     sent += rows
