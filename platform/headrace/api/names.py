@@ -12,10 +12,10 @@ _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 @functools.cache
 def _words() -> frozenset[str]:
-    """Every word that the SQL tokenizer does not read as a plain name."""
+    """Every word that the SQL tokenizer, or the parser after it, does not read as a plain name."""
     from sqlglot.dialects.duckdb import DuckDB
 
-    return frozenset(word.upper() for word in DuckDB.Tokenizer.KEYWORDS)
+    return frozenset(word.upper() for word in (*DuckDB.Tokenizer.KEYWORDS, *DuckDB.Parser.NO_PAREN_FUNCTION_PARSERS))
 
 
 def identifier(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import cast
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -96,6 +96,7 @@ def test_a_rendered_expression_parses_to_the_tree_that_was_built(pair: Pair) -> 
 
 
 @settings(max_examples=300, deadline=None)
+@example("IF")
 @given(st.text(min_size=1, max_size=12) | st.sampled_from(sorted(DuckDB.Tokenizer.KEYWORDS)).map(str.lower))
 def test_any_name_is_read_as_that_column(name: str) -> None:
     tree = parse(col(name).sql)
