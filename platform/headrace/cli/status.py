@@ -12,7 +12,7 @@ from headrace.cli.errors import reporting_errors
 from headrace.cli.jobs import time_text
 
 if TYPE_CHECKING:
-    from headrace.client.models import JobStatus, NodeStatus
+    from headrace.client.models import ExceptionInfo, JobStatus, NodeStatus
 
 HEAD = ("NODE", "KIND", "SUBTASKS", "IN", "OUT", "LATE", "BAD", "LAG", "WATERMARK", "BUSY", "BACKPRESSURE")
 SUBTASKS_SHOWN = 32
@@ -23,6 +23,7 @@ SUBTASKS_SHOWN = 32
 def status(
     job: Job,
     subtasks: Annotated[bool, typer.Option("--subtasks", help="Every subtask, however many there are.")] = False,
+    exceptions: Annotated[bool, typer.Option("--exceptions", help="Also its last failures, newest first.")] = False,
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:
@@ -31,14 +32,18 @@ def status(
 
     with connect(coordinator) as client:
         found = client.status(job)
+        failures = client.exceptions(found.job_id) if exceptions else ()
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        more = {"exceptions": [each.model_dump(mode="json") for each in failures]} if exceptions else {}
+        print_json({**found.model_dump(mode="json"), **more})
         return
     for line in _lines(found):
         typer.echo(line)
     if found.nodes:
         every = subtasks or sum(len(node.subtasks) for node in found.nodes) <= SUBTASKS_SHOWN
         print_table(HEAD, [row for node in found.nodes for row in _rows(node, subtasks=every)], left=2)
+    for failure in failures:
+        typer.echo(_failure(failure))
 
 
 def _lines(found: JobStatus) -> Iterator[str]:
@@ -82,6 +87,18 @@ def _rows(node: NodeStatus, *, subtasks: bool) -> Iterator[tuple[str, ...]]:
         ends = "ended" if each.ended else f"{each.rows_queued:,} queued" if each.rows_queued else ""
         share = (f"{each.busy:.0%}", f"{each.backpressured:.0%}")
         yield (place, ends, "", "", "", "", "", "", _watermark(each.watermark), *share)
+
+
+def _failure(failure: ExceptionInfo) -> str:
+    where = [
+        f"{word} {value}"
+        for word, value in (("node", failure.node), ("subtask", failure.subtask), ("worker", failure.worker))
+        if value is not None
+    ]
+    place = ", ".join([f"attempt {failure.attempt}", *where, *([failure.place] if failure.place else [])])
+    return f"{time_text(failure.at)}  {place}\n  {failure.message}" + (
+        f"\n  {failure.remedy}" if failure.remedy else ""
+    )
 
 
 def _watermark(watermark: int | None) -> str:

@@ -189,6 +189,12 @@ class TestLooking:
         assert stable <= set(found)
         assert set(found["checkpoint"]) == {"epoch", "completed_at", "path", "bytes"}
 
+    def test_failures_are_shown_on_demand(self, cluster: ScriptedCluster) -> None:
+        job = submitted(cluster)
+        assert "bad row" not in headrace("status", job).stdout
+        assert "attempt 1, t/0/7\n  bad row" in headrace("status", job, "--exceptions").stdout
+        assert document("status", job, "--exceptions")["exceptions"][0]["place"] == "t/0/7"
+
     def test_many_subtasks_are_shown_on_demand(self, cluster: ScriptedCluster) -> None:
         submitted(cluster, "--parallelism", "40")
         assert "worker-1" not in headrace("status", "counting").stdout
