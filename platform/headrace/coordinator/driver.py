@@ -67,6 +67,8 @@ EVENTS_MAX = 100_000
 COMMIT_RETRY_S = 1.0
 LEAVING_PATIENCE_S = 10.0
 """How long storage that is away holds up the end of a job."""
+SAVEPOINT_PATIENCE_S = 60.0
+"""How long a savepoint's folder that is away holds up the job's own records."""
 _LEAVING = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
 
 
@@ -247,9 +249,12 @@ class JobDriver:
             case do.WriteSavepoint(manifest, folder):
                 done = partial(self._on_saved, manifest.epoch)
                 failed = partial(self._on_save_failed, manifest.epoch)
-                self._lane.put(f"writing savepoint {folder}", partial(write_savepoint, manifest, folder), done, failed)
+                write = partial(write_savepoint, manifest, folder)
+                self._lane.put(f"writing savepoint {folder}", write, done, failed, patience_s=SAVEPOINT_PATIENCE_S)
             case do.Prune(retained):
-                self._lane.put("pruning", partial(self._prune, retained), _nothing, self._on_prune_failed)
+                # tried once: what stays is deleted after the next checkpoint, which must not wait for that
+                prune = partial(self._prune, retained)
+                self._lane.put("pruning", prune, _nothing, self._on_prune_failed, patience_s=0.0)
             case do.Answer(request, path, failure):
                 self._watch.answered(request, self._answer_path(path), failure)
             case do.RecordException(attempt, failure, follows):

@@ -23,7 +23,10 @@ WAITING_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Work:
+    """`patience_s`: how long it is tried again; None: for as long as the job does not have to end."""
+
     what: str
+    patience_s: float | None
     run: Callable[[], object]
     done: Callable[[object], None]
     failed: Callable[[Exception], None]
@@ -43,10 +46,19 @@ class StorageLane:
         """What is being tried again just now, for people."""
 
     def put(
-        self, what: str, run: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]
+        self,
+        what: str,
+        run: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[Exception], None],
+        *,
+        patience_s: float | None = None,
     ) -> None:
-        """Queues work: `run` in a thread; errors that may pass are tried again (see `hurry`)."""
-        self._queue.put_nowait(_Work(what, run, done, failed))  # type: ignore[arg-type]
+        """Queues work: `run` in a thread; errors that may pass are tried again for `patience_s` (None: see `hurry`).
+
+        What others can do without must not be tried for ever: everything behind it waits.
+        """
+        self._queue.put_nowait(_Work(what, patience_s, run, done, failed))  # type: ignore[arg-type]
 
     def hurry(self, patience_s: float) -> None:
         """From now on nothing is tried for longer than this: the job is to end."""
@@ -75,7 +87,7 @@ class StorageLane:
             try:
                 result = await loop.run_in_executor(self._executor, work.run)
             except HeadraceError as error:
-                if not error.retry or self._impatient(loop.time() - begun_s):
+                if not error.retry or self._impatient(work, loop.time() - begun_s):
                     work.failed(error)
                     return
                 if self.trouble is None:
@@ -91,8 +103,9 @@ class StorageLane:
             await self._pause(delay_s)
             delay_s = min(delay_s * 2, RETRY_MAX_S)
 
-    def _impatient(self, tried_s: float) -> bool:
-        return self._patience_s is not None and tried_s >= self._patience_s
+    def _impatient(self, work: _Work, tried_s: float) -> bool:
+        patiences_s = [each for each in (work.patience_s, self._patience_s) if each is not None]
+        return bool(patiences_s) and tried_s >= min(patiences_s)
 
     async def _pause(self, delay_s: float) -> None:
         if self._hurried.is_set():
