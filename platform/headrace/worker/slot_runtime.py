@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
-from headrace.checkpoint.store import open_store, read_url
+from headrace.checkpoint.store import open_folder, open_store, read_url
 from headrace.core.clock import SystemClock
 from headrace.core.errors import InternalError
 from headrace.exchange.channel import Cancelled
@@ -221,7 +221,7 @@ class SlotRuntime:
         deploy = self._deploy
         parallelism = {task.name: task.parallelism for task in running.tasks}
         plan = UploadPlan(deploy.job, deploy.attempt, parallelism, running.plan.max_parallelism)
-        self._uploader = uploader = Uploader(plan, open_store(deployment.storage), open_store, self._queue.put)
+        self._uploader = uploader = Uploader(plan, open_store(deployment.storage), open_folder, self._queue.put)
         self._upload_thread = threading.Thread(
             target=lambda: self._guard(None, uploader.run), name="upload", daemon=True
         )

@@ -146,6 +146,24 @@ def test_a_stop_gives_a_savepoint_after_which_nothing_comes(tmp_path: Path, feed
     assert totals(collected) == dict.fromkeys(range(100), 2)
 
 
+def test_a_savepoint_may_lie_where_no_checkpoint_can(tmp_path: Path, feed: Feed, collected: Collected) -> None:
+    """A savepoint needs no conditional put, so any scheme that fsspec knows will do."""
+    folder = f"memory://{tmp_path.name}/savepoint"
+    feed.append(rows(range(100)))
+    with deployed(Attempt(pipeline(TOTALS, "totals"), tmp_path)) as attempt:
+        collected.wait_rows(100, 30)
+        saved = attempt.epoch(savepoint=folder)
+        attempt.cancel()
+    assert all(part.path.startswith(folder) for handle in saved.savepoint for part in handle.files)
+    with deployed(
+        Attempt(pipeline(TOTALS, "totals"), tmp_path, number=2, restored=saved, from_savepoint=True)
+    ) as again:
+        feed.append(rows(range(100)))
+        feed.end()
+        again.run_to_the_end()
+    assert set(totals(collected).values()) == {2}
+
+
 def test_a_drain_fires_every_window_before_the_last_barrier(tmp_path: Path, feed: Feed, collected: Collected) -> None:
     windows = {"w": {"from": "rows", "key_by": ["k"], "window": {"tumbling": "1h"}, "aggregate": {"n": "count(*)"}}}
     feed.append(rows(range(20)))
