@@ -33,6 +33,12 @@ class JournalStore:
         self._writer = writer
         self._journal = Journal()
         self._replaced: Replaced | None = None
+        self._wrote = False
+
+    @property
+    def replaced(self) -> Replaced | None:
+        """Who goes on with this journal, once that was seen: nothing is written by this one any more."""
+        return self._replaced
 
     @property
     def journal(self) -> Journal:
@@ -42,8 +48,17 @@ class JournalStore:
     def load(self) -> Journal:
         """Reads all of it. Raises ExternalError, and UserError for records of a newer version of headrace.
 
-        A writer that was replaced stays so: only a new one may go on.
+        A writer that was replaced stays so (`replaced`): only a new one may go on. One that has written finds out here
+        as well: a record of somebody else's where its own next would have been.
         """
+        head = self._journal.head
+        journal = self._load_settled()
+        if self._wrote and self._replaced is None:
+            foreign = (each for each in journal.records if each.number > head and each.writer != self._writer)
+            self._replaced = next((Replaced(each.number, each.writer) for each in foreign), None)
+        return journal
+
+    def _load_settled(self) -> Journal:
         for _ in range(_LOADS_MAX - 1):
             try:
                 return self._load()
@@ -84,7 +99,7 @@ class JournalStore:
     def _judged(self, verdict: Verdict) -> Verdict:
         match verdict:
             case Written() | Settled():
-                self._journal = verdict.journal
+                self._journal, self._wrote = verdict.journal, True
             case Replaced():
                 self._replaced = verdict
             case _:

@@ -1,0 +1,29 @@
+"""One cluster of two workers with two slots each, and one flow that is fed all the while, for a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.local.broker import EmbeddedBroker
+from support.cluster import Cluster, running_cluster
+from support.cluster_flow import Flow, running_flow
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Ends with the module; nothing of it may be left then."""
+    with running_cluster(tmp_path_factory.mktemp("c")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def flow(cluster: Cluster, broker: EmbeddedBroker) -> Iterator[Flow]:
+    """Runs from the module's first test on; at the end it is drained, which closes every window."""
+    with running_flow(cluster, broker) as running:
+        running.submit()
+        running.wait_checkpoint()
+        running.settle()
+        yield running
+        running.finish()

@@ -1,0 +1,100 @@
+"""Processes that stand still past their lease and wake: their work has gone to others, and they take none of it back.
+
+What a frozen process held when it stopped must not come out after it woke: it is gone soon after, and the results,
+compared row by row, hold nothing of it that the new attempt did not write as well.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from support.cluster import Cluster, frozen, kill, wait_gone
+from support.cluster_flow import Flow
+from support.running import wait_until
+from support.worker_process import parent_of
+
+pytestmark = pytest.mark.broker
+
+
+def test_a_supervisor(cluster: Cluster, flow: Flow) -> None:
+    """Its slots end by themselves, though nobody can tell them to: no writer is left behind."""
+    worker = parent_of(flow.slots()[0])
+    slots = cluster.slots(worker)
+
+    with flow.recovering("supervisor frozen"), frozen(worker):
+        wait_gone(*slots)
+        flow.wait_other_attempt()
+        flow.wait_checkpoint()
+
+    assert worker in cluster.processes()
+    wait_until(lambda: len(cluster.slots(worker)) == 2, "it joins again with slots of its own")
+
+
+def test_a_slot(cluster: Cluster, flow: Flow) -> None:
+    slot = flow.slots()[0]
+
+    with flow.recovering("slot frozen"), frozen(slot):
+        flow.wait_other_attempt()
+
+    wait_gone(slot)
+
+
+def test_all_slots_of_a_worker(cluster: Cluster, flow: Flow) -> None:
+    slots = cluster.slots(parent_of(flow.slots()[0]))
+
+    with flow.recovering("all slots of a worker frozen"), frozen(*slots):
+        flow.wait_other_attempt()
+
+    wait_gone(*slots)
+
+
+def test_a_supervisor_with_its_slots(cluster: Cluster, flow: Flow) -> None:
+    """What none of them can notice, all of them notice when they wake."""
+    worker = parent_of(flow.slots()[0])
+    slots = cluster.slots(worker)
+
+    with flow.recovering("supervisor and slots frozen"), frozen(worker, *slots):
+        flow.wait_other_attempt()
+        flow.wait_checkpoint()
+
+    wait_gone(*slots)
+    wait_until(lambda: len(cluster.slots()) == 4, "it joins again with slots of its own")
+
+
+def test_the_coordinator(cluster: Cluster, flow: Flow) -> None:
+    """Workers stop the attempt that nobody masters; when the coordinator wakes they join it with fresh slots."""
+    coordinator, slots = cluster.coordinator(), flow.slots()
+
+    with flow.recovering("coordinator frozen"), frozen(coordinator):
+        wait_gone(*slots)
+
+    assert cluster.coordinator() == coordinator
+
+
+def test_two_coordinators_on_one_store(cluster: Cluster, flow: Flow, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The journal lets one decide: the one that slept finds its number taken, and leaves the job."""
+    first = cluster.coordinator()
+    before = cluster.client.status(flow.job).attempt
+    other = Cluster(tmp_path_factory.mktemp("d"))
+    try:
+        with frozen(first):
+            # the same job with the same journal, in another home: this is what a standby on another host has
+            shutil.copytree(cluster.home / "jobs", other.home / "jobs")
+            other.start(workers=1)
+            second = other.wait_state(flow.job, "RUNNING").attempt
+            assert second > before
+        cluster.wait_state(flow.job, "SUSPENDED")
+        flow.cluster = other
+        flow.wait_checkpoint()
+        flow.settle()
+        assert other.client.status(flow.job).attempt == second
+    finally:
+        flow.cluster = cluster
+        other.end()
+    kill(first)
+    cluster.start()
+    assert cluster.wait_state(flow.job, "RUNNING").attempt > second
+    flow.wait_checkpoint()
+    flow.settle()

@@ -1,0 +1,58 @@
+"""kill -9 of each process of a cluster: the job runs on from its last checkpoint, and nothing is lost or repeated."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.cluster import Cluster, kill
+from support.cluster_flow import Flow
+from support.running import wait_until
+
+pytestmark = pytest.mark.broker
+
+
+def test_a_slot(cluster: Cluster, flow: Flow) -> None:
+    with flow.recovering("slot killed"):
+        kill(flow.slots()[0])
+
+
+def test_a_worker_that_is_started_again(cluster: Cluster, flow: Flow) -> None:
+    worker = cluster.worker(1)
+    slots = cluster.slots(worker)
+
+    with flow.recovering("worker killed"):
+        kill(worker)
+        wait_until(lambda: not set(slots) & set(cluster.slots()), "its slots end with it")
+        cluster.start()
+
+    assert cluster.worker(1) != worker
+    wait_until(lambda: len(cluster.slots()) == 4, "all slots are there")
+
+
+def test_a_worker_that_stays_away(cluster: Cluster, flow: Flow) -> None:
+    """The other one's slots take over."""
+    with flow.recovering("worker killed, not started again"):
+        kill(cluster.worker(2))
+
+    cluster.start()
+
+
+def test_the_coordinator(cluster: Cluster, flow: Flow) -> None:
+    workers = [cluster.worker(1), cluster.worker(2)]
+
+    with flow.recovering("coordinator killed"):
+        kill(cluster.coordinator())
+        cluster.start()
+
+    assert [cluster.worker(1), cluster.worker(2)] == workers
+
+
+def test_the_connector_host(cluster: Cluster, flow: Flow) -> None:
+    with flow.recovering("connector host killed"):
+        kill(*cluster.processes("connector_host_process"))
+
+
+def test_all_at_once(cluster: Cluster, flow: Flow) -> None:
+    with flow.recovering("all killed"):
+        kill(*cluster.processes())
+        cluster.start()

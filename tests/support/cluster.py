@@ -1,0 +1,219 @@
+"""A session cluster as a user has it: processes of a home, to be killed, frozen and looked at; nothing of it stays.
+
+`Cluster` starts it through the command line, with quick times; processes are found by their role in the command line
+and the home in their environment, which is what an operator would do.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from headrace.client.discovery import connect
+from headrace.client.http import Client
+from headrace.client.models import JobStatus
+from headrace.core.errors import HeadraceError
+from support.running import Finished, finish, wait_until
+from support.worker_process import all_pids, is_running, parent_of
+
+TIMES = {
+    "HEADRACE_HEARTBEAT": "500ms",
+    "HEADRACE_LEASE": "4s",
+    "HEADRACE_WORKER_LOST": "5s",
+    "HEADRACE_RECONNECT": "2s",
+    "HEADRACE_CANCEL": "6s",
+}
+LEASE_SECONDS = 4.0
+COORDINATOR, WORKER, SLOT = "headrace-coordinator", "headrace-worker", "headrace-slot"
+
+
+class Cluster:
+    """The cluster of the home `<folder>/home`. `prefix`: put before every command line, such as a namespace's."""
+
+    def __init__(self, folder: Path, *, prefix: Sequence[str] = ()) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.temporary = folder / "t"
+        self.temporary.mkdir(parents=True)
+        self._prefix = list(prefix)
+        self._client: Client | None = None
+
+    # ---- commands ------------------------------------------------------------------------------------------------
+
+    def headrace(self, *arguments: str) -> Finished:
+        """Runs `headrace ARGUMENTS` in the folder, to its end."""
+        begun = time.monotonic()
+        return finish(self.begin(*arguments), begun)
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts `headrace ARGUMENTS` in the folder."""
+        return subprocess.Popen(
+            [*self._prefix, sys.executable, "-m", "headrace", *arguments],
+            cwd=self.folder,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def environment(self) -> Mapping[str, str]:
+        """What every process of the cluster has."""
+        own = {"HEADRACE_HOME": str(self.home), "TMPDIR": str(self.temporary), "COLUMNS": "200"}
+        return os.environ | TIMES | own
+
+    def start(self, workers: int = 2, slots: int = 2) -> None:
+        """Starts what is missing."""
+        done = self.headrace("cluster", "start", "--workers", str(workers), "--slots", str(slots))
+        assert done.code == 0, done.err
+
+    def stop(self) -> None:
+        """Stops it."""
+        done = self.headrace("cluster", "stop")
+        assert done.code == 0, done.err
+
+    # ---- asking --------------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> Client:
+        """A client of its coordinator, which may have been started again meanwhile: the ports stay."""
+        if self._client is None:
+            document = (self.home / "cluster" / "coordinator.json").read_text()
+            import json
+
+            self._client = Client(json.loads(document)["url"])
+        return self._client
+
+    def status(self, job: str) -> JobStatus | None:
+        """None: the coordinator does not answer, or does not know it."""
+        try:
+            return self.client.status(job)
+        except HeadraceError:
+            return None
+
+    def state(self, job: str) -> str:
+        """The job's state; empty where nobody answers."""
+        found = self.status(job)
+        return "" if found is None else found.state
+
+    def wait_state(self, job: str, state: str) -> JobStatus:
+        """Waits for it."""
+        wait_until(lambda: self.state(job) == state, f"job {job} is {state}, not {self.status(job)}")
+        return self.client.status(job)
+
+    # ---- processes -----------------------------------------------------------------------------------------------
+
+    def processes(self, role: str = "headrace") -> dict[int, str]:
+        """Running processes of the home whose command line holds `role`: pid -> command line."""
+        mark = f"HEADRACE_HOME={self.home}".encode()
+        found = {}
+        for pid in all_pids():
+            try:
+                if mark not in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    continue
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+            except OSError:
+                continue  # it has just ended
+            if role in command and is_running(pid):
+                found[pid] = command
+        return found
+
+    def coordinator(self) -> int:
+        """Its pid."""
+        (pid,) = self.processes(COORDINATOR)
+        return pid
+
+    def worker(self, number: int = 1) -> int:
+        """The pid of a supervisor."""
+        (pid,) = (pid for pid, command in self.processes(WORKER).items() if f"--id worker-{number} " in command)
+        return pid
+
+    def slots(self, worker: int | None = None) -> list[int]:
+        """Slots' pids: all, or those of the supervisor with that pid."""
+        return [pid for pid in self.processes(SLOT) if worker is None or parent_of(pid) == worker]
+
+    def busy_slots(self, job: str, worker: int | None = None) -> list[int]:
+        """Slots that run an attempt now: those whose name the coordinator shows in the job's status."""
+        status = self.client.status(job)
+        names = {each.slot for node in status.nodes for each in node.subtasks if each.slot is not None}
+        mine = self.processes(SLOT)
+        return [
+            pid
+            for pid, command in mine.items()
+            if any(name in command for name in names) and (worker is None or parent_of(pid) == worker)
+        ]
+
+    def remains(self) -> list[str]:
+        """Whatever a stopped cluster must not leave behind."""
+        found = [f"process {pid}: {command}" for pid, command in self.processes().items()]
+        found += [f"temporary {path}" for path in self.temporary.iterdir()]
+        for path in self.home.rglob("*"):
+            if path.is_socket() or path.name.startswith((".tmp-", ".coordinator.json")):
+                found.append(f"file {path}")
+            elif path.name == "lock" and is_held(path):
+                found.append(f"held lock {path}")
+        return found
+
+    def end(self) -> None:
+        """Stops the cluster, and fails if anything of it is left; whatever there is, it is ended."""
+        try:
+            self.stop()
+            remains = self.remains()
+            assert not remains, remains
+        finally:
+            for pid in self.processes():
+                os.kill(pid, signal.SIGKILL)
+            if self._client is not None:
+                self._client.close()
+
+
+def is_held(lock: Path) -> bool:
+    """Whether some process holds the lock of a file."""
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@contextmanager
+def running_cluster(folder: Path, *, workers: int = 2, slots: int = 2) -> Iterator[Cluster]:
+    """A cluster that has started; ended at the end, and checked for what it leaves."""
+    cluster = Cluster(folder)
+    try:
+        cluster.start(workers, slots)
+        yield cluster
+    finally:
+        cluster.end()
+
+
+def kill(*pids: int) -> None:
+    """kill -9, and waits until they are gone."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    wait_gone(*pids)
+
+
+def wait_gone(*pids: int) -> None:
+    """Waits until none of them runs."""
+    wait_until(lambda: not any(is_running(pid) for pid in pids), f"processes {pids} are gone")
+
+
+@contextmanager
+def frozen(*pids: int) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT at the end for those that are still there."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            if is_running(pid):
+                os.kill(pid, signal.SIGCONT)

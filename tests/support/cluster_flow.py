@@ -1,0 +1,305 @@
+"""One pipeline, Kafka to Kafka, on a cluster: fed while it runs, its output compared with the reference.
+
+    events ─┬─> per_key (windows) ─> windows
+            ├─> kept ─> doubled (map) ─> kept_rows
+            ├─> per_key.late ─> late_rows
+            └─> events.bad (dead letters)
+
+Sinks are at-least-once: a row may be there twice, but then it is the same row.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from headrace.local.broker import EmbeddedBroker
+from headrace.local.broker import topics as broker_topics
+from support.broker import create_topic, unique_topic
+from support.cluster import Cluster
+from support.running import wait_until
+from support.steady_feed import Expected, SteadyFeed, Totals
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+RECOVERY_SECONDS = 60.0
+"""How long a test waits for a job to run again: much more than it takes, for the host may be busy."""
+
+PIPELINE = """\
+name: {name}
+parallelism: {parallelism}
+checkpoint: {{interval: {interval}{storage}}}
+restart: {{strategy: exponential-delay, initial: 200ms, max: 2s}}
+sources:
+  events:
+    kafka:
+      brokers: "{brokers}"
+      pattern: "{stem}-in-.*"
+      start: earliest
+      properties: {{topic.metadata.refresh.interval.ms: 500}}
+    format: json
+    schema:
+      id: string not null
+      key: string not null
+      value: int64 not null
+      at: timestamp not null
+    time: {{column: at, out_of_orderness: 2s}}
+    on_error: {on_error}
+steps:
+  {window}:
+    from: events
+    key_by: [key]
+    window: {{tumbling: 10s}}
+    aggregate:
+      rows: count(*)
+      total: sum(value)
+  kept:
+    from: events
+    filter: value % 3 <> 0
+  doubled:
+    from: kept
+    map: {{function: "doubling:doubled", schema: {{id: string not null, doubled: int64 not null}}}}
+{more}sinks:
+  windows:
+    from: {window}
+    kafka: {{brokers: "{brokers}", topic: {stem}-windows, key: [key]}}
+    format: json
+  kept_rows:
+    from: doubled
+    kafka: {{brokers: "{brokers}", topic: {stem}-kept, key: [id]}}
+    format: json
+  late_rows:
+    from: {window}.late
+    kafka: {{brokers: "{brokers}", topic: {stem}-late, key: [id]}}
+    format: json
+"""
+DOUBLING = """\
+import polars as pl
+
+
+def doubled(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select("id", doubled=pl.col("value") * 2)
+"""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the output topics hold, after de-duplication. `contradictions`: rows that came again as others."""
+
+    windows: dict[tuple[str, int], Totals] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
+    bad: set[tuple[str, int, int]] = field(default_factory=set)
+    contradictions: list[str] = field(default_factory=list)
+
+
+class Output:
+    """Reads the output topics as they grow."""
+
+    def __init__(self, brokers: str, stem: str) -> None:
+        self._stem = stem
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": brokers,
+                "group.id": f"{stem}-tests",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "fetch.queue.backoff.ms": 10,
+                "log_level": 3,
+            }
+        )
+        names = [f"{stem}-{name}" for name in ("windows", "kept", "late", "dead")]
+        partitions = [(name, number) for name in names for number in broker_topics.partitions_of(brokers, name)]
+        self._consumer.assign([TopicPartition(name, number, 0) for name, number in partitions])
+        self.seen = Seen()
+
+    def close(self) -> None:
+        """Ends it."""
+        self._consumer.close()
+
+    def read(self) -> Seen:
+        """All that has come until now, and a little time for more."""
+        while messages := self._consumer.consume(2_000, 0.05):
+            for message in messages:
+                assert message.error() is None, message.error()
+                self._take(message)
+        return self.seen
+
+    def _take(self, message: Message) -> None:
+        kind = (message.topic() or "").removeprefix(f"{self._stem}-")
+        if kind == "dead":
+            given = message.headers() or []
+            headers = dict(given.items() if isinstance(given, dict) else given)
+            topic, partition, offset = (
+                bytes(headers[name] or b"").decode() for name in ("topic", "partition", "offset")
+            )
+            self.seen.bad.add((topic, int(partition), int(offset)))
+            return
+        row = json.loads(message.value() or b"")
+        if kind == "windows":
+            start = int(datetime.fromisoformat(row["window_start"]).astimezone(UTC).timestamp() * 1_000)
+            self._keep(self.seen.windows, (row["key"], start), Totals(row["rows"], row["total"]))
+        elif kind == "kept":
+            self._keep(self.seen.kept, row["id"], row["doubled"])
+        else:
+            self.seen.late.add(row["id"])
+
+    def _keep(self, rows: dict[K, V], key: K, value: V) -> None:
+        if rows.setdefault(key, value) != value:
+            self.seen.contradictions.append(f"{key}: {rows[key]} and {value}")
+
+
+class Flow:
+    """The pipeline's files, topics, feed and output; `job` is the one that runs it now."""
+
+    def __init__(self, cluster: Cluster, broker: EmbeddedBroker, name: str = "flow", storage: str = "") -> None:
+        self.cluster, self.broker, self.name = cluster, broker, name
+        self.stem = unique_topic(name)
+        self._storage = storage
+        self.inputs = {f"{self.stem}-in-a": 2, f"{self.stem}-in-b": 2}
+        for topic, partitions in self.inputs.items():
+            create_topic(broker, topic, partitions)
+        for kind in ("windows", "kept", "late", "dead"):
+            create_topic(broker, f"{self.stem}-{kind}", 2)
+        self.feed = SteadyFeed(broker.bootstrap, self.inputs)
+        self.output = Output(broker.bootstrap, self.stem)
+        self.job = ""
+        (cluster.folder / "doubling.py").write_text(DOUBLING)
+
+    def file(
+        self, parallelism: int = 2, *, window: str = "per_key", more: str = "", interval: str = "1s", bad: str = ""
+    ) -> str:
+        """Writes the pipeline and returns its path."""
+        text = PIPELINE.format(
+            name=self.name,
+            parallelism=parallelism,
+            interval=interval,
+            storage=f', storage: "{self._storage}"' if self._storage else "",
+            brokers=self.broker.bootstrap,
+            stem=self.stem,
+            on_error=bad or f"{{dead_letter: {self.stem}-dead}}",
+            window=window,
+            more=more,
+        )
+        path = self.cluster.folder / f"{self.name}.yaml"
+        path.write_text(text)
+        return str(path)
+
+    def submit(self, *arguments: str, parallelism: int = 2) -> str:
+        """Submits it, and waits until it runs."""
+        done = self.cluster.headrace("submit", self.file(parallelism), *arguments)
+        assert done.code == 0, done.err
+        self.job = done.out.strip()
+        self.cluster.wait_state(self.job, "RUNNING")
+        return self.job
+
+    def wait_checkpoint(self) -> int:
+        """Waits for a checkpoint that is not there yet; gives its epoch."""
+        before = self.epoch()
+        wait_until(lambda: self.epoch() > before, f"a checkpoint after {before}: {self.cluster.status(self.job)}")
+        return self.epoch()
+
+    def epoch(self) -> int:
+        """Of the newest checkpoint; 0: none, or nobody answers."""
+        status = self.cluster.status(self.job)
+        return 0 if status is None or status.checkpoint is None else status.checkpoint.epoch
+
+    def slots(self) -> list[int]:
+        """Pids of the slots that run the job now."""
+        return self.cluster.busy_slots(self.job)
+
+    def wait_other_attempt(self) -> None:
+        """Waits until another attempt than the present one runs."""
+        before = self.cluster.client.status(self.job).attempt
+        self._wait_attempt_above(before, "another attempt runs")
+
+    def _wait_attempt_above(self, attempt: int, what: str) -> None:
+        def runs() -> bool:
+            status = self.cluster.status(self.job)
+            return status is not None and status.state == "RUNNING" and status.attempt > attempt
+
+        wait_until(runs, f"{what}, after attempt {attempt}", RECOVERY_SECONDS)
+
+    @contextmanager
+    def recovering(self, what: str) -> Iterator[None]:
+        """Around a fault: afterwards a new attempt must run, take a checkpoint, and have lost and repeated nothing."""
+        before = self.cluster.client.status(self.job)
+        assert before.state == "RUNNING", before
+        begun, begun_at = time.monotonic(), datetime.now(UTC)
+        yield
+        struck = time.monotonic()
+
+        self._wait_attempt_above(before.attempt, f"{what}: the job runs again")
+        again = time.monotonic()
+        known = self._known_s(begun_at)
+        self.wait_checkpoint()
+        done = time.monotonic()
+        self.settle()
+        print(
+            f"\n{what}: struck within {struck - begun:.1f} s, runs again {again - struck:.1f} s after that"
+            f"{known}, checkpoint {done - again:.1f} s later, exact {time.monotonic() - done:.1f} s later"
+        )
+
+    def _known_s(self, begun_at: datetime) -> str:
+        """How long ago the coordinator noticed; empty where it counts no failure, as when it was started again."""
+        found = [each.at for each in self.cluster.client.exceptions(self.job) if each.at >= begun_at]
+        return f", {(datetime.now(UTC) - min(found)).total_seconds():.1f} s after detection" if found else ""
+
+    def settle(self) -> None:
+        """The feed pauses until the output is exactly what the input comes to; what is written twice is equal."""
+        with self.feed.paused():
+            self._wait_exact(self.feed.expected())
+
+    def finish(self) -> None:
+        """Drains the job: every window closes, and then the output is exact too."""
+        with self.feed.paused():
+            self._wait_exact(self.feed.expected())
+            done = self.cluster.headrace("stop", self.job, "--drain")
+            assert done.code == 0, done.err
+            self._wait_exact(self.feed.expected(drained=True))
+        self.cluster.wait_state(self.job, "FINISHED")
+
+    def _wait_exact(self, expected: Expected) -> None:
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        while difference := _difference(self.output.read(), expected):
+            assert time.monotonic() < deadline, f"{difference}\n{self.cluster.status(self.job)}"
+        assert not self.output.seen.contradictions
+
+
+def _difference(seen: Seen, expected: Expected) -> str:
+    """What is missing or too much; empty: nothing."""
+    lines = []
+    for what in ("windows", "kept"):
+        have, want = getattr(seen, what), getattr(expected, what)
+        lines += _lines(what, set(want) - set(have), set(have) - set(want))
+        if wrong := {key: (have[key], want[key]) for key in set(have) & set(want) if have[key] != want[key]}:
+            lines.append(f"{what}: {len(wrong)} are wrong, such as (got, wanted) {dict(list(wrong.items())[:3])}")
+    for what in ("late", "bad"):
+        have, want = getattr(seen, what), getattr(expected, what)
+        lines += _lines(what, want - have, have - want)
+    return "\n".join(lines)
+
+
+def _lines(what: str, missing: set[object], surplus: set[object]) -> list[str]:
+    """Two lines at most."""
+    pairs = (("missing", missing), ("too much", surplus))
+    return [f"{what}: {len(some)} {word}, such as {sorted(some, key=str)[:3]}" for word, some in pairs if some]
+
+
+@contextmanager
+def running_flow(cluster: Cluster, broker: EmbeddedBroker, name: str = "flow", storage: str = "") -> Iterator[Flow]:
+    """The flow, fed from the start, not yet submitted."""
+    flow = Flow(cluster, broker, name, storage)
+    try:
+        with flow.feed:
+            yield flow
+    finally:
+        flow.output.close()
