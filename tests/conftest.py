@@ -12,3 +12,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-transcripts", action="store_true", help="write tests/transcripts anew, as the machine is now"
     )
+    parser.addoption("--rewrite-goldens", action="store_true", help="write tests/flows/golden anew, from straight runs")
