@@ -7,6 +7,7 @@ and the home in their environment, which is what an operator would do.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.client.discovery import connect
 from headrace.client.http import Client
 from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
@@ -85,8 +85,6 @@ class Cluster:
         """A client of its coordinator, which may have been started again meanwhile: the ports stay."""
         if self._client is None:
             document = (self.home / "cluster" / "coordinator.json").read_text()
-            import json
-
             self._client = Client(json.loads(document)["url"])
         return self._client
 

@@ -11,6 +11,7 @@ Sinks are at-least-once: a row may be there twice, but then it is the same row.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from support.cluster import Cluster
 from support.running import wait_until
 from support.steady_feed import Expected, SteadyFeed, Totals
 
+LOG = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -36,7 +38,7 @@ RECOVERY_SECONDS = 60.0
 PIPELINE = """\
 name: {name}
 parallelism: {parallelism}
-checkpoint: {{interval: {interval}{storage}}}
+checkpoint: {{interval: 1s{storage}}}
 restart: {{strategy: exponential-delay, initial: 200ms, max: 2s}}
 sources:
   events:
@@ -65,9 +67,9 @@ steps:
     from: events
     filter: value % 3 <> 0
   doubled:
-    from: kept
+    from: {doubled_from}
     map: {{function: "doubling:doubled", schema: {{id: string not null, doubled: int64 not null}}}}
-{more}sinks:
+{added}sinks:
   windows:
     from: {window}
     kafka: {{brokers: "{brokers}", topic: {stem}-windows, key: [key]}}
@@ -174,20 +176,18 @@ class Flow:
         self.job = ""
         (cluster.folder / "doubling.py").write_text(DOUBLING)
 
-    def file(
-        self, parallelism: int = 2, *, window: str = "per_key", more: str = "", interval: str = "1s", bad: str = ""
-    ) -> str:
-        """Writes the pipeline and returns its path."""
+    def file(self, parallelism: int = 2, *, window: str = "per_key", added: str = "", bad: str = "") -> str:
+        """Writes the pipeline and returns its path. `window`: the step's name; `added`: a step before the map."""
         text = PIPELINE.format(
             name=self.name,
             parallelism=parallelism,
-            interval=interval,
             storage=f', storage: "{self._storage}"' if self._storage else "",
             brokers=self.broker.bootstrap,
             stem=self.stem,
             on_error=bad or f"{{dead_letter: {self.stem}-dead}}",
             window=window,
-            more=more,
+            added=f"  {added}: {{from: kept, filter: value > 0}}\n" if added else "",
+            doubled_from=added or "kept",
         )
         path = self.cluster.folder / f"{self.name}.yaml"
         path.write_text(text)
@@ -200,6 +200,19 @@ class Flow:
         self.job = done.out.strip()
         self.cluster.wait_state(self.job, "RUNNING")
         return self.job
+
+    def stop(self, *arguments: str) -> str:
+        """Stops the job; gives the path to go on from."""
+        done = self.cluster.headrace("stop", self.job, *arguments, "--json")
+        assert done.code == 0, done.err
+        assert self.cluster.client.status(self.job).state == "FINISHED"
+        return str(done.json["path"])
+
+    def go_on(self, path: str, *arguments: str, parallelism: int = 2) -> None:
+        """Submits it from there; nothing must be lost or repeated."""
+        self.submit("--from-savepoint", path, *arguments, parallelism=parallelism)
+        self.wait_checkpoint()
+        self.settle()
 
     def wait_checkpoint(self) -> int:
         """Waits for a checkpoint that is not there yet; gives its epoch."""
@@ -243,8 +256,8 @@ class Flow:
         self.wait_checkpoint()
         done = time.monotonic()
         self.settle()
-        print(
-            f"\n{what}: struck within {struck - begun:.1f} s, runs again {again - struck:.1f} s after that"
+        LOG.info(
+            f"{what}: struck within {struck - begun:.1f} s, runs again {again - struck:.1f} s after that"
             f"{known}, checkpoint {done - again:.1f} s later, exact {time.monotonic() - done:.1f} s later"
         )
 
@@ -256,18 +269,28 @@ class Flow:
     def settle(self) -> None:
         """The feed pauses until the output is exactly what the input comes to; what is written twice is equal."""
         with self.feed.paused():
-            self._wait_exact(self.feed.expected())
+            self.wait_exact()
+
+    def greet(self) -> None:
+        """A first round for partitions that are new, and waits for it; inside of `feed.paused`.
+
+        A new partition takes what its subtask has emitted as its floor: nobody else may run ahead until it is found.
+        """
+        self.feed.write_round()
+        self.wait_exact()
 
     def finish(self) -> None:
         """Drains the job: every window closes, and then the output is exact too."""
         with self.feed.paused():
-            self._wait_exact(self.feed.expected())
+            self.wait_exact()
             done = self.cluster.headrace("stop", self.job, "--drain")
             assert done.code == 0, done.err
-            self._wait_exact(self.feed.expected(drained=True))
+            self.wait_exact(drained=True)
         self.cluster.wait_state(self.job, "FINISHED")
 
-    def _wait_exact(self, expected: Expected) -> None:
+    def wait_exact(self, *, drained: bool = False) -> None:
+        """Waits until the output is what the rows written so far come to; inside of `feed.paused`."""
+        expected = self.feed.expected(drained=drained)
         deadline = time.monotonic() + RECOVERY_SECONDS
         while difference := _difference(self.output.read(), expected):
             assert time.monotonic() < deadline, f"{difference}\n{self.cluster.status(self.job)}"

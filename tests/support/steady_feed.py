@@ -94,7 +94,7 @@ class SteadyFeed:
     def add(self, topic: str, numbers: range) -> None:
         """Partitions that exist and get rows from the next round on. Only while it is paused, or not begun."""
         for number in numbers:
-            seed = f"{len(topic)}-{number}"
+            seed = f"{topic[-1]}-{number}"
             self._partitions.append(_Partition((topic, number), self._round, random.Random(seed)))
 
     @contextmanager
