@@ -138,7 +138,10 @@ class JobDriver:
         self._journal = JournalStore(setup.store, "", setup.writer)
         self._lane = StorageLane(executor, f"job {setup.config.job}")
         self._host: ConnectorHost | None = None
+        self._opening = asyncio.Lock()
+        self._openings = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._releasing: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self.over = asyncio.Event()
 
@@ -168,7 +171,10 @@ class JobDriver:
             await self._task
 
     def post(self, event: on.Event) -> None:
-        """Tells the machine."""
+        """Tells the machine. Whoever asks for something when the job is over is answered at once."""
+        if self.over.is_set():
+            self._execute(self.machine.handle(event, self._clock.monotonic_ms()))
+            return
         self._events.put_nowait(event)
 
     # ---- the loop ------------------------------------------------------------------------------------------------
@@ -200,18 +206,21 @@ class JobDriver:
             return on.Tick()
 
     async def _wind_up(self) -> None:
+        while not self._events.empty():
+            # what came with the end: requests among it are refused, not forgotten
+            self.post(self._events.get_nowait())
         self._fleet.leave(self.job)
         with contextlib.suppress(Exception):
             await self._lane.close()
-        if self._host is not None:
-            await self._host.close()
+        await self._drop_host()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _spawn(self, work: Any, name: str) -> None:
+    def _spawn(self, work: Any, name: str) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work, name=f"{name} of job {self.job}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # ---- effects -------------------------------------------------------------------------------------------------
 
@@ -230,7 +239,9 @@ class JobDriver:
             case do.RequestSlots(attempt, count):
                 self._fleet.request(self.job, attempt, count)
             case do.ReleaseSlots():
-                self._spawn(self._release(), "release")
+                releasing = self._spawn(self._release(tuple(self._releasing)), "release")
+                self._releasing.add(releasing)
+                releasing.add_done_callback(self._releasing.discard)
             case do.OpenHost(known, foreign):
                 self._spawn(self._open_host(known, foreign=foreign), "opening")
             case do.CloseHost():
@@ -360,26 +371,38 @@ class JobDriver:
     # ---- connector host ------------------------------------------------------------------------------------------
 
     async def _open_host(self, known: on.Splits, *, foreign: bool) -> None:
-        setup = self._setup
-        if self._host is not None and not self._host.died.is_set() and self._opened is not None:
+        """Says HostOpened or HostFailed, but for one that a newer opening waits behind: that one says it."""
+        self._openings += 1
+        number = self._openings
+        async with self._opening:
+            if self._host is None or self._host.died.is_set() or self._opened is None:
+                failure = await self._start_host(known, foreign=foreign)
+                if failure is not None:
+                    await self._drop_host()
+                    if number == self._openings:
+                        self.post(on.HostFailed(failure))
+                    return
+        if number == self._openings and self._opened is not None:
             self.post(self._opened)
-            return
+
+    async def _start_host(self, known: on.Splits, *, foreign: bool) -> Failure | None:
+        setup = self._setup
+        self._opened = None
         try:
-            host = await ConnectorHost.start(self.job, setup.environment, self._host_log())
-            self._host = host
-            self._opened = None
+            self._host = host = await ConnectorHost.start(self.job, setup.environment, self._host_log())
+            if self.over.is_set():
+                # the job ended meanwhile, and with it whoever would close this one
+                return Failure("the job is over", Domain.EXTERNAL.value, retry=True)
             found = await host.open(setup.plans.file_form(self.machine.job.parallelism), known, foreign=foreign)
         except HeadraceError as error:
-            await self._drop_host()
-            self.post(on.HostFailed(failure_of(error)))
-            return
+            return failure_of(error)
         self._opened = on.HostOpened(
             splits={source: each.splits for source, each in found.items()},
             intervals={source: each.interval_ms for source, each in found.items()},
             final=frozenset(source for source, each in found.items() if each.final),
         )
         self._spawn(self._watch_host(host), "watch")
-        self.post(self._opened)
+        return None
 
     def _host_log(self) -> Path | None:
         folder = self._setup.log_folder
@@ -468,7 +491,8 @@ class JobDriver:
             body = Deployment(slot=index, **common).model_dump_json().encode()  # type: ignore[arg-type]
             self._fleet.tell(slot, Deploy(self.job, wanted.attempt, token, body))
 
-    async def _release(self) -> None:
+    async def _release(self, earlier: tuple[asyncio.Task[None], ...]) -> None:
+        """Ends the slots there are; says so once those that are being released already have ended, too."""
         self._fleet.cancel_request(self.job)
         slots, attempt = self.slots, self._granted_for
         self.slots = ()
@@ -476,6 +500,8 @@ class JobDriver:
             await self._fleet.retire(self.job, attempt, slots, cancel=True)
         elif slots:
             self._fleet.give_back(self.job, attempt)
+        if earlier:
+            await asyncio.wait(earlier)
         self.post(on.SlotsReleased())
 
     def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:

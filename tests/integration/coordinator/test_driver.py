@@ -1,0 +1,166 @@
+"""A job's driver at awkward moments: requests that come with the end, hosts and slots that outlive who asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace import __version__
+from headrace.checkpoint.store import open_store
+from headrace.coordinator import effects as do
+from headrace.coordinator import events as on
+from headrace.coordinator.driver import JobDriver, JobSetup, JobWatch
+from headrace.coordinator.fleet import Fleet
+from headrace.coordinator.history import JobHistory
+from headrace.coordinator.job_state import JobState
+from headrace.coordinator.plan_facts import JobConfig
+from headrace.coordinator.planning import JobPlans
+from headrace.coordinator.slot_pool import PooledSlot
+from headrace.coordinator.states.leaving import Leaving
+from headrace.core.clock import SystemClock
+from headrace.rpc.messages import Address, ClusterTimes, Failure, SlotInfo
+
+JOB = "0123456789ab"
+PIPELINE = {
+    "name": "driven",
+    "sources": {"numbers": {"generator": {"columns": {"id": {"sequence": {}}}}, "schema": {"id": "int64"}}},
+    "sinks": {"out": {"from": "numbers", "print": {}, "format": "json"}},
+}
+
+
+class SlowFleet(Fleet):
+    """Slots of a test's own, which end when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__("c", ClusterTimes())
+        self.left = asyncio.Event()
+        self.retired: list[int] = []
+
+    async def retire(self, job: str, attempt: int, slots: Sequence[PooledSlot], *, cancel: bool) -> None:
+        await self.left.wait()
+        self.retired.append(attempt)
+
+
+@dataclass
+class Driven:
+    """A driver without workers, and what it answered."""
+
+    driver: JobDriver
+    fleet: SlowFleet
+    answers: dict[str, Failure | None] = field(default_factory=dict)
+
+    async def until(self, is_so: Callable[[], bool], what: str) -> None:
+        for _ in range(3_000):
+            if is_so():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"not in time: {what}")
+
+
+@asynccontextmanager
+async def driven(folder: Path) -> AsyncIterator[Driven]:
+    plans = JobPlans(PIPELINE)
+    config = JobConfig(job=JOB, name="driven", parallelism=1, plan=plans.facts, version=__version__)
+    store = open_store(str(folder / "checkpoints"))
+    setup = JobSetup(config=config, plans=plans, store=store, storage=store.url, writer="w")
+    fleet = SlowFleet()
+    with ThreadPoolExecutor(2) as executor:
+        answers: dict[str, Failure | None] = {}
+
+        def answered(request: str, _path: str | None, failure: Failure | None) -> None:
+            answers[request] = failure
+
+        watch = JobWatch(changed=lambda _: None, answered=answered, ended=lambda _driver, _ended: None)
+        made = Driven(JobDriver(setup, fleet, executor, watch, SystemClock(), JobHistory()), fleet, answers)
+        made.driver.start()
+        try:
+            yield made
+        finally:
+            fleet.left.set()
+            made.driver.post(on.Suspend("the test ends"))
+            await made.driver.closed()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(60):
+            await test()
+
+    asyncio.run(within())
+
+
+def hosts() -> list[str]:
+    """Processes that are connector hosts of the job."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"headrace-connector-host" in command and JOB.encode() in command:
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_requests_that_come_with_the_end_are_answered(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            await made.until(lambda: made.driver.machine.state is JobState.SCHEDULING, "SCHEDULING")
+            for event in (on.CancelAsked("cancel"), on.Suspend("gone"), on.SavepointAsked("savepoint", "/s")):
+                made.driver.post(event)
+            await made.driver.closed()
+            made.driver.post(on.RescaleAsked("rescale", 2))
+            assert sorted(made.answers) == ["cancel", "rescale", "savepoint"]
+            assert all(failure is not None for failure in made.answers.values())
+
+    run(test)
+
+
+def test_no_connector_host_outlives_a_job_that_ends_while_it_starts(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            await made.until(lambda: bool(made.driver._openings), "the host to be wanted")
+            made.driver.post(on.Suspend("gone"))
+            await made.driver.closed()
+            assert hosts() == []
+
+    run(test)
+
+
+def test_an_opening_that_was_overtaken_leaves_one_host(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            await made.until(lambda: "slots" in made.driver.machine.job.message, "the host to be wanted")
+            made.driver._execute([do.OpenHost({}), do.OpenHost({})])
+            await made.until(lambda: made.driver._opened is not None, "a host")
+            await made.until(lambda: not made.driver._opening.locked(), "the others")
+            assert len(hosts()) == 1
+        assert hosts() == []
+
+    run(test)
+
+
+def test_slots_count_as_released_only_when_those_of_earlier_attempts_are_gone_too(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            await made.until(lambda: made.driver.machine.state is JobState.SCHEDULING, "SCHEDULING")
+            slot = PooledSlot("w", SlotInfo("w-1", 1, Address("127.0.0.1", 1, "")))
+            made.driver.slots, made.driver._granted_for, made.driver._deployed = (slot,), 1, True
+            made.driver._execute([do.ReleaseSlots()])
+            made.driver.post(on.CancelAsked("cancel"))
+            await made.until(lambda: made.driver.machine.state is JobState.CANCELLING, "CANCELLING")
+            leaving = made.driver.machine._state
+            assert isinstance(leaving, Leaving)
+            await made.until(lambda: leaving._read, "the journal's answer")
+            # nothing is left to release, but for what is being released
+            assert not leaving._released and not leaving._tickets
+            made.fleet.left.set()
+            await made.driver.closed()
+            assert made.driver.machine.state is JobState.CANCELED
+            assert made.fleet.retired == [1]
+
+    run(test)
