@@ -94,11 +94,19 @@ class Auditor:
             if manifest.epoch <= before.manifest.epoch:
                 raise Violation(f"epoch {manifest.epoch} follows epoch {before.manifest.epoch}")
             self._require_committed(before)
+        self._require_no_stop_before(manifest)
         self._require_whole(manifest)
         if self._ledger is None:
             for partition, position in positions(manifest).items():
                 if not _covers(self._appended.ranges.get(partition, []), position):
                     raise Violation(f"epoch {manifest.epoch} holds rows of partition {partition} that are not written")
+
+    def _require_no_stop_before(self, manifest: Manifest) -> None:
+        """An attempt that began when a stop was recorded takes one epoch, and that is the last."""
+        begun = next(each.number for each in reversed(self.history) if isinstance(each, AttemptRecord))
+        asked = any(isinstance(each, StoppingRecord) and each.number < begun for each in self.history)
+        if asked and self.checkpoint is not None and self.checkpoint.number > begun:
+            raise Violation(f"epoch {manifest.epoch} is taken though the job was to stop")
 
     def _judge_committed(self, record: CommittedRecord) -> None:
         newest = self.checkpoint
@@ -168,6 +176,13 @@ class Auditor:
         if manifest.committables or manifest.kind != "savepoint" or len(own) != 1:
             raise Violation(f"savepoint {folder} is not what its record says")
         self._require_committed(own[0])
+
+    def require_all_known(self) -> None:
+        """A job that has run in peace for a while reads every partition."""
+        read = {} if self.checkpoint is None else positions(self.checkpoint.manifest)
+        forgotten = [partition for partition in range(len(self._source.stops)) if partition not in read]
+        if forgotten:
+            raise Violation(f"partitions {forgotten} are not read")
 
     # ---- the end -------------------------------------------------------------------------------------------------
 

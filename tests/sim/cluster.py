@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headrace.checkpoint.paths import JOURNAL
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator.job_state import JobState
@@ -18,6 +19,7 @@ from sim.worker import Worker
 from sim.world import Process, World
 
 WATCHED_MS = 5_000
+_WISHES = frozenset({"savepoint asked", "stop asked", "cancel asked", "rescale asked"})
 
 
 class Cluster:
@@ -29,11 +31,23 @@ class Cluster:
         self.source = Source(list(story.stops), story.discovery_ms)
         self.appended = Appended()
         self.ledger = Ledger(world)
-        self.storage = Storage(world, StorageFaults(story.refused, story.unanswered))
+        self.storage = Storage(world, StorageFaults(story.refused, story.unanswered, story.refused_for_good))
         self.auditor = Auditor(world, self.ledger if story.commits else None, self.appended, self.source)
         self.auditor.held = self.storage.objects.held
-        self.storage.watcher = self.auditor.written
-        self.config = JobConfig(JOB, "flow", story.parallelism, _plan, "1.0", story.checkpoint, story.restart)
+        self.storage.watcher = self._on_written
+        deploying, waiting, leaving = story.patience_ms
+        self.config = JobConfig(
+            JOB,
+            "flow",
+            story.parallelism,
+            _plan,
+            "1.0",
+            story.checkpoint,
+            story.restart,
+            deploy_timeout_ms=deploying,
+            slots_timeout_ms=waiting,
+            cancel_timeout_ms=leaving,
+        )
         self.result: JobState | None = None
         """The end, as the job store keeps it."""
         self.endpoint: Coordinator | None = None
@@ -80,11 +94,20 @@ class Cluster:
             self.start_coordinator()
         self.world.after(self.world.between(WATCHED_MS // 2, WATCHED_MS * 2), self._watch)
 
+    def _on_written(self, path: str, data: bytes) -> None:
+        self.auditor.written(path, data)
+        if path.startswith(JOURNAL) and self.world.happens(self.story.treachery):
+            fault = self.world.chance.choice(["coordinator killed", "coordinator frozen"])
+            self.world.after(0, lambda: self.befall(fault))
+
     # ---- faults --------------------------------------------------------------------------------------------------
 
     def befall(self, fault: str) -> None:
         """One fault, or one wish of a user."""
         self.world.tell(f"* {fault}")
+        if fault in _WISHES and self.world.happens(0.3):
+            another = self.world.chance.choice([each for each in self.story.faults if each in _WISHES])
+            self.world.after(self.world.between(0, 300), lambda: self.befall(another))
         {
             "slot killed": self._kill_slot,
             "slot frozen": self._freeze_slot,
@@ -151,7 +174,7 @@ class Cluster:
             self.endpoint = None
 
     def _freeze_coordinator(self) -> None:
-        if self.endpoint is not None:
+        if self.endpoint is not None and self.endpoint.alive:
             self._freeze(self.endpoint)
             if self.world.happens(0.7):
                 self.world.after(self.world.between(1_000, 20_000), self._start_another)

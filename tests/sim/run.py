@@ -93,6 +93,8 @@ def _require_running(world: World, cluster: Cluster) -> None:
     wanted = cluster.story.checkpoint.interval_ms is not None and cluster.result is None
     if wanted and len(cluster.auditor.history) == before:
         raise Violation(f"the job runs, but no checkpoint is completed: {_standing(cluster)}")
+    if wanted:
+        cluster.auditor.require_all_known()
 
 
 def _standing(cluster: Cluster) -> str:

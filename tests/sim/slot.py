@@ -145,7 +145,8 @@ class Slot(Process):
             case Deployment():
                 if self.work is None:
                     self.work = _Work(message)
-                    self.after(self.world.between(5, 1_500), self._open)
+                    hangs = self.world.happens(self._worker.hangs)
+                    self.after(600_000 if hangs else self.world.between(5, 1_500), self._open)
             case CancelSlot():
                 slow = self.world.between(20_000, 60_000) if self.world.happens(0.05) else self.world.between(1, 500)
                 self.after(slow, self.leave)

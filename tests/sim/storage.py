@@ -23,10 +23,11 @@ LEAVING_PATIENCE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class StorageFaults:
-    """How likely a call is lost without effect, or has its answer lost."""
+    """How likely a call is lost without effect, has its answer lost, or is refused for good."""
 
     refused: float
     unanswered: float
+    refused_for_good: float
 
 
 class Storage:
@@ -48,6 +49,8 @@ class Storage:
         world = self.world
         if world.now_ms < self.away_until_ms or world.happens(self._faults.refused):
             result: object = ExternalError("storage is away", retry=True)
+        elif world.happens(self._faults.refused_for_good):
+            result = ExternalError("storage says that this is not allowed")
         else:
             result = _outcome(call)
             if world.happens(self._faults.unanswered):

@@ -26,6 +26,7 @@ FAULTS = (
     "rescale asked",
 )
 _RARE = {"cancel asked": 0.12, "stop asked": 0.3, "row cannot be read": 0.08, "coordinator leaves": 0.3}
+_PATIENCE_MS = ((180_000, 300_000, 45_000), (5_000, 8_000, 3_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ class Story:
     stops        rows of each partition; None: it never ends
     pause_ms     mean time between two faults
     chaos_ms     how long faults happen
+    treachery    how likely a coordinator dies or sleeps just when it has put a record
+    patience_ms  how long a deployment, slots, and the end of slots are waited for
+    hangs        how likely a slot never opens
     """
 
     workers: int
@@ -53,6 +57,10 @@ class Story:
     commit_failures: float
     declines: float
     doubled: float
+    treachery: float
+    hangs: float
+    refused_for_good: float
+    patience_ms: tuple[int, int, int]
 
     @property
     def places(self) -> int:
@@ -84,6 +92,10 @@ def story_of(chance: random.Random) -> Story:
         commit_failures=chance.choice([0.0, 0.1, 0.4]),
         declines=chance.choice([0.0, 0.0, 0.1]),
         doubled=chance.choice([0.0, 0.1]),
+        treachery=chance.choice([0.0, 0.02, 0.15]),
+        hangs=chance.choice([0.0, 0.05]),
+        refused_for_good=chance.choice([0.0, 0.0, 0.05]),
+        patience_ms=chance.choice(_PATIENCE_MS),
     )
 
 

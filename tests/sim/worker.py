@@ -58,6 +58,7 @@ class Worker(Process):
         self.appended: Appended = cluster.appended
         self.commits = cluster.story.commits
         self.declines = cluster.story.declines
+        self.hangs = cluster.story.hangs
         self.slots: dict[str, Slot] = {}
         self.session: Session | None = None
         self.frozen_ms = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from headrace.coordinator.effects import ReleaseSlots
-from headrace.coordinator.events import Event, StopAsked, Tick
+from headrace.coordinator.events import Event, JournalFailed, StopAsked, Tick
 from headrace.coordinator.job import Job, Request
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.states.base import State, on_any
@@ -39,6 +39,9 @@ class Restarting:
                 return Scheduling()
             case StopAsked(request, folder, drain) if job.stop is None:
                 job.stop = Request(request, folder, drain)
+                return self
+            case JournalFailed():
+                # of a record of the attempt that is over: what stands is read before the next one
                 return self
             case _:
                 return on_any(self, job, event, now_ms)
