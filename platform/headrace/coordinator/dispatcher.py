@@ -45,7 +45,7 @@ from headrace.coordinator.job_reference import NamedJob, find_job, new_job_id
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, StoredJob
 from headrace.coordinator.journaling import end_state
-from headrace.coordinator.origin import Origin, OriginWish, find_origin, renamed
+from headrace.coordinator.origin import Origin, OriginWish, find_origin, origin_again
 from headrace.coordinator.plan_facts import JobConfig
 from headrace.coordinator.planning import JobPlans
 from headrace.coordinator.resubmission import request_again
@@ -54,11 +54,16 @@ from headrace.coordinator.triggers import Triggers
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Home
+from headrace.spec.pipeline import Pipeline
 
 LOG = logging.getLogger("headrace.coordinator")
 T = TypeVar("T")
 
 THREADS_MAX = 8
+RESUME_RETRY_S = 5.0
+"""How soon a job is tried again whose storage was away when the coordinator started."""
+CLOSE_PATIENCE_S = 10.0
+"""How long results and histories may take to reach the disk at the end."""
 
 
 @dataclass(slots=True)
@@ -88,6 +93,8 @@ class Dispatcher:
         self._triggers = Triggers()
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="storage")
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._resuming: set[asyncio.Task[None]] = set()
+        self._submitting: list[str] = []
 
     async def start(self) -> None:
         """Finds the jobs of this home; those that had not ended go on."""
@@ -102,11 +109,16 @@ class Dispatcher:
 
     async def close(self) -> None:
         """Leaves every job as its journal says, and ends."""
+        for task in self._resuming:
+            task.cancel()
         running = [known.driver for known in self._jobs.values() if known.driver is not None]
         for driver in running:
             driver.post(on.Suspend("the coordinator ends"))
         for driver in running:
             await driver.closed()
+        if self._tasks:
+            # results among them: what ended a moment ago is on disk before this process is gone
+            await asyncio.wait(self._tasks, timeout=CLOSE_PATIENCE_S)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     # ---- jobs ----------------------------------------------------------------------------------------------------
@@ -118,6 +130,13 @@ class Dispatcher:
         model = await self._blocking(partial(plans.model, parallelism))
         await self._blocking(partial(plans.facts, parallelism))
         self._require_free_name(model.name, allow=request.allow_duplicate)
+        self._submitting.append(model.name)
+        try:
+            return await self._accept(request, plans, model, parallelism)
+        finally:
+            self._submitting.remove(model.name)
+
+    async def _accept(self, request: SubmitRequest, plans: JobPlans, model: Pipeline, parallelism: int) -> str:
         origin = await self._origin(request, plans, parallelism)
         job = new_job_id()
         storage = job_url(model.checkpoint.storage or default_storage(self._home), job)
@@ -172,6 +191,10 @@ class Dispatcher:
                 f"job {same[0].submission.job} of that name ({name}) runs already",
                 remedy="upgrade, stop or cancel it; or submit with --allow-duplicate",
             )
+        if name in self._submitting and not allow:
+            raise JobConflict(
+                f"a job of that name ({name}) is being submitted just now", remedy="or submit with --allow-duplicate"
+            )
 
     async def _resume(self, stored: StoredJob) -> None:
         known = self._jobs[stored.submission.job]
@@ -179,11 +202,20 @@ class Dispatcher:
         options = stored.submission.options
         try:
             await self._blocking(partial(plans.facts, int(options["parallelism"])))
-            origin = await self._blocking(partial(_origin_again, options))
+            origin = await self._blocking(partial(_origin_again, stored.submission, plans))
         except (UserError, ExternalError) as error:
-            LOG.error("job %s cannot go on: %s", stored.submission.job, error)  # noqa: TRY400 - a message, no trace
+            again = "; trying again" if error.retry else ""
+            LOG.error("job %s cannot go on: %s%s", stored.submission.job, error, again)  # noqa: TRY400 - no trace
+            if error.retry:
+                task = asyncio.create_task(self._resume_later(stored))
+                self._resuming.add(task)
+                task.add_done_callback(self._resuming.discard)
             return
         self._drive(known, plans, origin)
+
+    async def _resume_later(self, stored: StoredJob) -> None:
+        await asyncio.sleep(RESUME_RETRY_S)
+        await self._resume(stored)
 
     def _drive(self, known: _Known, plans: JobPlans, origin: Origin | None) -> None:
         submission = known.submission
@@ -243,9 +275,11 @@ class Dispatcher:
             self._spawn(self._keep_result(known, known.result))
 
     async def _keep_result(self, known: _Known, result: JobResult) -> None:
-        await self._blocking(partial(self._store.end, known.submission.job, result))
+        forgotten = await self._blocking(partial(self._store.end, known.submission.job, result))
         if known.log is not None:
             known.log.close()
+        for job in forgotten:
+            self._jobs.pop(job, None)
 
     # ---- looks ---------------------------------------------------------------------------------------------------
 
@@ -417,14 +451,18 @@ def _ship(request: SubmitRequest, storage: str) -> tuple[str, ...]:
     return tuple(urls)
 
 
-def _origin_again(options: dict[str, Any]) -> Origin | None:
-    """The origin of a job that was accepted before: it was judged then."""
-    from headrace.checkpoint.savepoint import find
+def _origin_again(submission: JobSubmission, plans: JobPlans) -> Origin | None:
+    """The origin of a job that was accepted before: it was judged then.
 
+    None as well where the job has a checkpoint of its own: what it started from is not needed any more, and may be
+    gone.
+    """
+    options = submission.options
     if options["from_savepoint"] is None:
         return None
-    found = find(options["from_savepoint"])
-    return Origin(found.url, renamed(found.manifest, options["renames"]))
+    if JournalStore(open_store(submission.storage), "", "").load().checkpoints:
+        return None
+    return origin_again(options["from_savepoint"], options["renames"], plans, int(options["parallelism"]))
 
 
 def _checkpoints(storage: str) -> tuple[CheckpointInfo, ...]:

@@ -89,11 +89,11 @@ class JobStore:
                 self._write(job, "history.json", history)
                 self._changes[job] = history.changes
 
-    def end(self, job: str, result: JobResult) -> None:
-        """Keeps a job's result, and forgets the oldest ended jobs beyond the last 50."""
+    def end(self, job: str, result: JobResult) -> tuple[str, ...]:
+        """Keeps a job's result, and forgets the oldest ended jobs beyond the last 50: gives their ids."""
         with self._lock:
             self._write(job, "result.json", result)
-            self._prune()
+            return self._prune()
 
     def load_all(self) -> tuple[list[StoredJob], Mapping[str, str]]:
         """All jobs by time of submission; and job id -> why it cannot be read, for those that cannot."""
@@ -112,15 +112,17 @@ class JobStore:
             return []
         return [each for each in self._root.iterdir() if _JOB_ID.match(each.name) and (each / "job.json").is_file()]
 
-    def _prune(self) -> None:
+    def _prune(self) -> tuple[str, ...]:
         ended = sorted(
             (result.stat().st_mtime_ns, folder)
             for folder in self._folders()
             if (result := folder / "result.json").is_file()
         )
-        for _, folder in ended[:-ENDED_MAX]:
+        forgotten = [folder for _, folder in ended[:-ENDED_MAX]]
+        for folder in forgotten:
             self._changes.pop(folder.name, None)
             shutil.rmtree(folder, ignore_errors=True)
+        return tuple(folder.name for folder in forgotten)
 
     def _write(self, job: str, name: str, document: Document) -> None:
         path = self.folder(job) / name

@@ -50,6 +50,16 @@ def find_origin(wish: OriginWish, plans: JobPlans, parallelism: int, now_ms: int
     return Origin(found.url, _fitted(renamed(found.manifest, wish.renames), verdicts))
 
 
+def origin_again(url: str, renames: Mapping[str, str], plans: JobPlans, parallelism: int) -> Origin:
+    """The origin of a job that was accepted with it: the same again, with the same state left out. Blocking.
+
+    Raises UserError where it is not there any more, ExternalError.
+    """
+    found = find(url)
+    verdicts = judge(found.manifest, plans.plan(parallelism), renames)
+    return Origin(found.url, _fitted(renamed(found.manifest, renames), verdicts))
+
+
 def _require_startable(wish: OriginWish, found: Found, model: Pipeline, now_ms: int) -> None:
     if found.manifest.drained and not wish.allow_drained:
         raise UserError(

@@ -1,0 +1,184 @@
+"""The dispatcher over restarts and at awkward moments. There are no workers: its jobs wait for slots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.paths import default_storage, job_url
+from headrace.checkpoint.store import open_store
+from headrace.client.models import SubmitRequest
+from headrace.coordinator import job_store
+from headrace.coordinator.dispatcher import Dispatcher
+from headrace.coordinator.fleet import Fleet
+from headrace.coordinator.job_store import JobStore, JobSubmission
+from headrace.coordinator.service import JobConflict
+from headrace.core.clock import SystemClock
+from headrace.core.settings import Home
+from headrace.rpc.messages import ClusterTimes
+from support.checkpoints import attempt, checkpoint, committed
+
+JOB = "0123456789ab"
+
+
+def pipeline(name: str = "driven") -> dict[str, Any]:
+    columns = {"id": {"sequence": {}}}
+    return {
+        "name": name,
+        "sources": {"numbers": {"generator": {"columns": columns}, "schema": {"id": "int64"}}},
+        "sinks": {"out": {"from": "numbers", "print": {}, "format": "json"}},
+    }
+
+
+@asynccontextmanager
+async def dispatching(home: Home) -> AsyncIterator[Dispatcher]:
+    dispatcher = Dispatcher(home, "c", Fleet("c", ClusterTimes()), SystemClock(), lambda: None)
+    await dispatcher.start()
+    try:
+        yield dispatcher
+    finally:
+        await dispatcher.close()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(60):
+            await test()
+
+    asyncio.run(within())
+
+
+async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
+    for _ in range(3_000):
+        if await is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"not in time: {what}")
+
+
+async def canceled(dispatcher: Dispatcher, name: str) -> str:
+    """A job that was submitted and canceled."""
+    job = await dispatcher.submit(SubmitRequest(pipeline=pipeline(name)))
+    await dispatcher.cancel(job)
+
+    async def ended() -> bool:
+        return (await dispatcher.job(job)).state == "CANCELED"
+
+    await until(ended, "CANCELED")
+    return job
+
+
+def stored(home: Home, from_savepoint: str, *, checkpoints: bool) -> None:
+    """A job of an earlier coordinator, with a checkpoint of its own or without."""
+    storage = job_url(default_storage(home), JOB)
+    options = {
+        "parallelism": 1,
+        "from_savepoint": from_savepoint,
+        "renames": {},
+        "code": [],
+        "python_path": [],
+        "floors": [],
+    }
+    submission = JobSubmission(
+        job=JOB, name="driven", pipeline=pipeline(), options=options, submitted_at_ms=1, storage=storage
+    )
+    JobStore(home.jobs).add(submission)
+    journal = JournalStore(open_store(storage), "", "earlier")
+    journal.append(attempt(1, savepoint=from_savepoint))
+    if checkpoints:
+        journal.append(checkpoint(1))
+        journal.append(committed(1))
+
+
+def test_a_job_goes_on_though_the_savepoint_it_once_began_with_is_gone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored(home, str(tmp_path / "gone"), checkpoints=True)
+
+    async def test() -> None:
+        async with dispatching(home) as dispatcher:
+            await until(lambda: waits(dispatcher), "a job that waits for slots")
+
+    run(test)
+
+
+async def waits(dispatcher: Dispatcher) -> bool:
+    status = await dispatcher.job(JOB)
+    return status.state == "SCHEDULING" and "slots" in (status.message or "")
+
+
+def test_a_job_that_needs_a_savepoint_that_is_gone_is_left_alone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored(home, str(tmp_path / "gone"), checkpoints=False)
+
+    async def test() -> None:
+        async with dispatching(home) as dispatcher:
+            assert (await dispatcher.job(JOB)).state == "SUSPENDED"
+
+    run(test)
+
+
+def test_a_job_whose_storage_is_away_at_the_start_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.coordinator.dispatcher.RESUME_RETRY_S", 0.01)
+    home = Home(tmp_path)
+    stored(home, str(tmp_path / "gone"), checkpoints=True)
+    folder = tmp_path / "checkpoints" / JOB / "journal"
+    folder.rename(tmp_path / "kept")
+    folder.symlink_to(folder)  # a folder that cannot be read: it leads to itself
+
+    async def test() -> None:
+        async with dispatching(home) as dispatcher:
+            assert (await dispatcher.job(JOB)).state == "SUSPENDED"
+            folder.unlink()
+            (tmp_path / "kept").rename(folder)
+            await until(lambda: waits(dispatcher), "a job that waits for slots")
+
+    run(test)
+
+
+def test_of_two_submissions_of_a_name_at_once_one_is_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            requests = [dispatcher.submit(SubmitRequest(pipeline=pipeline())) for _ in range(2)]
+            answers = await asyncio.gather(*requests, return_exceptions=True)
+            assert [type(each) for each in answers if not isinstance(each, str)] == [JobConflict]
+            with pytest.raises(JobConflict, match="runs already"):
+                await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+
+    run(test)
+
+
+def test_ended_jobs_beyond_the_last_ones_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_store, "ENDED_MAX", 2)
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            jobs = [await canceled(dispatcher, f"job-{number}") for number in range(4)]
+
+            async def forgotten() -> bool:
+                return [each.job_id for each in await dispatcher.jobs()] == [jobs[3], jobs[2]]
+
+            await until(forgotten, "two jobs")
+
+    run(test)
+
+
+def test_a_result_is_on_disk_when_the_coordinator_is_gone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+
+    async def test() -> str:
+        async with dispatching(home) as dispatcher:
+            return await canceled(dispatcher, "short")
+
+    job = asyncio.run(test())
+    ((found,), _) = JobStore(home.jobs).load_all()
+    assert found.submission.job == job
+    assert found.result is not None
+    assert found.result.state == "CANCELED"
