@@ -7,6 +7,7 @@ coordinator has given the session up: then the worker's slots are as the new reg
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 import time
@@ -20,6 +21,8 @@ from headrace.rpc import codec
 from headrace.rpc.messages import ClusterTimes, FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
 from headrace.rpc.outbox import Outbox, OutboxFull
 from headrace.rpc.v1 import control_pb2, control_pb2_grpc
+
+_log = logging.getLogger(__name__)
 
 FRAME_BYTES_MAX = 64 << 20
 BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX = 0.1, 2.0
@@ -83,9 +86,7 @@ class ControlClient:
             try:
                 self._outbox.add(proto, proto.ByteSize())
             except OutboxFull:
-                self._session = secrets.token_hex(8)
-                self._outbox = Outbox()
-                self._drop_stream()
+                self._start_anew()
             self._changed.notify_all()
 
     def silent_s(self) -> float:
@@ -103,6 +104,13 @@ class ControlClient:
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join()
+
+    def _start_anew(self) -> None:
+        """Gives the session up, and all that was to be said in it."""
+        with self._changed:
+            self._session = secrets.token_hex(8)
+            self._outbox = Outbox()
+            self._drop_stream()
 
     def _drop_stream(self) -> None:
         """Ends the stream that is there; with the lock held."""
@@ -125,8 +133,12 @@ class ControlClient:
     def _run_streams(self) -> None:
         backoff_s = BACKOFF_SECONDS_MIN
         while not self._closing:
-            if self._run_stream():
-                backoff_s = BACKOFF_SECONDS_MIN
+            try:
+                if self._run_stream():
+                    backoff_s = BACKOFF_SECONDS_MIN
+            except Exception:  # the shell of a thread: without it the worker would be deaf for good
+                _log.exception("a word of the coordinator could not be dealt with: joining anew")
+                self._start_anew()
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, backoff_s)
             backoff_s = min(backoff_s * 2, BACKOFF_SECONDS_MAX)

@@ -28,7 +28,7 @@ JOB = "0123456789ab"
 
 
 def pipeline(name: str = "driven") -> dict[str, Any]:
-    columns = {"id": {"sequence": {}}}
+    columns: dict[str, Any] = {"id": {"sequence": {}}}
     return {
         "name": name,
         "sources": {"numbers": {"generator": {"columns": columns}, "schema": {"id": "int64"}}},

@@ -276,3 +276,20 @@ def test_a_worker_that_had_more_to_say_than_it_could_keep_starts_anew() -> None:
         client.send(SlotDown("new", "after it", clean=False))
         wait_until(lambda: bool(server.said()) and server.said()[-1].slot == "new", "it speaks")
         assert [each.reason for each in server.lost()] == ["it was started anew"]
+
+
+def test_a_word_that_cannot_be_dealt_with_leaves_no_deaf_worker(caplog: pytest.LogCaptureFixture) -> None:
+    class Clumsy(list[ToWorker]):
+        def append(self, message: ToWorker) -> None:
+            super().append(message)
+            if len(self) == 1:
+                raise ValueError("stumbled")
+
+    worker = Worker(told=Clumsy())
+    with ServerInThread() as server, connected(server, worker):
+        server.send("w1", KillSlot("a"))
+        wait_until(lambda: len(server.connected()) == 2, "it joins anew")
+        server.send("w1", KillSlot("b"))
+        wait_until(lambda: KillSlot("b") in worker.told, "it hears again")
+    assert worker.told == [KillSlot("a"), KillSlot("b")]
+    assert "stumbled" in caplog.text
