@@ -256,7 +256,7 @@ class Flow:
         self.wait_checkpoint()
         done = time.monotonic()
         self.settle()
-        LOG.info(
+        LOG.warning(
             f"{what}: struck within {struck - begun:.1f} s, runs again {again - struck:.1f} s after that"
             f"{known}, checkpoint {done - again:.1f} s later, exact {time.monotonic() - done:.1f} s later"
         )

@@ -10,11 +10,13 @@ import json
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
+
+from support.running import wait_until
 
 WINDOW_MS, OUT_OF_ORDERNESS_MS, LATE_MS, ROUND_MS = 10_000, 2_000, 60_000, 1_000
 BEGIN_MS = 1_767_225_600_000
@@ -72,7 +74,9 @@ class SteadyFeed:
     """Writes a round of rows to every partition, again and again, in a thread of its own, until it is closed."""
 
     def __init__(self, brokers: str, topics: Mapping[str, int]) -> None:
-        self._producer = Producer({"bootstrap.servers": brokers, "linger.ms": 2, "log_level": 3})
+        self._producer = Producer(
+            {"bootstrap.servers": brokers, "linger.ms": 2, "topic.metadata.refresh.interval.ms": 200, "log_level": 3}
+        )
         self._partitions: list[_Partition] = []
         self._sums = _Sums()
         self._round = 0
@@ -93,14 +97,19 @@ class SteadyFeed:
 
     def add(self, topic: str, numbers: range) -> None:
         """Partitions that exist and get rows from the next round on. Only while it is paused, or not begun."""
+        wait_until(lambda: set(numbers) <= set(self._partitions_of(topic)), "the producer knows the partitions")
         for number in numbers:
             seed = f"{topic[-1]}-{number}"
             self._partitions.append(_Partition((topic, number), self._round, random.Random(seed)))
+
+    def _partitions_of(self, topic: str) -> Collection[int]:
+        return self._producer.list_topics(topic, timeout=30).topics[topic].partitions
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Nothing is written inside, and all that was is with the broker."""
         with self._lock:
+            assert self._thread.is_alive(), "the feed has failed"
             assert self._producer.flush(30) == 0, "the broker takes no rows"
             yield
 

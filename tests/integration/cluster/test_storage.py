@@ -1,0 +1,118 @@
+"""Checkpoint storage that is full or read-only for a while: the job goes on or starts again, and is exact afterwards.
+
+The cluster runs in a mount namespace of its own, where the storage is a small file system: nothing outside is changed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.local.broker import EmbeddedBroker
+from support.cluster import Cluster
+from support.cluster_flow import Flow, running_flow
+from support.running import wait_until
+
+pytestmark = pytest.mark.broker
+
+
+class SmallStorage:
+    """A file system of 4 MB at `place`, which only processes of the namespace see; `keeper` holds it."""
+
+    def __init__(self, place: Path) -> None:
+        place.mkdir()
+        self.place = place
+        mount = f"mount -t tmpfs -o size=4m tmpfs {place} && echo ready && exec cat"
+        self.keeper = subprocess.Popen(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self.keeper.stdout is not None
+        assert self.keeper.stdout.readline() == b"ready\n"
+
+    @property
+    def prefix(self) -> list[str]:
+        """Puts a command into the namespace."""
+        return ["nsenter", f"--target={self.keeper.pid}", "--user", "--mount", "--preserve-credentials"]
+
+    def run(self, script: str) -> None:
+        """A shell command inside of it."""
+        subprocess.run([*self.prefix, "sh", "-c", script], check=True, timeout=30)
+
+    def close(self) -> None:
+        """It goes with its last process."""
+        self.keeper.communicate()
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallStorage]:
+    """Outlives the cluster."""
+    small = SmallStorage(tmp_path_factory.mktemp("s") / "storage")
+    yield small
+    small.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, storage: SmallStorage) -> Iterator[Cluster]:
+    """In the namespace."""
+    cluster = Cluster(tmp_path_factory.mktemp("c"), prefix=storage.prefix)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.end()
+
+
+@pytest.fixture(scope="module")
+def flow(cluster: Cluster, broker: EmbeddedBroker, storage: SmallStorage) -> Iterator[Flow]:
+    """Keeps its checkpoints in the small file system."""
+    with running_flow(cluster, broker, storage=str(storage.place)) as running:
+        running.submit()
+        running.wait_checkpoint()
+        yield running
+        running.finish()
+
+
+def trouble(flow: Flow) -> str:
+    """What the job says of its storage, now or as a failure."""
+    status = flow.cluster.client.status(flow.job)
+    return f"{status.message} {status.failure}"
+
+
+def test_read_only_for_a_while(flow: Flow, storage: SmallStorage) -> None:
+    storage.run(f"mount -o remount,ro {storage.place}")
+    wait_until(lambda: "Read-only file system" in trouble(flow), "the job says what is wrong")
+    storage.run(f"mount -o remount,rw {storage.place}")
+
+    flow.wait_checkpoint()
+    flow.settle()
+    assert flow.cluster.state(flow.job) == "RUNNING"
+
+
+def test_full_for_a_while(flow: Flow, storage: SmallStorage) -> None:
+    storage.run(f"cat /dev/zero > {storage.place}/filler 2>&- || true")
+    wait_until(lambda: "No space left" in trouble(flow), "the job says what is wrong")
+    storage.run(f"rm {storage.place}/filler")
+
+    flow.wait_checkpoint()
+    flow.settle()
+    assert flow.cluster.state(flow.job) == "RUNNING"
+
+
+def test_canceled_while_it_is_read_only(flow: Flow, storage: SmallStorage) -> None:
+    """A job that is to end does not wait for its storage; it can be taken up from what it had."""
+    last = flow.cluster.client.status(flow.job).checkpoint
+    assert last is not None
+    storage.run(f"mount -o remount,ro {storage.place}")
+    try:
+        done = flow.cluster.headrace("cancel", flow.job)
+        assert done.code == 0, done.err
+    finally:
+        storage.run(f"mount -o remount,rw {storage.place}")
+    newest = flow.cluster.client.status(flow.job).checkpoint
+    assert newest is not None
+    flow.go_on(newest.path, "--take-over")
