@@ -157,7 +157,8 @@ class Supervisor:
         return Register(config.worker, config.host, os.getpid(), config.slots, __version__, config.token, idle, busy)
 
     def _infos(self, state: SlotState) -> tuple[SlotInfo, ...]:
-        slots = [slot for slot in self._slots.values() if slot.state is state]
+        # one that died while this process stood still is not there to be deployed to, though nobody has looked yet
+        slots = [slot for slot in self._slots.values() if slot.state is state and not slot.has_ended()]
         return tuple(slot.info for slot in slots if slot.info is not None)
 
     def _told(self, message: ToWorker) -> None:

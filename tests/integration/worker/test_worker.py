@@ -125,6 +125,17 @@ def test_slots_come_up_and_a_killed_one_is_replaced(tmp_path: Path) -> None:
         assert other in slots_up(server, 2)
 
 
+def test_a_slot_that_is_dead_is_not_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ServerInThread() as server, supervised(config(server, tmp_path)) as supervisor:
+        (slot,) = slots_up(server)
+        # as when the supervisor wakes: it joins anew before it looks after its slots
+        monkeypatch.setattr(supervisor, "_look_after", lambda: None)
+        os.kill(slot.pid, signal.SIGKILL)
+        wait_until(lambda: not is_running(slot.pid), "the slot is dead")
+        registered = supervisor._registration()
+        assert (registered.idle, registered.busy) == ((), ())
+
+
 def test_an_attempt_from_deployment_to_its_end(tmp_path: Path) -> None:
     with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
         (slot,) = slots_up(server)
