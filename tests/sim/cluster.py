@@ -19,7 +19,6 @@ from sim.worker import Worker
 from sim.world import Process, World
 
 WATCHED_MS = 5_000
-_WISHES = frozenset({"savepoint asked", "stop asked", "cancel asked", "rescale asked"})
 
 
 class Cluster:
@@ -56,6 +55,12 @@ class Cluster:
         self.workers: list[Worker] = []
         self._cuts: dict[str, int] = {}
         self._requests = 0
+        self._wishes = {
+            "savepoint asked": self._savepoint,
+            "stop asked": self.stop,
+            "cancel asked": self._cancel,
+            "rescale asked": self._rescale,
+        }
         self.start_coordinator()
         for number in range(story.workers):
             self._start_worker(f"w{number}")
@@ -105,9 +110,15 @@ class Cluster:
     def befall(self, fault: str) -> None:
         """One fault, or one wish of a user."""
         self.world.tell(f"* {fault}")
-        if fault in _WISHES and self.world.happens(0.3):
-            another = self.world.chance.choice([each for each in self.story.faults if each in _WISHES])
-            self.world.after(self.world.between(0, 300), lambda: self.befall(another))
+        if fault in self._wishes and self.world.happens(0.4):
+            # users do not wait for each other
+            another = self.world.chance.choice([each for each in self.story.faults if each in self._wishes])
+            self.world.after(self.world.between(0, 300), self._wishes[fault])
+            fault = another
+        wish = self._wishes.get(fault)
+        if wish is not None:
+            wish()
+            return
         {
             "slot killed": self._kill_slot,
             "slot frozen": self._freeze_slot,
@@ -121,10 +132,6 @@ class Cluster:
             "host killed": self._kill_host,
             "partition added": self._add_partition,
             "row cannot be read": self._poison,
-            "savepoint asked": self._savepoint,
-            "stop asked": self.stop,
-            "cancel asked": self._cancel,
-            "rescale asked": self._rescale,
         }[fault]()
 
     def _kill_slot(self) -> None:
@@ -219,6 +226,14 @@ class Cluster:
 
     def stop(self) -> None:
         """A user stops the job."""
+        if self.world.chance.random() < 0.4:
+            # while a savepoint is in flight
+            self._savepoint()
+            self.world.after(self.world.between(0, 250), self._stop)
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
         folder, drain = self.world.chance.random() < 0.5, self.world.chance.random() < 0.3
         self._ask(lambda request: on.StopAsked(request, f"savepoints/{request}" if folder else None, drain=drain))
 

@@ -53,6 +53,7 @@ class Coordinator(Process):
         self._granted_for = 0
         self._deployed = False
         self._retiring: dict[int, set[str]] = {}
+        self._releases = 0
         self._lane = Lane(self, cluster.storage)
         self._journal = JournalStore(self._lane.store, "", name)
         self._host = Host(self, cluster)
@@ -257,7 +258,8 @@ class Coordinator(Process):
             return
         if slots:
             self._grant(self._pool.release_attempt(JOB, attempt, deployed=False))
-        self.post(on.SlotsReleased())
+        self._releases += 1
+        self._retired()
 
     def _retire(self, attempt: int, slots: tuple[PooledSlot, ...], *, cancel: bool) -> None:
         present = {slot.slot for slot in slots if slot.slot in {each.slot for each in self._pool.held_by(JOB, attempt)}}
@@ -286,6 +288,10 @@ class Coordinator(Process):
         for attempt in [each for each, left in self._retiring.items() if not left]:
             del self._retiring[attempt]
             self._grant(self._pool.release_attempt(JOB, attempt))
+            self.post(on.SlotsReleased())
+        # a release without slots is done when those before it are
+        while self._releases and not self._retiring:
+            self._releases -= 1
             self.post(on.SlotsReleased())
 
     # ---- workers -------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class Player:
 
     def _submit(self, words: list[str]) -> list[str]:
         about = dict(word.partition("=")[::2] for word in words)
-        self._journal = Journal()
+        self._journal, self._now_ms = Journal(), 0
         self._commits = "commits" in about
         interval = about.get("interval", "10s")
         checkpoint = Checkpoint.model_validate(

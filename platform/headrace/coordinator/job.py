@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass, field
 
 from headrace.checkpoint.manifest import Manifest, SplitDocument
-from headrace.coordinator.effects import Answer, Effect, RecordException
+from headrace.coordinator.effects import Answer, Effect, RecordException, ReleaseSlots
 from headrace.coordinator.events import JournalRead, Splits
 from headrace.coordinator.plan_facts import JobConfig, PlanFacts
 from headrace.coordinator.restart import RestartStrategy, may_restart, open_strategy
@@ -58,6 +58,8 @@ class Job:
     ran: bool = False
     """Whether an attempt was deployed in this coordinator."""
     tickets: int = 0
+    releasing: int = 0
+    """ReleaseSlots that are not answered yet: slots of earlier attempts may take longer than those of later ones."""
     effects: list[Effect] = field(default_factory=list)
 
     @staticmethod
@@ -83,6 +85,11 @@ class Job:
         """A number for a record, by which its answer is known."""
         self.tickets += 1
         return self.tickets
+
+    def release(self) -> None:
+        """Asks for the end of the attempt's slots."""
+        self.releasing += 1
+        self.do(ReleaseSlots())
 
     def take_journal(self, read: JournalRead) -> None:
         """What the journal says goes over what was remembered."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from headrace.coordinator.effects import ReadJournal, ReleaseSlots, WriteFinished
+from headrace.coordinator.effects import ReadJournal, WriteFinished
 from headrace.coordinator.events import (
     CancelAsked,
     Event,
@@ -57,13 +57,14 @@ class Leaving:
         """Ends the attempt's slots."""
         self._deadline_ms = now_ms + job.config.cancel_timeout_ms
         job.message = "ending its slots"
-        job.do(ReleaseSlots(), ReadJournal())
+        job.release()
+        job.do(ReadJournal())
         return self
 
     def on(self, job: Job, event: Event, now_ms: int) -> State:
         """When the slots have left, or were waited for long enough, the end is recorded."""
         match event:
-            case SlotsReleased():
+            case SlotsReleased() if not job.releasing:
                 self._released = True
                 return self._record(job)
             case Tick() if now_ms >= self._deadline_ms:

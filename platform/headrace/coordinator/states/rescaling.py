@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from headrace.coordinator.attempt import Attempt
-from headrace.coordinator.effects import ReleaseSlots
 from headrace.coordinator.epochs import Pending, Purpose
 from headrace.coordinator.job import Job
 from headrace.coordinator.job_state import JobState
@@ -39,6 +38,6 @@ class Rescaling(Live):
 
         if pending.purpose is not Purpose.RESCALE:
             return self
-        job.do(ReleaseSlots())
+        job.release()
         job.parallelism = self._parallelism
         return Scheduling()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.coordinator.effects import ReleaseSlots
 from headrace.coordinator.events import Event, JournalFailed, StopAsked, Tick
 from headrace.coordinator.job import Job, Request
 from headrace.coordinator.job_state import JobState
@@ -27,7 +26,7 @@ class Restarting:
         job.restarts += 1
         job.message = f"starts again in {delay_s:.1f} s: {self._failure.message}"
         job.note(self._failure, f"restart in {delay_s:.1f} s")
-        job.do(ReleaseSlots())
+        job.release()
         return self
 
     def on(self, job: Job, event: Event, now_ms: int) -> State:

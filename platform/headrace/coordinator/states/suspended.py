@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.coordinator.effects import ReleaseSlots
 from headrace.coordinator.job import Job
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.states.base import State
@@ -22,7 +21,7 @@ class Suspended(Over):
 
     def enter(self, job: Job, now_ms: int) -> State:
         """Ends the slots: whoever goes on with the job starts an attempt of its own."""
-        job.do(ReleaseSlots())
+        job.release()
         super().enter(job, now_ms)
         job.message = self._reason
         return self
