@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
 
-from headrace.checkpoint.collect import delete_orphans
+from headrace.checkpoint.collect import GRACE_MS, delete_orphans
 from headrace.checkpoint.journal import Replaced as JournalReplaced
 from headrace.checkpoint.journal import Settled, Verdict, Written
 from headrace.checkpoint.journal_shell import JournalStore
@@ -132,7 +132,9 @@ class JobDriver:
         """The attempt's slots by index, once they are granted."""
         self._granted_for = 0
         self._deployed = False
-        self._collected_for = 0
+        self._collected_at_ms: int | None = None
+        self._suspects_files = False
+        """A slot could not restore, and trying again will not help: files may be altered that have their size."""
         self._opened: on.HostOpened | None = None
         self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
         self._journal = JournalStore(setup.store, "", setup.writer)
@@ -291,6 +293,7 @@ class JobDriver:
                 restored = job.restored.epoch if job.restored is not None and job.restored_own else None
                 self.history = self.history.started(now_ms, job.attempt, job.parallelism, reason, restored)
             case JobState.RUNNING:
+                self._suspects_files = False
                 self.history = self.history.running(now_ms, job.attempt)
             case JobState.RESTARTING | JobState.RESCALING | JobState.CANCELLING | JobState.FAILING | JobState.FINISHED:
                 self.history = self.history.ended(now_ms, job.attempt, state.value)
@@ -338,9 +341,12 @@ class JobDriver:
     def _load(self) -> on.JournalRead:
         """In a thread: the journal, and which of its checkpoints are whole."""
         journal = self._journal.load()
-        return journal_read(journal, damaged_epochs(self._setup.store, journal))
+        return journal_read(journal, damaged_epochs(self._setup.store, journal, deep=self._suspects_files))
 
     def _on_loaded(self, read: on.JournalRead) -> None:
+        if (replaced := self._journal.replaced) is not None:
+            self.post(on.Replaced(replaced.reason))
+            return
         checkpoints = self._journal.journal.checkpoints
         if checkpoints:
             self._note_checkpoint(checkpoints[-1])
@@ -353,11 +359,12 @@ class JobDriver:
         self.post(on.JournalFailed(failure_of(error)))
 
     def _prune(self, retained: int) -> None:
-        """In a thread: what is not retained goes; once an attempt, what earlier ones left behind."""
+        """In a thread: what is not retained goes; now and then, what was left behind and is old enough by now."""
         self._journal.prune(retained)
-        if self._collected_for != self._granted_for:
-            self._collected_for = self._granted_for
-            delete_orphans(self._setup.store, self._journal.journal, self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        if self._collected_at_ms is None or now_ms - self._collected_at_ms >= GRACE_MS:
+            delete_orphans(self._setup.store, self._journal.journal, now_ms)
+            self._collected_at_ms = now_ms
 
     def _on_prune_failed(self, error: Exception) -> None:
         LOG.warning("job %s: old checkpoints could not be deleted: %s", self.job, error)
@@ -520,6 +527,8 @@ class JobDriver:
             case Deployed():
                 self.post(on.SlotDeployed(index))
             case Failed(failure=failure):
+                if self.machine.state is JobState.DEPLOYING and failure.domain == Domain.EXTERNAL and not failure.retry:
+                    self._suspects_files = True
                 self.post(on.SlotFailed(index, self._placed(failure, index)))
             case InputEnded():
                 self.post(on.SlotInputEnded(index))

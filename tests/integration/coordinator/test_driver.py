@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace import __version__
+from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.store import open_store
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
@@ -22,9 +23,12 @@ from headrace.coordinator.planning import JobPlans
 from headrace.coordinator.slot_pool import PooledSlot
 from headrace.coordinator.states.leaving import Leaving
 from headrace.core.clock import SystemClock
-from headrace.rpc.messages import Address, ClusterTimes, Failure, SlotInfo
+from headrace.rpc.deployment import Deployment
+from headrace.rpc.messages import Address, ClusterTimes, Deploy, Failed, Failure, SlotInfo, ToSlot
+from support.checkpoints import attempt, checkpoint, committed
 
 JOB = "0123456789ab"
+SLOT = PooledSlot("w", SlotInfo("w-1", 1, Address("127.0.0.1", 1, "")))
 PIPELINE = {
     "name": "driven",
     "sources": {"numbers": {"generator": {"columns": {"id": {"sequence": {}}}}, "schema": {"id": "int64"}}},
@@ -39,6 +43,18 @@ class SlowFleet(Fleet):
         super().__init__("c", ClusterTimes())
         self.left = asyncio.Event()
         self.retired: list[int] = []
+        self.holder: JobDriver | None = None
+        """Gets a slot whenever it asks for one."""
+        self.deployed: list[Deployment] = []
+
+    def request(self, job: str, attempt: int, count: int) -> None:
+        if self.holder is not None:
+            assert count == 1
+            self.holder.granted(attempt, (SLOT,))
+
+    def tell(self, slot: PooledSlot, told: ToSlot) -> None:
+        if isinstance(told, Deploy):
+            self.deployed.append(Deployment.model_validate_json(told.deployment))
 
     async def retire(self, job: str, attempt: int, slots: Sequence[PooledSlot], *, cancel: bool) -> None:
         await self.left.wait()
@@ -148,8 +164,7 @@ def test_slots_count_as_released_only_when_those_of_earlier_attempts_are_gone_to
     async def test() -> None:
         async with driven(tmp_path) as made:
             await made.until(lambda: made.driver.machine.state is JobState.SCHEDULING, "SCHEDULING")
-            slot = PooledSlot("w", SlotInfo("w-1", 1, Address("127.0.0.1", 1, "")))
-            made.driver.slots, made.driver._granted_for, made.driver._deployed = (slot,), 1, True
+            made.driver.slots, made.driver._granted_for, made.driver._deployed = (SLOT,), 1, True
             made.driver._execute([do.ReleaseSlots()])
             made.driver.post(on.CancelAsked("cancel"))
             await made.until(lambda: made.driver.machine.state is JobState.CANCELLING, "CANCELLING")
@@ -162,5 +177,48 @@ def test_slots_count_as_released_only_when_those_of_earlier_attempts_are_gone_to
             await made.driver.closed()
             assert made.driver.machine.state is JobState.CANCELED
             assert made.fleet.retired == [1]
+
+    run(test)
+
+
+def test_a_checkpoint_that_is_altered_is_found_once_a_slot_could_not_restore_it(tmp_path: Path) -> None:
+    """Its size is right, so the look before a deployment finds nothing."""
+    store = open_store(str(tmp_path / "checkpoints"))
+    journal = JournalStore(store, "", "earlier")
+    journal.append(attempt(1))
+    for epoch, data in ((1, b"data"), (2, b"dat!")):
+        path = f"state/1-{epoch}-hourly-0-{epoch:016x}.parquet"
+        store.write(path, data)
+        journal.append(checkpoint(epoch, files=[path]))
+        journal.append(committed(epoch))
+
+    def restored_from(deployment: Deployment) -> set[str]:
+        return {Path(part.path).name[:3] for handle in deployment.restore for part in handle.files}
+
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            made.fleet.holder = made.driver
+            made.fleet.left.set()
+            await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
+            failure = Failure("damaged", "external", retry=False)
+            made.driver.slot_said(SLOT.slot, Failed(JOB, 2, failure))
+            await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
+            assert [restored_from(each) for each in made.fleet.deployed] == [{"1-2"}, {"1-1"}]
+
+    run(test)
+
+
+def test_a_coordinator_that_another_one_has_replaced_does_not_wait_for_slots(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            made.fleet.holder = made.driver
+            made.fleet.left.set()
+            await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
+            made.fleet.holder = None
+            other = JournalStore(open_store(str(tmp_path / "checkpoints")), "", "another")
+            other.load()
+            other.append(attempt(2))
+            made.driver.slot_said(SLOT.slot, Failed(JOB, 1, Failure("lost", "external", retry=True)))
+            await made.until(lambda: made.driver.machine.state is JobState.SUSPENDED, "SUSPENDED")
 
     run(test)
