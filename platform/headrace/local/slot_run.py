@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import shutil
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -39,6 +37,7 @@ from headrace.core.settings import Home
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import AppliedFloor
 from headrace.local.job import Progress
+from headrace.local.run_folder import WORKER, run_folder
 from headrace.plan.physical import PhysicalPlan, SinkSpec
 from headrace.rpc.failure import error_of
 from headrace.rpc.messages import ClusterTimes, Failure
@@ -138,7 +137,11 @@ class SlotRun:
             )
 
     async def _run(self, on_progress: Callable[[Progress], None] | None) -> RunOutcome:
-        token, folder = secrets.token_hex(16), Path(tempfile.mkdtemp(prefix="headrace-run-"))
+        with run_folder() as folder:
+            return await self._run_in(folder, on_progress)
+
+    async def _run_in(self, folder: Path, on_progress: Callable[[Progress], None] | None) -> RunOutcome:
+        token = secrets.token_hex(16)
         fleet = Fleet(self._job, self._options.times)
         executor = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="storage")
         supervisor: Supervisor | None = None
@@ -156,7 +159,6 @@ class SlotRun:
                 await asyncio.get_running_loop().run_in_executor(None, supervisor.stop)
             await fleet.stop(workers=False)
             executor.shutdown(wait=False, cancel_futures=True)
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _worker(self, port: int, token: str, folder: Path) -> WorkerConfig:
         return WorkerConfig(
@@ -164,7 +166,7 @@ class SlotRun:
             coordinator=f"{LOOPBACK}:{port}",
             slots=self._plans.facts(self._parallelism).slots,
             host=LOOPBACK,
-            folder=folder / "worker",
+            folder=folder / WORKER,
             token=token,
             times=self._options.times,
             shows_output=True,
