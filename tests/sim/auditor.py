@@ -30,14 +30,16 @@ from sim.world import Violation, World
 class Auditor:
     """Keeps all records that ever were."""
 
-    def __init__(self, world: World, ledger: Ledger | None, appended: Appended, source: Source) -> None:
+    def __init__(
+        self, world: World, ledger: Ledger | None, appended: Appended, source: Source, held: dict[str, bytes]
+    ) -> None:
+        """`held`: the objects in storage, live; `ledger`: where the job's sink commits."""
         self._world = world
         self._ledger = ledger
         self._appended = appended
         self._source = source
         self.history: list[Record] = []
-        self.held: dict[str, bytes] = {}
-        """The objects in storage; set by the cluster."""
+        self._held = held
 
     # ---- what was written ----------------------------------------------------------------------------------------
 
@@ -136,7 +138,7 @@ class Auditor:
         held: dict[int, list[tuple[int, int]]] = {}
         for handle in manifest.states:
             for part in handle.files:
-                for partition, first, behind in read_chunk(self.held, part.path):
+                for partition, first, behind in read_chunk(self._held, part.path):
                     held.setdefault(partition, []).append((first, behind))
         rows = {partition: tiled(partition, ranges) for partition, ranges in held.items()}
         if rows != positions(manifest):
@@ -167,7 +169,7 @@ class Auditor:
                 pass
 
     def _require_savepoint(self, folder: str) -> None:
-        data = self.held.get(f"{folder}/manifest.json")
+        data = self._held.get(f"{folder}/manifest.json")
         if data is None:
             raise Violation(f"savepoint {folder} is handed out, but has no manifest")
         manifest = Manifest.model_validate_json(data)

@@ -30,10 +30,10 @@ class Cluster:
         self.source = Source(list(story.stops), story.discovery_ms)
         self.appended = Appended()
         self.ledger = Ledger(world)
-        self.storage = Storage(world, StorageFaults(story.refused, story.unanswered, story.refused_for_good))
-        self.auditor = Auditor(world, self.ledger if story.commits else None, self.appended, self.source)
-        self.auditor.held = self.storage.objects.held
-        self.storage.watcher = self._on_written
+        faults = StorageFaults(story.refused, story.unanswered, story.refused_for_good)
+        self.storage = Storage(world, faults, self._on_written)
+        held = self.storage.objects.held
+        self.auditor = Auditor(world, self.ledger if story.commits else None, self.appended, self.source, held)
         deploying, waiting, leaving = story.patience_ms
         self.config = JobConfig(
             JOB,

@@ -12,12 +12,12 @@ from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.manifest import Manifest
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
-from headrace.rpc.failure import failure_of
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.machine import Machine
 from headrace.coordinator.slot_pool import Changed, Grant, PooledSlot, SlotPool
 from headrace.core.errors import HeadraceError
+from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import CancelSlot, Failure, SlotInfo, ToSlot
 from sim.host import Host
 from sim.slot import Acked, Declined, Deployed, Deployment, Failed, InputEnded, Said

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
 import time
-import traceback
+from collections import Counter
 from dataclasses import dataclass
 
 from headrace.coordinator.job_state import JobState
@@ -18,6 +20,7 @@ PATIENCE_MS = 1_500_000
 STEADY_MS = 120_000
 """So often a checkpoint is complete in a healthy cluster, whatever its interval."""
 SHOWN = 60
+SHOWN_EVERY = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ def _play(world: World, seed: int) -> Outcome:
     world.run(world.now_ms + 120_000)
     cluster.auditor.ended(cluster.result)
     checkpoint = cluster.auditor.checkpoint
-    return Outcome(seed, cluster.result, cluster.auditor.attempt, 0 if checkpoint is None else checkpoint.manifest.epoch)
+    epochs = 0 if checkpoint is None else checkpoint.manifest.epoch
+    return Outcome(seed, cluster.result, cluster.auditor.attempt, epochs)
 
 
 def _befall(world: World, cluster: Cluster, story: Story) -> None:
@@ -110,34 +114,48 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10_000, help="how many")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first one")
-    parser.add_argument("--seed", type=int, help="only this one")
-    parser.add_argument("--verbose", action="store_true", help="tell the story")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first that fails")
+    parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--verbose", action="store_true", help="tell its story")
     wanted = parser.parse_args()
-    seeds = range(wanted.first, wanted.first + wanted.seeds) if wanted.seed is None else [wanted.seed]
-    return _run(list(seeds), verbose=wanted.verbose, keep_going=wanted.keep_going)
+    if wanted.seed is not None:
+        _say(f"{play(wanted.seed, verbose=wanted.verbose)}")
+        return 0
+    return _run(range(wanted.first, wanted.first + wanted.seeds), jobs=wanted.jobs, keep_going=wanted.keep_going)
 
 
-def _run(seeds: list[int], *, verbose: bool, keep_going: bool) -> int:
-    begun, failed = time.monotonic(), []
-    ends: dict[str, int] = {}
-    for count, seed in enumerate(seeds, start=1):
-        try:
-            outcome = play(seed, verbose=verbose)
-        except Exception as error:
-            failed.append(seed)
-            if not keep_going:
-                traceback.print_exc()
-                return 1
-            print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
-        else:
-            ends[outcome.state.value] = ends.get(outcome.state.value, 0) + 1
-        if count % 100 == 0 or count == len(seeds):
-            rate = count / (time.monotonic() - begun)
-            print(f"{count} of {len(seeds)} seeds, {rate:.0f} a second, {len(failed)} failed, {ends}", flush=True)
+def _run(seeds: range, *, jobs: int, keep_going: bool) -> int:
+    begun = time.monotonic()
+    failed: list[int] = []
+    ends: Counter[str] = Counter()
+    with multiprocessing.Pool(jobs) as pool:
+        for count, (seed, end, trouble) in enumerate(pool.imap_unordered(_try, seeds, chunksize=8), start=1):
+            if trouble:
+                failed.append(seed)
+                _say(f"seed {seed} fails: {trouble}")
+                if not keep_going:
+                    break
+            ends[end] += 1
+            if count % SHOWN_EVERY == 0 or count == len(seeds):
+                rate = count / (time.monotonic() - begun)
+                _say(f"{count} of {len(seeds)} seeds, {rate:.0f} a second, {len(failed)} failed, {dict(ends)}")
     for seed in failed:
-        print(rerun(seed))
+        _say(rerun(seed))
     return 1 if failed else 0
+
+
+def _try(seed: int) -> tuple[int, str, str]:
+    """The seed, how its job ended, and what is wrong with that (empty: nothing)."""
+    try:
+        return seed, play(seed).state.value, ""
+    except Exception as error:
+        return seed, "wrong", f"{type(error).__name__}: {error}"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A slot process: reads ranges of rows, keeps which it has read as its state, and takes its part in epochs.
 
-Its state is a list of chunks, each a file that is written once; later checkpoints name the chunks of earlier ones of the
-same attempt, and now and then all chunks are merged into one. So a checkpoint whose files were pruned, or mixed up,
-cannot be restored: its chunks do not tile what was read.
+Its state is a list of chunks, each a file that is written once; later checkpoints name the chunks of earlier ones of
+the same attempt, and now and then all chunks are merged into one. So a checkpoint whose files were pruned, or mixed
+up, cannot be restored: its chunks do not tile what was read.
 """
 
 from __future__ import annotations
@@ -278,7 +278,8 @@ class Slot(Process):
         for each in work.read.values():
             each.chunked = each.position
         self._files += 1
-        path = f"state/{work.deployment.attempt}-{epoch}-count-{work.deployment.index}-{self.name}x{self._files}.parquet"
+        about = work.deployment
+        path = f"state/{about.attempt}-{epoch}-count-{about.index}-{self.name}x{self._files}.parquet"
         work.chunks.append(path)
         return path, _content(rows)
 
@@ -302,7 +303,10 @@ class Slot(Process):
                 sink=SINK,
                 subtask=index,
                 epoch=part.epoch,
-                payload={"part": f"{attempt}-{part.epoch}-{index}-{self.name}", "rows": [list(row) for row in part.rows]},
+                payload={
+                    "part": f"{attempt}-{part.epoch}-{index}-{self.name}",
+                    "rows": part.rows,
+                },
             )
             for part in work.parts
             if part.rows

@@ -33,10 +33,9 @@ class StorageFaults:
 class Storage:
     """One object store. `away_until_ms`: it refuses everything until then."""
 
-    def __init__(self, world: World, faults: StorageFaults) -> None:
+    def __init__(self, world: World, faults: StorageFaults, on_written: Callable[[str, bytes], None]) -> None:
         self.world = world
-        self.objects = MemoryStore(lambda path, data: self.watcher(path, data))
-        self.watcher: Callable[[str, bytes], None] = lambda path, data: None
+        self.objects = MemoryStore(on_written)
         self.away_until_ms = 0
         self._faults = faults
 

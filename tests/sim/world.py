@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+import sys
 from collections import deque
 from collections.abc import Callable
 
@@ -51,7 +52,7 @@ class World:
         line = f"{self.now_ms / 1000:10.3f}  {text}"
         self.told.append(line)
         if self._verbose:
-            print(line, flush=True)
+            sys.stdout.write(f"{line}\n")
 
     def happens(self, probability: float) -> bool:
         """Whether a fault happens. Never in calm times."""
