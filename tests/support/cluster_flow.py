@@ -140,9 +140,7 @@ class Output:
         if kind == "dead":
             given = message.headers() or []
             headers = dict(given.items() if isinstance(given, dict) else given)
-            topic, partition, offset = (
-                bytes(headers[name] or b"").decode() for name in ("topic", "partition", "offset")
-            )
+            topic, partition, offset = (_text(headers[name]) for name in ("topic", "partition", "offset"))
             self.seen.bad.add((topic, int(partition), int(offset)))
             return
         row = json.loads(message.value() or b"")
@@ -157,6 +155,10 @@ class Output:
     def _keep(self, rows: dict[K, V], key: K, value: V) -> None:
         if rows.setdefault(key, value) != value:
             self.seen.contradictions.append(f"{key}: {rows[key]} and {value}")
+
+
+def _text(header: str | bytes | None) -> str:
+    return header.decode() if isinstance(header, bytes) else header or ""
 
 
 class Flow:
@@ -256,7 +258,7 @@ class Flow:
         self.wait_checkpoint()
         done = time.monotonic()
         self.settle()
-        LOG.warning(
+        LOG.info(
             f"{what}: struck within {struck - begun:.1f} s, runs again {again - struck:.1f} s after that"
             f"{known}, checkpoint {done - again:.1f} s later, exact {time.monotonic() - done:.1f} s later"
         )

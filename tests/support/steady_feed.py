@@ -103,7 +103,7 @@ class SteadyFeed:
             self._partitions.append(_Partition((topic, number), self._round, random.Random(seed)))
 
     def _partitions_of(self, topic: str) -> Collection[int]:
-        return self._producer.list_topics(topic, timeout=30).topics[topic].partitions
+        return set(self._producer.list_topics(topic, timeout=30).topics[topic].partitions)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

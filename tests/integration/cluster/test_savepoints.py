@@ -1,0 +1,138 @@
+"""Stopped and taken up again: from savepoints and checkpoints, rescaled, as another pipeline, by `run`."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.cluster import Cluster, wait_gone
+from support.cluster_flow import Flow
+from support.running import finish, wait_until
+
+pytestmark = pytest.mark.broker
+
+BOUNDED = ("--set", "sources.events.kafka.stop=latest")
+
+
+def test_stop_with_a_savepoint_and_go_on_with_another_parallelism(cluster: Cluster, flow: Flow) -> None:
+    for parallelism in (3, 1):
+        path = flow.stop("--savepoint", "saved")
+
+        assert (Path(path) / "manifest.json").is_file()
+        flow.go_on(path, parallelism=parallelism)
+        assert cluster.client.status(flow.job).parallelism == parallelism
+
+
+def test_a_savepoint_of_a_running_job_that_was_moved(cluster: Cluster, flow: Flow) -> None:
+    done = cluster.headrace("savepoint", flow.job, "saved")
+    assert done.code == 0, done.err
+    assert cluster.state(flow.job) == "RUNNING"
+    flow.settle()
+    flow.stop()
+
+    moved = cluster.folder / "moved"
+    shutil.move(done.out.strip(), moved)
+
+    flow.go_on(str(moved))
+
+
+def test_rescaled_while_rows_come(cluster: Cluster, flow: Flow) -> None:
+    for parallelism in (3, 1):
+        done = cluster.headrace("rescale", flow.job, "--parallelism", str(parallelism), "--json")
+
+        assert done.code == 0, done.err
+        assert done.json == {"job_id": flow.job, "state": "RUNNING", "parallelism": parallelism}
+        flow.wait_checkpoint()
+        flow.settle()
+        assert len(flow.slots()) == parallelism
+
+
+def test_cancel_keeps_the_checkpoints(cluster: Cluster, flow: Flow) -> None:
+    flow.wait_checkpoint()
+    done = cluster.headrace("cancel", flow.job, "--json")
+    assert (done.code, done.json) == (0, {"job_id": flow.job, "state": "CANCELED"})
+
+    last = cluster.client.status(flow.job).checkpoint
+    assert last is not None
+    flow.go_on(last.path)
+
+
+def test_state_that_would_be_lost_is_refused_before_anything_starts(cluster: Cluster, flow: Flow) -> None:
+    path = flow.stop("--savepoint", "saved")
+    jobs = cluster.client.jobs()
+
+    done = cluster.headrace("submit", flow.file(window="by_key"), "--from-savepoint", path)
+
+    assert done.code == 2
+    assert "per_key" in done.err and "--allow-dropped-state" in done.err
+    assert cluster.client.jobs() == jobs
+    flow.go_on(path)
+
+
+def test_upgrade_with_a_renamed_and_an_added_node(cluster: Cluster, flow: Flow) -> None:
+    file = flow.file(window="by_key", added="positive")
+
+    refused = cluster.headrace("upgrade", flow.job, file)
+    assert refused.code == 2, refused.err
+    assert cluster.state(flow.job) == "RUNNING"
+
+    done = cluster.headrace("upgrade", flow.job, file, "--rename", "per_key=by_key", "--json")
+    assert done.code == 0, done.err
+    assert done.json["old_job_id"] == flow.job
+    flow.job = done.json["job_id"]
+    flow.wait_checkpoint()
+    flow.settle()
+    assert {"by_key", "positive"} <= {node.node for node in cluster.client.status(flow.job).nodes}
+
+    path = flow.stop("--savepoint", "saved")
+    flow.go_on(path, "--rename", "by_key=per_key")
+
+
+def test_a_run_takes_over_and_hands_back(cluster: Cluster, flow: Flow) -> None:
+    """A bounded run between two jobs, which leaves windows open in its savepoint."""
+    path = flow.stop("--savepoint", "saved")
+
+    done = cluster.headrace("run", flow.file(), "--from-savepoint", path, "--savepoint", "saved", *BOUNDED, "--json")
+
+    assert done.code == 0, done.err
+    assert done.json["state"] == "FINISHED"
+    flow.go_on(done.json["savepoint"])
+
+
+def test_a_run_is_killed_and_resumed(cluster: Cluster, flow: Flow) -> None:
+    path = flow.stop()
+    running = cluster.begin("run", flow.file(), "--from-savepoint", path)
+    own = _slots_of_a_run(cluster, running.pid)
+    flow.settle()
+    _wait_new_record(cluster)
+    running.kill()
+    finish(running)
+    wait_gone(*own)
+
+    resumed = cluster.begin("run", flow.file(), "--resume", "--savepoint", "saved", "--json")
+    _slots_of_a_run(cluster, resumed.pid)
+    _wait_new_record(cluster)
+    flow.settle()
+    resumed.send_signal(signal.SIGINT)
+    ended = finish(resumed)
+
+    assert ended.json["state"] == "CANCELED", ended.err
+    flow.go_on(ended.json["savepoint"])
+
+
+def _slots_of_a_run(cluster: Cluster, run: int) -> list[int]:
+    wait_until(lambda: bool(cluster.slots(run)), "the run has slots")
+    return cluster.slots(run)
+
+
+def _wait_new_record(cluster: Cluster) -> None:
+    """Only the run writes: every job has ended."""
+
+    def records() -> set[Path]:
+        return set((cluster.home / "checkpoints").glob("*/journal/*.json"))
+
+    before = records()
+    wait_until(lambda: records() != before, "the run writes a record")
