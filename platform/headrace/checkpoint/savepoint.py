@@ -60,6 +60,19 @@ def write_savepoint(manifest: Manifest, folder: str) -> str:
     return store.url
 
 
+def delete_savepoint(path: str) -> None:
+    """Deletes a savepoint that `find` names, its manifest first; one that is gone is fine. A job's folder and its
+    checkpoints are left alone: they are that job's history."""
+    url = absolute(path.rstrip("/"))
+    folder = parted(url)[0] if url.endswith(f"/{MANIFEST}") else url
+    if record_number(url) is not None:
+        return
+    store = open_folder(folder)
+    there = store.list("")
+    if MANIFEST in there:
+        store.delete([MANIFEST, *(name for name in there if name.startswith(STATE))])
+
+
 def find(path: str, epoch: int | None = None) -> Found:
     """What the path or URL of a savepoint or checkpoint names.
 

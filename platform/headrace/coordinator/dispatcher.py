@@ -144,6 +144,7 @@ class Dispatcher:
         options = {
             "parallelism": parallelism,
             "from_savepoint": None if origin is None else origin.url,
+            "claim": request.claim,
             "renames": dict(request.renames),
             "code": list(code),
             "python_path": list(request.python_path),
@@ -243,6 +244,7 @@ class Dispatcher:
             code=tuple(submission.options["code"]),
             python_path=tuple(submission.options["python_path"]),
             floors=_floors(submission.options["floors"]),
+            claimed=submission.options["from_savepoint"] if submission.options.get("claim") else None,
             log_folder=folder,
             environment={"HEADRACE_HOME": str(self._home.root), "PYTHONPATH": _python_path(submission.options)},
         )

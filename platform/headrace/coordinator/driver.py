@@ -27,7 +27,7 @@ from headrace.checkpoint.journal import Settled, Verdict, Written
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
 from headrace.checkpoint.records import CheckpointRecord, Record
-from headrace.checkpoint.savepoint import checkpoint_url, located, write_savepoint
+from headrace.checkpoint.savepoint import checkpoint_url, delete_savepoint, located, write_savepoint
 from headrace.checkpoint.store import ObjectStore
 from headrace.checkpoint.usable import damaged_epochs
 from headrace.coordinator import effects as do
@@ -78,6 +78,7 @@ class JobSetup:
 
     store     the job's own folder; storage: its URL
     writer    random token of this run of the coordinator
+    claimed   path of the savepoint whose files are the job's: they go once it has a checkpoint of its own
     """
 
     config: JobConfig
@@ -88,6 +89,7 @@ class JobSetup:
     code: tuple[str, ...] = ()
     python_path: tuple[str, ...] = ()
     floors: tuple[AppliedFloor, ...] = ()
+    claimed: str | None = None
     log_folder: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -365,6 +367,8 @@ class JobDriver:
         if self._collected_at_ms is None or now_ms - self._collected_at_ms >= GRACE_MS:
             delete_orphans(self._setup.store, self._journal.journal, now_ms)
             self._collected_at_ms = now_ms
+            if self._setup.claimed is not None and self._journal.journal.uncommitted is None:
+                delete_savepoint(self._setup.claimed)
 
     def _on_prune_failed(self, error: Exception) -> None:
         LOG.warning("job %s: old checkpoints could not be deleted: %s", self.job, error)

@@ -1,1 +1,1 @@
-"""The control plane between coordinator, workers and slots: messages, their protobuf form, server and client streams."""
+"""The control plane of coordinator, workers and slots: messages, their protobuf form, server and client streams."""

@@ -10,7 +10,7 @@ import pytest
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.manifest import FORMAT, Manifest
 from headrace.checkpoint.records import Record
-from headrace.checkpoint.savepoint import checkpoint_url, damage, find, write_savepoint
+from headrace.checkpoint.savepoint import checkpoint_url, damage, delete_savepoint, find, write_savepoint
 from headrace.checkpoint.store import open_store
 from headrace.core.errors import ExternalError, UserError
 from support.checkpoints import attempt, checkpoint, committed, manifest
@@ -60,6 +60,18 @@ def test_a_moved_savepoint_is_whole(tmp_path: Path) -> None:
     found = find(str(tmp_path / "there"))
     assert damage(found.manifest) is None
     assert found.manifest.states[0].files[0].path == f"{tmp_path}/there/state/a"
+
+
+def test_a_claimed_savepoint_goes_and_a_job_stays(tmp_path: Path, job: Path) -> None:
+    folder = tmp_path / "savepoint-job-4-ab"
+    write_savepoint(savepoint(folder), str(folder))
+    (folder / "notes.txt").write_text("the user's own")
+    delete_savepoint(f"{folder}/manifest.json")
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == ["notes.txt"]
+    delete_savepoint(str(folder))  # a second time there is nothing to do
+    delete_savepoint(str(job))
+    delete_savepoint(find(str(job)).url)
+    assert find(str(job)).manifest.epoch == 2
 
 
 def test_a_savepoint_whose_files_went_away_is_not_finished(tmp_path: Path) -> None:
