@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from headrace.checkpoint.manifest import Document
 
 
@@ -37,6 +39,6 @@ class SourceSubtaskStatus(Document):
 class SlotStatus(Document):
     """All subtasks of a slot. counters: node -> counter (rows_in, rows_out, late, bad, ..) -> total since deploy."""
 
-    counters: dict[str, dict[str, int]] = {}
+    counters: dict[str, dict[str, int]] = Field(default_factory=dict)
     subtasks: tuple[SubtaskStatus, ...] = ()
     sources: tuple[SourceSubtaskStatus, ...] = ()
