@@ -168,11 +168,12 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         """The session that goes on, or a new one; and whether it goes on."""
         known = self._sessions.get(register.worker)
         now_s = asyncio.get_running_loop().time()
-        if known is not None and known.name == name:
+        if known is not None and known.name == name and known.confirmed:
             known.heard_s = now_s
             return known, True
         if known is not None:
-            self._lose(known, "it was started anew")
+            # of the same name: its welcome was lost, and the worker still counts in the session before
+            self._lose(known, "it was started anew" if known.name != name else "it did not hear that it had joined")
         session = Session(name, register, now_s)
         self._sessions[register.worker] = session
         self._on_event(WorkerConnected(register.worker, register))

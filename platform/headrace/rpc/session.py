@@ -23,6 +23,7 @@ class Session:
     heard_s    when the worker was last heard
     dropped_s  when the last stream ended
     leaving    the worker has said goodbye
+    confirmed  the worker has spoken in it: it knows of this session, and counts in it
     over       nothing more is to be sent
     """
 
@@ -33,6 +34,7 @@ class Session:
         self.heard_s = now_s
         self.dropped_s = now_s
         self.leaving = False
+        self.confirmed = False
         self.over = False
         self._outbox: Outbox[control_pb2.ToWorker] = Outbox()
         self._heard = 0
@@ -70,6 +72,7 @@ class Session:
     def hear(self, frame: control_pb2.WorkerFrame, now_s: float) -> bool:
         """Takes note of a frame. Gives whether its message is new: to be acted on. Raises ExternalError for a gap."""
         self.heard_s = now_s
+        self.confirmed = True
         self._outbox.forget(frame.heard)
         if frame.number <= self._heard:
             return False

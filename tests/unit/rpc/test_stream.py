@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
+import grpc
 import pytest
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
+from headrace.rpc import codec
 from headrace.rpc.client import ClientHandlers, ControlClient
 from headrace.rpc.messages import (
     ClusterTimes,
@@ -28,6 +30,7 @@ from headrace.rpc.messages import (
 )
 from headrace.rpc.outbox import MESSAGES_MAX
 from headrace.rpc.server import WorkerConnected, WorkerDisconnected
+from headrace.rpc.v1 import control_pb2, control_pb2_grpc
 from support.control_server import PATIENT, QUICK, TOKEN, ServerInThread
 from support.running import wait_until
 
@@ -293,3 +296,27 @@ def test_a_word_that_cannot_be_dealt_with_leaves_no_deaf_worker(caplog: pytest.L
         wait_until(lambda: KillSlot("b") in worker.told, "it hears again")
     assert worker.told == [KillSlot("a"), KillSlot("b")]
     assert "stumbled" in caplog.text
+
+
+def test_a_worker_that_did_not_hear_that_it_had_joined_is_not_taken_to_have_heard_anything() -> None:
+    """It counts in the session before: what it heard in that one is not heard in this one."""
+    first = control_pb2.WorkerFrame(session="s", message=codec.from_worker_proto(Worker().register))
+    again = control_pb2.WorkerFrame(session="s", heard=57, message=codec.from_worker_proto(Worker().register))
+    with ServerInThread() as server, grpc.insecure_channel(server.address) as channel:
+        attach = control_pb2_grpc.ControlStub(channel).Attach
+        lost = attach(iter([first]))
+        wait_until(lambda: len(server.connected()) == 1, "it joins")
+        lost.cancel()
+        stay = threading.Event()
+
+        def frames() -> Iterator[control_pb2.WorkerFrame]:
+            yield again
+            stay.wait(30)
+
+        call = attach(frames())
+        assert next(call).resumed is False
+        server.send("w1", KillSlot("a"))
+        told = next(frame for frame in call if frame.number)
+        assert codec.to_worker(told.message) == KillSlot("a")
+        stay.set()
+        call.cancel()
