@@ -5,18 +5,20 @@ from __future__ import annotations
 
 from headrace.checkpoint.journal import Replaced
 from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.records import AttemptRecord
+from headrace.checkpoint.records import AttemptRecord, FinishedRecord
 from headrace.checkpoint.savepoint import Found
 from headrace.checkpoint.store import open_store
 from headrace.core.errors import UserError
 
 
 def claim(found: Found, writer: str, at_ms: int) -> None:
-    """Puts an `attempt` record into the journal of the checkpoint's job.
+    """Puts an `attempt` record into the journal of the checkpoint's job, and `finished` behind it.
 
     Nothing is done for a savepoint, which belongs to nobody, nor for a job whose journal ends in `finished`. The
-    record restores the newest checkpoint: it gives up nothing of the other job. Raises UserError where somebody else
-    went on with it meanwhile.
+    record restores the newest checkpoint: it gives up nothing of the other job. The end is recorded for a coordinator
+    that comes back to that job: two jobs must not go on from one checkpoint. It is left out while an epoch waits to be
+    committed, for only a coordinator of that job can do so. Raises UserError where somebody else went on with it
+    meanwhile.
     """
     if found.journal is None or found.journal.finished is not None:
         return
@@ -35,6 +37,8 @@ def claim(found: Found, writer: str, at_ms: int) -> None:
                 splits=dict(journal.splits),
             )
         )
+        if not isinstance(verdict, Replaced) and journal.uncommitted is None:
+            verdict = journal_store.append(FinishedRecord(at_ms=at_ms, state="CANCELED"))
         if not isinstance(verdict, Replaced):
             return
     raise UserError(

@@ -59,6 +59,17 @@ def test_a_claimed_job_has_lost_its_writer(writer: JournalStore, tmp_path: Path)
     assert isinstance(writer.append(checkpoint(3)), Replaced)
     journal = JournalStore(open_store(str(tmp_path)), "", "reader").load()
     assert (journal.attempt, journal.epoch, len(journal.checkpoints)) == (2, 2, 2)
+    # a coordinator that comes back to the job finds that it has ended
+    assert journal.finished is not None
+    assert journal.finished.state == "CANCELED"
+
+
+def test_a_claimed_job_with_output_to_commit_may_still_do_so(writer: JournalStore, tmp_path: Path) -> None:
+    writer.append(checkpoint(3, sinks=["out"]))
+    claim(find(str(tmp_path)), "claimer", 5)
+    journal = JournalStore(open_store(str(tmp_path)), "", "reader").load()
+    assert journal.finished is None
+    assert journal.uncommitted is not None
 
 
 def test_a_job_that_goes_on_meanwhile_is_not_claimed(writer: JournalStore, tmp_path: Path) -> None:
