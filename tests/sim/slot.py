@@ -168,6 +168,10 @@ class Slot(Process):
     def _open(self) -> None:
         assert self.work is not None, "something was deployed"
         held: dict[int, list[tuple[int, int]]] = {}
+        if not self._worker.is_newest(self.work.deployment.attempt):
+            # it slept: what it was to restore may be pruned by now
+            self.fail("external", "a file is missing")
+            return
         for path in self.work.deployment.restore:
             for partition, first, behind in read_chunk(self._worker.storage.objects.held, path):
                 held.setdefault(partition, []).append((first, behind))

@@ -66,6 +66,10 @@ class Worker(Process):
             self._spawn()
         self._beat()
 
+    def is_newest(self, attempt: int) -> bool:
+        """Whether no later attempt has begun."""
+        return attempt == self._cluster.auditor.attempt
+
     # ---- slots ---------------------------------------------------------------------------------------------------
 
     def _spawn(self) -> None:
