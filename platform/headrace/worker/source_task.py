@@ -352,6 +352,8 @@ class SourceTask:
             self._time.finish(polled.finished)
         if polled.lag:
             self._lag = polled.lag
+            # it was at its end, and is not any more: what was appended waits in the client, behind other partitions
+            self._at_end -= {split for split, lag in polled.lag.items() if lag > 0}
 
     def _mark_idle(self) -> None:
         if self._idle_after_ms is None:

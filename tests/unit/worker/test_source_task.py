@@ -27,6 +27,7 @@ from headrace.worker.control import (
     Complete,
     Finish,
     Limit,
+    Relay,
     StopReading,
     SubtaskSnapshot,
     Trigger,
@@ -51,23 +52,26 @@ class LogReader:
         self.asked: list[str] = []
         self.committed: list[Mapping[SplitId, int]] = []
         self.given: list[int] = []
+        self.lag: dict[SplitId, int] = {}
+        self.polls = 0
 
     def assign(self, splits: Sequence[Split]) -> None:
         self.asked.append(f"assign {' '.join(f'{split.id}@{split.start}' for split in splits)}")
         self.places |= {split.id: split.start for split in splits}
 
     def poll(self, timeout_ms: int) -> Polled:
+        self.polls += 1
         over = {split for split, at in self.places.items() if at >= len(self.log[split.partition])}
         ready = sorted((at, split) for split, at in self.places.items() if split not in over | self.paused)
         finished = frozenset(over) if self.ends else frozenset[SplitId]()
         if not ready:
-            return Polled(at_end=frozenset(over), finished=finished)
+            return Polled(at_end=frozenset(over), finished=finished, lag=self.lag)
         at, split = ready[0]
         ts = self.log[split.partition][at]
         self.places[split] = at + 1
         self.given.append(ts)
         rows = RowBatch(frame([(ts, at)]), np.array([at], dtype=np.int64), (Run(split, 0, 1),))
-        return Polled(rows, {split: at + 1}, frozenset(over), finished)
+        return Polled(rows, {split: at + 1}, frozenset(over), finished, self.lag)
 
     def pause(self, splits: Sequence[SplitId]) -> None:
         self.paused |= set(splits)
@@ -126,7 +130,14 @@ class Nobody:
 class Running:
     """A source task in a thread of its own."""
 
-    def __init__(self, log: Sequence[Sequence[int]], *, ends: bool = True, drift_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        log: Sequence[Sequence[int]],
+        *,
+        ends: bool = True,
+        drift_ms: int | None = None,
+        idle_ms: int | None = None,
+    ) -> None:
         self.reader, self.sent = LogReader(log, ends=ends), Sent()
         spec = SourceSpec(
             node="src",
@@ -136,7 +147,7 @@ class Running:
             schema=schema_of(SCHEMA),
             output=schema_of(SCHEMA),
             metadata=(),
-            time=RowTime("ts", 0, None, drift_ms),
+            time=RowTime("ts", 0, idle_ms, drift_ms),
             on_error=OnError.FAIL,
             order_columns=False,
         )
@@ -175,8 +186,10 @@ class Running:
 
 
 @contextmanager
-def running(log: Sequence[Sequence[int]], *, ends: bool = True, drift_ms: int | None = None) -> Iterator[Running]:
-    source = Running(log, ends=ends, drift_ms=drift_ms)
+def running(
+    log: Sequence[Sequence[int]], *, ends: bool = True, drift_ms: int | None = None, idle_ms: int | None = None
+) -> Iterator[Running]:
+    source = Running(log, ends=ends, drift_ms=drift_ms, idle_ms=idle_ms)
     source.thread.start()
     try:
         yield source
@@ -303,3 +316,17 @@ def test_partitions_past_the_limit_pause_and_go_on_once_it_has_grown() -> None:
         source.finish()
     asked = [line for line in source.reader.asked if not line.startswith("assign")]
     assert asked == ["pause t[0]", "resume t[0]", "pause t[0]", "resume t[0]"]
+
+
+def test_a_partition_with_messages_that_were_not_delivered_yet_is_not_idle() -> None:
+    """It was at its end, and the reader has not come to what was appended since: time must not pass over that."""
+    with running([[100, 900], [50]], ends=False, idle_ms=1) as source:
+        source.reader.lag = {P1: 3}
+        source.tell(Relay(899), assign(Split(P0, 0), Split(P1, 0), final=False))
+        source.sees(lambda: source.reader.given == [100, 50, 900])
+        polls = source.reader.polls
+        source.sees(lambda: source.reader.polls > polls + 50)
+        assert source.task.status().watermark == 49
+        source.reader.lag = {P1: 0}
+        source.sees(lambda: source.task.status().watermark == 899)
+        source.finish()
