@@ -56,9 +56,11 @@ def disturbed(staged: Staged, run: Callable[[Stage], None]) -> Stage:
 
 
 def check(stage: Stage) -> None:
-    """The rows are those of the golden."""
+    """The rows are those of the golden, and so are the floors that are kept with them."""
     golden = stage.flow.golden.read_text().splitlines()
     assert stage.flow.canonical(stage.written()) == golden
+    if stage.parts:
+        assert stage.floors() == stage.expected_floors()
 
 
 @every_flow

@@ -18,18 +18,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
-
 from headrace.api.cluster import submit
+from headrace.checkpoint.savepoint import find
 from headrace.client.models import FINAL_STATES, JobStatus
 from headrace.core.errors import HeadraceError
+from headrace.core.source_state import SourceState
 from headrace.local.broker import EmbeddedBroker
 from headrace.local.compile import compile_pipeline
 from headrace.spec.load import load_pipeline
 from headrace.spec.pipeline import Pipeline
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.cluster import Cluster, kill
-from support.flow_inputs import TOPICS, Part, write_files
+from support.flow_inputs import SAYS_NOTHING, TOPICS, Part, write_files
 from support.running import wait_until
 
 FLOWS = Path(__file__).parent.parent / "flows"
@@ -149,6 +149,8 @@ class Stage:
         self.stem = unique_topic(flow.name)
         self.jobs: list[str] = []
         self._seconds = seconds
+        self._fed = [0, 0, 0]
+        self._begun: list[list[int]] = []
         folder.mkdir(parents=True)
         write_files(folder)
         if "kafka" in flow.results.values():
@@ -216,7 +218,10 @@ class Stage:
             assert seen[0].state != "FAILED", seen[0].failure
             return is_so(seen[0]) or seen[0].state in FINAL_STATES
 
-        wait_until(look, f"{self.flow.name}: {what}")
+        try:
+            wait_until(look, f"{self.flow.name}: {what}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; found {seen[0].model_dump_json(indent=1)}") from error
         if not is_so(seen[0]):
             raise TooQuickError(f"{self.flow.name} was {seen[0].state} before {what}")
         return seen[0]
@@ -276,33 +281,66 @@ class Stage:
 
     def feed(self, number: int) -> None:
         """Writes one of the parts."""
+        self._begun.append(list(self._fed))
         for partition, messages in enumerate(self.parts[number].messages):
-            produce(self._broker(), self._topic, messages, partition=partition)
+            self._produce(partition, messages)
+
+    def _produce(self, partition: int, messages: Sequence[str]) -> None:
+        produce(self._broker(), self._topic, messages, partition=partition)
+        self._fed[partition] += len(messages)
 
     def settle(self, number: int) -> None:
         """Until parts up to this one have been read, time stands where it should, and a checkpoint has all that."""
-        ends = [sum(len(part.messages[at]) for part in self.parts[: number + 1]) for at in range(3)]
-        watermark = self.parts[number].watermark
+        part, fed = self.parts[number], list(self._fed)
         (source,) = self.flow.document["sources"]
 
         def stands(status: JobStatus) -> bool:
-            found = next((node.watermark for node in status.nodes if node.node == source), None)
-            return watermark is None or found == watermark
+            if part.watermark is None:
+                return True
+            # where all partitions are silent nothing moves: the one that spoke last goes on until the others are there
+            self._produce(part.speaker, [SAYS_NOTHING])
+            return next((node.watermark for node in status.nodes if node.node == source), None) == part.watermark
 
+        def is_read() -> bool:
+            read = self._read()
+            return bool(read) and all(at >= end for at, end in zip(read, fed, strict=True))
+
+        self.wait(lambda status: status.state == "RUNNING" and stands(status) and is_read(), f"part {number} was read")
         # the two after it: one that was under way when it was so may have been cut before
-        self.wait(lambda status: status.state == "RUNNING" and self._read() == ends and stands(status), "read")
         self.checkpointed()
         self.checkpointed()
 
     def _read(self) -> list[int]:
         """Positions in the newest checkpoint, by partition."""
-        group = f"headrace-{self.flow.document['name']}-{next(iter(self.flow.document['sources']))}"
-        consumer = Consumer({"bootstrap.servers": self._broker().bootstrap, "group.id": group, "log_level": 3})
-        try:
-            found = consumer.committed([TopicPartition(self._topic, at) for at in range(3)], timeout=30)
-        finally:
-            consumer.close()
-        return [max(place.offset, 0) for place in found]
+        state = self._source_state()
+        return [] if state is None else [split.position for split in state.splits]
+
+    def _source_state(self) -> SourceState | None:
+        """Of the only source, in the newest checkpoint."""
+        checkpoint = self.status().checkpoint
+        if checkpoint is None:
+            return None
+        (state,) = find(checkpoint.path).manifest.sources.values()
+        return state
+
+    def floors(self) -> list[tuple[int, int, int]]:
+        """(partition, position, floor) of the floors in the newest checkpoint that any row came after."""
+        state = self._source_state()
+        assert state is not None
+        read = {split.partition: split.position for split in state.splits}
+        return sorted(
+            (each.partition, each.position, each.floor)
+            for each in state.applied
+            if each.position < read[each.partition]
+        )
+
+    def expected_floors(self) -> list[tuple[int, int, int]]:
+        """Those that the parts of the input lead to."""
+        found = []
+        for number, part in enumerate(self.parts):
+            for partition, floor in part.floors.items():
+                found.append((partition, self._begun[number][partition], floor))
+        return sorted(found)
 
     # ---- output --------------------------------------------------------------------------------------------------
 

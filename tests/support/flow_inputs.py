@@ -30,11 +30,13 @@ class Part:
 
     watermark   where the source stands when all of it has been read (epoch ms); None: not waited for
     floors      partition -> floor that its rows of this part begin at
+    speaker     the partition that goes on until time stands there, by rows that say nothing
     """
 
     messages: Lines
     watermark: int | None = None
     floors: Mapping[int, int] = field(default_factory=dict)
+    speaker: int = 0
 
 
 def baskets() -> Lines:
@@ -86,6 +88,8 @@ def orders() -> list[Part]:
 
 
 OUT_OF_ORDERNESS_MS = 5_000
+SAYS_NOTHING = json.dumps({"id": -1, "meter": "a", "watts": -1, "at": BEGIN_MS})
+"""A reading that its flow drops and that moves no time: it only shows that the partition is not silent."""
 
 
 def readings() -> list[Part]:
@@ -108,7 +112,7 @@ def readings() -> list[Part]:
 
     return [
         Part([rows(0, BEGIN_MS, ends[0]), rows(1_000, BEGIN_MS, ends[0]), []], watermarks[0]),
-        Part([[], [], rows(2_000, BEGIN_MS + 300_000, ends[1])], watermarks[1], {2: watermarks[0]}),
+        Part([[], [], rows(2_000, BEGIN_MS + 300_000, ends[1])], watermarks[1], {2: watermarks[0]}, speaker=2),
         Part([rows(3_000, BEGIN_MS + 900_000, ends[2]), [], []], watermarks[2], {0: watermarks[1]}),
     ]
 
