@@ -57,6 +57,16 @@ class FilesWriter:
             self._encoder = options.open_encoder(context.schema)
         self._current: _OpenFile | None = None
         self._written: list[Path] = []
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Removes what writers of this job that were killed had begun. Before any writer of an attempt gets a row, all
+        of them are open, so nothing of the living is touched; each takes its share, whatever the parallelism was."""
+        context = self._context
+        for path in self._folder.glob(f".{self._stem()}-*.tmp"):
+            number = path.name.removeprefix(f".{self._stem()}-").partition("-")[0]
+            if number.isdecimal() and int(number) % context.parallelism == context.subtask:
+                path.unlink(missing_ok=True)
 
     def write(self, batch: SinkBatch) -> None:
         """Appends rows to the epoch's file."""
@@ -72,7 +82,7 @@ class FilesWriter:
             raise self._failed(cause) from cause
 
     def _open(self) -> _OpenFile:
-        path = self._folder / f".{self._stem()}-{uuid.uuid4().hex}.tmp"
+        path = self._folder / f".{self._stem()}-{self._context.subtask}-{uuid.uuid4().hex}.tmp"
         self._written.append(path)
         if self._encoder is None:
             return _ParquetFile(path, self._context.schema.empty().to_arrow().schema)

@@ -222,3 +222,15 @@ def test_a_folder_that_goes_away(tmp_path: Path) -> None:
     folder.rmdir()
     with pytest.raises(ExternalError, match="cannot write into"):
         writer.write(batch(1))
+
+
+def test_what_killed_writers_began_goes_with_the_next_attempt(tmp_path: Path) -> None:
+    for name in (".part-job-0-aa.tmp", ".part-job-3-bb.tmp", ".part-other-0-cc.tmp", "part-job-1-0-0.json"):
+        (tmp_path / name).write_text("half a row")
+    writers = [
+        FilesSinkConfig(path=str(tmp_path)).open_writer(SinkContext("job", "out", number, 2, SCHEMA, format="json"))
+        for number in (0, 1)
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".part-other-0-cc.tmp", "part-job-1-0-0.json"]
+    for writer in writers:
+        writer.close()
