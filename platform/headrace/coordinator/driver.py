@@ -32,9 +32,9 @@ from headrace.checkpoint.store import ObjectStore
 from headrace.checkpoint.usable import damaged_epochs
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
-from headrace.coordinator.connector_host import ConnectorHost
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
+from headrace.coordinator.job_host import JobHost
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.journaling import draft_of, journal_read
 from headrace.coordinator.machine import Machine
@@ -43,7 +43,7 @@ from headrace.coordinator.planning import JobPlans
 from headrace.coordinator.slot_pool import PooledSlot
 from headrace.coordinator.storage_lane import StorageLane
 from headrace.core.clock import Clock
-from headrace.core.errors import Domain, HeadraceError
+from headrace.core.errors import Domain
 from headrace.core.source_state import AppliedFloor
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.failure import failure_of
@@ -64,7 +64,6 @@ from headrace.rpc.status import SlotStatus
 LOG = logging.getLogger("headrace.coordinator")
 
 EVENTS_MAX = 100_000
-COMMIT_RETRY_S = 1.0
 LEAVING_PATIENCE_S = 10.0
 """How long storage that is away holds up the end of a job."""
 SAVEPOINT_PATIENCE_S = 60.0
@@ -137,17 +136,16 @@ class JobDriver:
         self._collected_at_ms: int | None = None
         self._suspects_files = False
         """A slot could not restore, and trying again will not help: files may be altered that have their size."""
-        self._opened: on.HostOpened | None = None
         self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
         self._journal = JournalStore(setup.store, "", setup.writer)
         self._lane = StorageLane(executor, f"job {setup.config.job}")
-        self._host: ConnectorHost | None = None
-        self._opening = asyncio.Lock()
-        self._openings = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._releasing: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self.over = asyncio.Event()
+        folder = setup.log_folder
+        log = None if folder is None else folder / "connector-host.log"
+        self._host = JobHost(self.job, setup.environment, log, self.post, self.over)
 
     @property
     def job(self) -> str:
@@ -216,7 +214,7 @@ class JobDriver:
         self._fleet.leave(self.job)
         with contextlib.suppress(Exception):
             await self._lane.close()
-        await self._drop_host()
+        await self._host.close()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -247,11 +245,12 @@ class JobDriver:
                 self._releasing.add(releasing)
                 releasing.add_done_callback(self._releasing.discard)
             case do.OpenHost(known, foreign):
-                self._spawn(self._open_host(known, foreign=foreign), "opening")
+                pipeline = self._setup.plans.file_form(self.machine.job.parallelism)
+                self._spawn(self._host.open(pipeline, known, foreign=foreign), "opening")
             case do.CloseHost():
                 pass  # the host goes with the driver
             case do.Discover(source):
-                self._spawn(self._discover(source), "discovery")
+                self._spawn(self._host.discover(source), "discovery")
             case do.DeploySlots():
                 self._deploy(effect)
             case do.Tell(index, told):
@@ -260,7 +259,7 @@ class JobDriver:
                 for slot in self.slots:
                     self._fleet.tell(slot, told)
             case do.Commit(epoch, committables):
-                self._spawn(self._commit(epoch, committables), "commit")
+                self._spawn(self._host.commit(epoch, committables), "commit")
             case do.WriteSavepoint(manifest, folder):
                 done = partial(self._on_saved, manifest.epoch)
                 failed = partial(self._on_save_failed, manifest.epoch)
@@ -378,88 +377,6 @@ class JobDriver:
 
     def _on_save_failed(self, epoch: int, error: Exception) -> None:
         self.post(on.SavepointFailed(epoch, failure_of(error)))
-
-    # ---- connector host ------------------------------------------------------------------------------------------
-
-    async def _open_host(self, known: on.Splits, *, foreign: bool) -> None:
-        """Says HostOpened or HostFailed, but for one that a newer opening waits behind: that one says it."""
-        self._openings += 1
-        number = self._openings
-        async with self._opening:
-            if self._host is None or self._host.died.is_set() or self._opened is None:
-                failure = await self._start_host(known, foreign=foreign)
-                if failure is not None:
-                    await self._drop_host()
-                    if number == self._openings:
-                        self.post(on.HostFailed(failure))
-                    return
-        if number == self._openings and self._opened is not None:
-            self.post(self._opened)
-
-    async def _start_host(self, known: on.Splits, *, foreign: bool) -> Failure | None:
-        setup = self._setup
-        self._opened = None
-        try:
-            self._host = host = await ConnectorHost.start(self.job, setup.environment, self._host_log())
-            if self.over.is_set():
-                # the job ended meanwhile, and with it whoever would close this one
-                return Failure("the job is over", Domain.EXTERNAL.value, retry=True)
-            found = await host.open(setup.plans.file_form(self.machine.job.parallelism), known, foreign=foreign)
-        except HeadraceError as error:
-            return failure_of(error)
-        self._opened = on.HostOpened(
-            splits={source: each.splits for source, each in found.items()},
-            intervals={source: each.interval_ms for source, each in found.items()},
-            final=frozenset(source for source, each in found.items() if each.final),
-        )
-        self._spawn(self._watch_host(host), "watch")
-        return None
-
-    def _host_log(self) -> Path | None:
-        folder = self._setup.log_folder
-        return None if folder is None else folder / "connector-host.log"
-
-    async def _drop_host(self) -> None:
-        host, self._host = self._host, None
-        if host is not None:
-            await host.close()
-
-    async def _watch_host(self, host: ConnectorHost) -> None:
-        died = asyncio.create_task(host.died.wait())
-        over = asyncio.create_task(self.over.wait())
-        await asyncio.wait({died, over}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (died, over):
-            task.cancel()
-        if host.died.is_set() and not self.over.is_set():
-            text = f"the connector host of the job died: {host.reason}"
-            self.post(on.HostFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
-
-    async def _discover(self, source: str) -> None:
-        if self._host is None:
-            return
-        try:
-            found = await self._host.discover(source)
-        except HeadraceError as error:
-            LOG.warning("job %s: source %s could not be looked at for new splits: %s", self.job, source, error.message)
-            return
-        if found and self._opened is not None:
-            splits = {**self._opened.splits, source: (*self._opened.splits.get(source, ()), *found)}
-            self._opened = on.HostOpened(splits, self._opened.intervals, self._opened.final)
-            self.post(on.SplitsFound(source, found))
-
-    async def _commit(self, epoch: int, committables: Any) -> None:
-        while self._host is not None and not self.over.is_set():
-            try:
-                await self._host.commit(epoch, committables)
-            except HeadraceError as error:
-                if not error.retry or self._host is None or self._host.died.is_set():
-                    self.post(on.CommitFailed(epoch, failure_of(error)))
-                    return
-                LOG.warning("job %s: commit of epoch %d: %s; trying again", self.job, epoch, error.message)
-                await asyncio.sleep(COMMIT_RETRY_S)
-            else:
-                self.post(on.Committed(epoch))
-                return
 
     # ---- slots ---------------------------------------------------------------------------------------------------
 

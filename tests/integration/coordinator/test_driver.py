@@ -139,7 +139,7 @@ def test_requests_that_come_with_the_end_are_answered(tmp_path: Path) -> None:
 def test_no_connector_host_outlives_a_job_that_ends_while_it_starts(tmp_path: Path) -> None:
     async def test() -> None:
         async with driven(tmp_path) as made:
-            await made.until(lambda: bool(made.driver._openings), "the host to be wanted")
+            await made.until(lambda: bool(made.driver._host._openings), "the host to be wanted")
             made.driver.post(on.Suspend("gone"))
             await made.driver.closed()
             assert hosts() == []
@@ -152,8 +152,8 @@ def test_an_opening_that_was_overtaken_leaves_one_host(tmp_path: Path) -> None:
         async with driven(tmp_path) as made:
             await made.until(lambda: "slots" in made.driver.machine.job.message, "the host to be wanted")
             made.driver._execute([do.OpenHost({}), do.OpenHost({})])
-            await made.until(lambda: made.driver._opened is not None, "a host")
-            await made.until(lambda: not made.driver._opening.locked(), "the others")
+            await made.until(lambda: made.driver._host._opened is not None, "a host")
+            await made.until(lambda: not made.driver._host._opening.locked(), "the others")
             assert len(hosts()) == 1
         assert hosts() == []
 

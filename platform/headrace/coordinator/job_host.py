@@ -1,0 +1,129 @@
+"""A job's connector host over the job's life: started when it is wanted, replaced when it died, asked and listened to.
+
+    open     ─> HostOpened, HostFailed; one that is open already only says so again
+    discover ─> SplitsFound;  commit ─> Committed, CommitFailed;  it dies ─> HostFailed
+
+Shell: it turns calls into events. What they mean is the machine's business, the process itself `connector_host`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.checkpoint.manifest import CommittableDocument
+from headrace.coordinator import events as on
+from headrace.coordinator.connector_host import ConnectorHost
+from headrace.core.errors import Domain, HeadraceError
+from headrace.rpc.failure import failure_of
+from headrace.rpc.messages import Failure
+
+LOG = logging.getLogger("headrace.coordinator")
+
+COMMIT_RETRY_S = 1.0
+
+
+class JobHost:
+    """The host of one job, in the event loop.
+
+    post   takes the events; over: set when the job is, after which nothing is started any more
+    log    file that gets what the process prints; environment: comes on top of this process's
+    """
+
+    def __init__(
+        self,
+        job: str,
+        environment: Mapping[str, str],
+        log: Path | None,
+        post: Callable[[on.Event], None],
+        over: asyncio.Event,
+    ) -> None:
+        self._job = job
+        self._environment = environment
+        self._log = log
+        self._post = post
+        self._over = over
+        self._host: ConnectorHost | None = None
+        self._opened: on.HostOpened | None = None
+        self._opening = asyncio.Lock()
+        self._openings = 0
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def open(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> None:
+        """Says HostOpened or HostFailed, but for one that a newer opening waits behind: that one says it."""
+        self._openings += 1
+        number = self._openings
+        async with self._opening:
+            if self._host is None or self._host.died.is_set() or self._opened is None:
+                failure = await self._start(pipeline, known, foreign=foreign)
+                if failure is not None:
+                    await self.close()
+                    if number == self._openings:
+                        self._post(on.HostFailed(failure))
+                    return
+        if number == self._openings and self._opened is not None:
+            self._post(self._opened)
+
+    async def _start(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> Failure | None:
+        self._opened = None
+        try:
+            self._host = host = await ConnectorHost.start(self._job, self._environment, self._log)
+            if self._over.is_set():
+                # the job ended meanwhile, and with it whoever would close this one
+                return Failure("the job is over", Domain.EXTERNAL.value, retry=True)
+            found = await host.open(pipeline, known, foreign=foreign)
+        except HeadraceError as error:
+            return failure_of(error)
+        self._opened = on.HostOpened(
+            splits={source: each.splits for source, each in found.items()},
+            intervals={source: each.interval_ms for source, each in found.items()},
+            final=frozenset(source for source, each in found.items() if each.final),
+        )
+        watching = asyncio.create_task(self._watch(host), name=f"host of job {self._job}")
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+        return None
+
+    async def _watch(self, host: ConnectorHost) -> None:
+        await host.died.wait()
+        if not self._over.is_set():
+            text = f"the connector host of the job died: {host.reason}"
+            self._post(on.HostFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
+
+    async def discover(self, source: str) -> None:
+        """Looks for new splits of a source; where that fails it is only told, for it is asked again."""
+        if self._host is None:
+            return
+        try:
+            found = await self._host.discover(source)
+        except HeadraceError as error:
+            LOG.warning("job %s: source %s could not be looked at for new splits: %s", self._job, source, error.message)
+            return
+        if found and self._opened is not None:
+            splits = {**self._opened.splits, source: (*self._opened.splits.get(source, ()), *found)}
+            self._opened = on.HostOpened(splits, self._opened.intervals, self._opened.final)
+            self._post(on.SplitsFound(source, found))
+
+    async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
+        """Makes an epoch's output visible; what may pass is tried again until it has."""
+        while self._host is not None and not self._over.is_set():
+            try:
+                await self._host.commit(epoch, committables)
+            except HeadraceError as error:
+                if not error.retry or self._host is None or self._host.died.is_set():
+                    self._post(on.CommitFailed(epoch, failure_of(error)))
+                    return
+                LOG.warning("job %s: commit of epoch %d: %s; trying again", self._job, epoch, error.message)
+                await asyncio.sleep(COMMIT_RETRY_S)
+            else:
+                self._post(on.Committed(epoch))
+                return
+
+    async def close(self) -> None:
+        """Ends the process that there is. Idempotent."""
+        host, self._host = self._host, None
+        if host is not None:
+            await host.close()
