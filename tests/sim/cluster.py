@@ -102,8 +102,12 @@ class Cluster:
     def _on_written(self, path: str, data: bytes) -> None:
         self.auditor.written(path, data)
         if path.startswith(JOURNAL) and self.world.happens(self.story.treachery):
-            fault = self.world.chance.choice(["coordinator killed", "coordinator frozen"])
-            self.world.after(0, lambda: self.befall(fault))
+            self.betray()
+
+    def betray(self) -> None:
+        """The coordinator dies or sleeps at the worst moment."""
+        fault = self.world.chance.choice(["coordinator killed", "coordinator frozen"])
+        self.world.after(0, lambda: self.befall(fault))
 
     # ---- faults --------------------------------------------------------------------------------------------------
 
@@ -182,7 +186,7 @@ class Cluster:
 
     def _freeze_coordinator(self) -> None:
         if self.endpoint is not None and self.endpoint.alive:
-            self._freeze(self.endpoint)
+            self._freeze(self.endpoint, 60_000)
             if self.world.happens(0.7):
                 self.world.after(self.world.between(1_000, 20_000), self._start_another)
 
@@ -210,9 +214,9 @@ class Cluster:
         if slot := self._some_slot():
             slot.poisoned = True
 
-    def _freeze(self, process: Process) -> None:
+    def _freeze(self, process: Process, longest_ms: int = 40_000) -> None:
         process.freeze()
-        self.world.after(self.world.between(500, 40_000), process.wake)
+        self.world.after(self.world.between(500, longest_ms), process.wake)
 
     def _some_slot(self) -> Slot | None:
         slots = [slot for worker in self.workers for slot in worker.slots.values() if slot.alive]
@@ -252,7 +256,7 @@ class Cluster:
     # ---- peace ---------------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """No more faults: what sleeps wakes up, storage is back, and one coordinator is left."""
+        """No more faults: what sleeps wakes up, and storage is back."""
         self.world.tell("* peace")
         self.world.calm = True
         self.storage.away_until_ms = 0
@@ -263,10 +267,10 @@ class Cluster:
                 slot.poisoned = False
                 slot.wake()
         for coordinator in self.coordinators:
-            if coordinator is not self.endpoint or self.result is not None:
-                coordinator.kill()
-            else:
-                coordinator.wake()
+            if coordinator is not self.endpoint:
+                # one that was replaced while it slept must do no harm; in the end it goes, with its workers' attention
+                self.world.after(self.world.between(0, 60_000), coordinator.kill)
+            coordinator.wake()
 
 
 def _plan(parallelism: int) -> PlanFacts:

@@ -18,7 +18,7 @@ from headrace.coordinator.machine import Machine
 from headrace.coordinator.slot_pool import Changed, Grant, PooledSlot, SlotPool
 from headrace.core.errors import HeadraceError
 from headrace.rpc.failure import failure_of
-from headrace.rpc.messages import CancelSlot, Failure, SlotInfo, ToSlot
+from headrace.rpc.messages import CancelSlot, Failure, SlotInfo, ToSlot, TriggerEpoch
 from sim.host import Host
 from sim.slot import Acked, Declined, Deployed, Deployment, Failed, InputEnded, Said
 from sim.storage import Lane
@@ -163,6 +163,8 @@ class Coordinator(Process):
             case do.TellAll(told):
                 for slot in self._slots:
                     self._tell(slot, told)
+                if isinstance(told, TriggerEpoch) and self.world.happens(self._cluster.story.treachery):
+                    self._cluster.betray()
             case do.Commit(epoch, committables):
                 self._host.commit(epoch, committables)
             case do.WriteSavepoint(manifest, folder):
