@@ -27,7 +27,8 @@ FROM_ELSEWHERE = re.compile(r"AWS_|HEADRACE_HOME$")
 
 def _unit(name: str) -> ConfigParser:
     unit = ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",))
-    unit.optionxform = str  # type: ignore[assignment,method-assign] - systemd's names are case-sensitive
+    # systemd's names are case-sensitive
+    unit.optionxform = str  # type: ignore[method-assign, assignment]
     unit.read_string((FOLDER / name).read_text())
     return unit
 
@@ -53,7 +54,7 @@ def _assert_runs(command: Sequence[str]) -> None:
 def _example() -> dict[str, str]:
     """Variables of the example file, those that are commented out included."""
     lines = (FOLDER / "headrace.env.example").read_text().splitlines()
-    return dict(found.groups() for line in lines if (found := re.fullmatch(r"#?([A-Z_]+)=(\S+)", line)))
+    return {found[1]: found[2] for line in lines if (found := re.fullmatch(r"#?([A-Z_]+)=(\S+)", line))}
 
 
 def _services() -> dict[str, Any]:
@@ -64,7 +65,7 @@ def _services() -> dict[str, Any]:
 @pytest.mark.parametrize("name", UNITS)
 def test_a_unit_starts_a_command_that_there_is(name: str) -> None:
     service = _unit(name)["Service"]
-    _assert_runs(shlex.split(service["ExecStart"]))
+    _assert_runs(shlex.split(service["ExecStart"].replace("\\\n", " ")))
     # in order: only the main process is told, what it leaves behind is killed
     assert (service["Type"], service["KillMode"], service["Restart"]) == ("exec", "mixed", "on-failure")
 
