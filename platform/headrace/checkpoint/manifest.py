@@ -78,6 +78,7 @@ class SubtaskDocument(Document):
 
     savepoint   the same states written once more in savepoint form, where the epoch is one
     sources     source name -> what this subtask knows of it
+    counters    node -> counter -> total since the attempt began, as of the barrier
     """
 
     task: str
@@ -86,6 +87,7 @@ class SubtaskDocument(Document):
     savepoint: tuple[StateHandle, ...] = ()
     sources: dict[str, SourceState] = {}
     committables: tuple[CommittableDocument, ...] = ()
+    counters: dict[str, dict[str, int]] = {}
 
 
 SUBTASK_DOCUMENTS = TypeAdapter(tuple[SubtaskDocument, ...])
@@ -120,6 +122,7 @@ class Manifest(Document):
     nodes         node -> what it is (`source`, verb of the step, `sink`), for the verdict on a changed pipeline
     sources       source -> its partitions and time, merged over subtasks
     splits        source -> all splits known to its enumerator
+    counters      node -> counter -> total over the job's life: what was done after the cut and lost does not count
     drained       time went to the end before: every window has fired
     final         all input had ended
     """
@@ -140,6 +143,7 @@ class Manifest(Document):
     sources: dict[str, SourceState]
     splits: dict[str, tuple[SplitDocument, ...]]
     committables: tuple[CommittableDocument, ...] = ()
+    counters: dict[str, dict[str, int]] = {}
     drained: bool = False
     final: bool = False
 

@@ -182,7 +182,7 @@ class SubtaskState(Answer):
 
 
 class NodeStatus(Answer):
-    """A node, summed up over its subtasks; rows are counted since the attempt was deployed.
+    """A node, summed up over its subtasks; rows are counted over the job's life, what was lost and done again once.
 
     kind           source, verb of the step, or sink
     lag            messages that a source has yet to read; None where that is not known

@@ -32,6 +32,7 @@ class Job:
     attempt      newest attempt's number
     epoch        greatest epoch that was begun, as far as known
     parallelism  of the attempt that runs, or of the next one
+    began_with   the own checkpoint that the attempt began with, if any
     restored     where the attempt began, or the newest complete checkpoint since
     splits       everything that enumerators resolved
     stop         the stop that was asked for; a failure does not undo it
@@ -46,6 +47,7 @@ class Job:
     parallelism: int = 1
     restored: Manifest | None = None
     restored_own: bool = False
+    began_with: Manifest | None = None
     splits: dict[str, tuple[SplitDocument, ...]] = field(default_factory=dict)
     final_sources: frozenset[str] = frozenset()
     discovery_ms: dict[str, int | None] = field(default_factory=dict)
@@ -71,6 +73,11 @@ class Job:
     def begins_anew(self) -> bool:
         """Whether an end that the journal tells of is not this run's."""
         return self.config.resume and not self.ran
+
+    @property
+    def counted(self) -> dict[str, dict[str, int]]:
+        """What earlier attempts of this job had counted up to the cut that the attempt began with."""
+        return self.began_with.counters if self.began_with is not None else {}
 
     @property
     def facts(self) -> PlanFacts:

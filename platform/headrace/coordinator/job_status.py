@@ -18,6 +18,7 @@ from headrace.client.models import (
 from headrace.coordinator.driver import JobDriver
 from headrace.coordinator.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job_store import JobResult, JobSubmission
+from headrace.coordinator.manifests import total_counters
 from headrace.coordinator.planning import node_kind
 from headrace.coordinator.slot_pool import PooledSlot
 from headrace.core.signals import TIME_MIN
@@ -47,7 +48,7 @@ def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalP
         state=view.state.value,
         attempt=view.attempt,
         parallelism=view.parallelism,
-        nodes=node_statuses(plan, driver.statuses, driver.slots),
+        nodes=node_statuses(plan, driver.statuses, driver.slots, driver.machine.job.counted),
         checkpoint=completed(driver),
         failure=None if failure is None else failure_text(failure),
         started_at=moment(submission.submitted_at_ms),
@@ -142,20 +143,18 @@ def checkpoint_info(record: CheckpointRecord, path: str, *, committed: bool) -> 
 
 
 def node_statuses(
-    plan: PhysicalPlan, statuses: Mapping[int, SlotStatus], slots: tuple[PooledSlot, ...]
+    plan: PhysicalPlan,
+    statuses: Mapping[int, SlotStatus],
+    slots: tuple[PooledSlot, ...],
+    counted: Mapping[str, Mapping[str, int]],
 ) -> tuple[NodeStatus, ...]:
-    """Every node of the plan, in flow order."""
+    """Every node of the plan, in flow order. `counted`: by earlier attempts, up to the cut that this one began with."""
     subtasks = {(each.task, each.subtask): each for status in statuses.values() for each in status.subtasks}
     sources: dict[str, list[SourceSubtaskStatus]] = {}
     for status in statuses.values():
         for each in status.sources:
             sources.setdefault(each.source, []).append(each)
-    counters: dict[str, dict[str, int]] = {}
-    for status in statuses.values():
-        for node, own in status.counters.items():
-            total = counters.setdefault(node, {})
-            for name, value in own.items():
-                total[name] = total.get(name, 0) + value
+    counters = total_counters([counted, *(status.counters for status in statuses.values())])
     return tuple(
         _node_status(
             node.node,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.coordinator.epochs import Pending
 from headrace.coordinator.job import Job
@@ -31,10 +33,22 @@ def manifest_of(job: Job, pending: Pending, now_ms: int) -> Manifest:
         states=tuple(handle for document in documents for handle in document.states),
         sources={source: merged(states) for source, states in parts.items()},
         splits=dict(job.splits),
+        counters=total_counters([job.counted, *(document.counters for document in documents)]),
         committables=tuple(item for document in documents for item in document.committables),
         drained=pending.drain or (pending.final and bool(facts.timed) and not job.config.keeps_time_open),
         final=pending.final,
     )
+
+
+def total_counters(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """Node -> counter -> sum over the parts."""
+    total: dict[str, dict[str, int]] = {}
+    for part in parts:
+        for node, own in part.items():
+            sums = total.setdefault(node, {})
+            for name, value in own.items():
+                sums[name] = sums.get(name, 0) + value
+    return total
 
 
 def savepoint_states(pending: Pending) -> tuple[StateHandle, ...]:

@@ -28,6 +28,7 @@ from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_reference import new_job_id
 from headrace.coordinator.job_state import JobState
+from headrace.coordinator.manifests import total_counters
 from headrace.coordinator.origin import Origin
 from headrace.coordinator.plan_facts import JobConfig
 from headrace.coordinator.planning import JobPlans
@@ -266,13 +267,8 @@ class SlotRun:
 
 def progress_of(plan: PhysicalPlan, driver: JobDriver, waiting: tuple[str, ...]) -> Progress:
     """The slots' reports summed up."""
-    counters: dict[str, dict[str, int]] = {}
     statuses = list(driver.statuses.values())
-    for status in statuses:
-        for node, own in status.counters.items():
-            total = counters.setdefault(node, {})
-            for name, value in own.items():
-                total[name] = total.get(name, 0) + value
+    counters = total_counters([driver.machine.job.counted, *(status.counters for status in statuses)])
     sources = driver.machine.config.plan(driver.machine.job.parallelism).sources
     sinks = {
         node.node for task in plan.tasks for node in task.nodes if isinstance(node, SinkSpec) and not node.implicit

@@ -97,7 +97,8 @@ class SubtaskSnapshot:
     """All that one subtask has to give for an epoch: its barrier has passed every node of the chain, and every sink of
     it has flushed. Frames are references: nothing has been written yet.
 
-    source   (source name, positions and time), for a subtask that reads a source
+    source     (source name, positions and time), for a subtask that reads a source
+    counters   (node, its counters since the attempt began), as of the barrier
     """
 
     task: str
@@ -106,6 +107,7 @@ class SubtaskSnapshot:
     states: tuple[tuple[str, StateSnapshot], ...] = ()
     source: tuple[str, SourceState] | None = None
     committables: tuple[Committable, ...] = ()
+    counters: tuple[tuple[str, dict[str, int]], ...] = ()
 
 
 class SubtaskEvents(Protocol):

@@ -119,8 +119,8 @@ class Slice:
 
     def _open(self, task: Task, restored: NodeStates, find: FindOutlet) -> None:
         options = self._options
-        snapshots = SubtaskSnapshots(task.name, options.index, self._events)
         counters: dict[str, Counter[str]] = {}
+        snapshots = SubtaskSnapshots(task.name, options.index, self._events, counters)
         context = SubtaskContext(
             pipeline=self.plan.pipeline,
             job=options.job,

@@ -8,7 +8,8 @@ Used by the subtask's own thread only: a chain is passed synchronously, so one e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from headrace.connect.sink import Committable
 from headrace.core.source_state import SourceState
@@ -19,7 +20,11 @@ from headrace.worker.control import SubtaskEvents, SubtaskSnapshot
 class SubtaskSnapshots:
     """The collector of one subtask: a StateReceiver for its links."""
 
-    def __init__(self, task: str, subtask: int, events: SubtaskEvents) -> None:
+    def __init__(
+        self, task: str, subtask: int, events: SubtaskEvents, counters: Mapping[str, Counter[str]] | None = None
+    ) -> None:
+        """`counters`: of the subtask's nodes, as they count."""
+        self._counters: Mapping[str, Counter[str]] = {} if counters is None else counters
         self._task = task
         self._subtask = subtask
         self._events = events
@@ -42,7 +47,13 @@ class SubtaskSnapshots:
     def complete(self, epoch: int) -> None:
         """The barrier has passed: reports all that was gathered for it."""
         snapshot = SubtaskSnapshot(
-            self._task, self._subtask, epoch, tuple(self._states), self._source, tuple(self._committables)
+            self._task,
+            self._subtask,
+            epoch,
+            tuple(self._states),
+            self._source,
+            tuple(self._committables),
+            tuple((node, dict(own)) for node, own in self._counters.items()),
         )
         self._states, self._source, self._committables = [], None, []
         self._events.snapshotted(snapshot)

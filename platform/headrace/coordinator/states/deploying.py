@@ -26,6 +26,7 @@ class Deploying:
     def enter(self, job: Job, now_ms: int) -> State:
         """Sends the deployments."""
         slots = job.facts.slots
+        job.began_with = job.restored if job.restored_own else None
         self._waiting = set(range(slots))
         self._deadline_ms = now_ms + job.config.deploy_timeout_ms
         job.message = f"opening {slots} slots"
