@@ -6,6 +6,7 @@ Owns order and retries; what is written is the machine's decision, what a put me
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 RETRY_FIRST_S, RETRY_MAX_S = 0.2, 5.0
 WAITING_MAX = 1_000
+CLOSE_S = 30.0
+"""How long the end of a job waits for storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,11 @@ class StorageLane:
         self._hurried.set()
 
     async def close(self) -> None:
-        """Finishes what is queued, each for as long as it is worth, and ends."""
+        """Finishes what is queued, each for as long as it is worth, and ends; storage that never answers is left."""
         self.hurry(0.0)
-        await self._queue.join()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._queue.join()
         self._task.cancel()
 
     async def _run(self) -> None:
