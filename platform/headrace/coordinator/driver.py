@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
 
+from pydantic import ValidationError
+
 from headrace.checkpoint.collect import GRACE_MS, delete_orphans
 from headrace.checkpoint.journal import Replaced as JournalReplaced
 from headrace.checkpoint.journal import Settled, Verdict, Written
@@ -444,6 +446,15 @@ class JobDriver:
         index = self._index(slot)
         if index is None or said.job != self.job or said.attempt != self._granted_for:
             return
+        try:
+            self._hear(index, said)
+        except ValidationError as error:
+            # who reads the stream must not fail over it: to the coordinator the whole worker would seem silent
+            text = f"its report cannot be read, so another version of headrace runs there: {error}"
+            failure = Failure(text, Domain.EXTERNAL.value, retry=True)
+            self.post(on.SlotFailed(index, self._placed(failure, index)))
+
+    def _hear(self, index: int, said: FromSlot) -> None:
         match said:
             case Deployed():
                 self.post(on.SlotDeployed(index))

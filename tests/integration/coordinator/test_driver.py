@@ -24,7 +24,7 @@ from headrace.coordinator.slot_pool import PooledSlot
 from headrace.coordinator.states.leaving import Leaving
 from headrace.core.clock import SystemClock
 from headrace.rpc.deployment import Deployment
-from headrace.rpc.messages import Address, ClusterTimes, Deploy, Failed, Failure, SlotInfo, ToSlot
+from headrace.rpc.messages import Acked, Address, ClusterTimes, Deploy, Failed, Failure, SlotInfo, ToSlot
 from support.checkpoints import attempt, checkpoint, committed
 
 JOB = "0123456789ab"
@@ -220,5 +220,21 @@ def test_a_coordinator_that_another_one_has_replaced_does_not_wait_for_slots(tmp
             other.append(attempt(2))
             made.driver.slot_said(SLOT.slot, Failed(JOB, 1, Failure("lost", "external", retry=True)))
             await made.until(lambda: made.driver.machine.state is JobState.SUSPENDED, "SUSPENDED")
+
+    run(test)
+
+
+def test_a_slot_whose_reports_cannot_be_read_has_failed(tmp_path: Path) -> None:
+    """It is of another version: whoever brings its words must not fail over them."""
+
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            made.fleet.holder = made.driver
+            made.fleet.left.set()
+            await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
+            made.driver.slot_said(SLOT.slot, Acked(JOB, 1, 1, b'[{"unknown": 1}]', 1, 0))
+            await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
+            (failed,) = made.driver.history.exceptions
+            assert "its report cannot be read" in failed.failure.message
 
     run(test)
