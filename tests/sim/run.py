@@ -59,6 +59,8 @@ def _play(world: World, seed: int) -> Outcome:
     if cluster.result is None and None in story.stops:
         _require_running(world, cluster)
         cluster.stop()
+        # a coordinator that is replaced just then refuses it: users ask again
+        world.after(120_000, cluster.stop)
     if not world.run(world.now_ms + PATIENCE_MS, lambda: cluster.result is not None):
         raise Violation(f"nothing is wrong any more, but the job does not end: {_standing(cluster)}")
     assert cluster.result is not None, "it has ended"
