@@ -2,7 +2,7 @@
 
     <storage>/<job>/journal/00000001.json                                  records, by number
                     state/<attempt>-<epoch>-<task>-<subtask>-<random>.parquet
-                    code/<name>-<hash>                                     user code shipped with the job
+                    code/<hash>-<kind>/<name>                              user code shipped with the job
     <directory>/savepoint-<job>-<epoch>-<random>/state/..                  as in a job's folder
                                                  manifest.json             written last
 
@@ -96,9 +96,9 @@ def state_file(path: str) -> StateFile | None:
     return StateFile(int(found[1]), int(found[2]), found[3], int(found[4])) if found else None
 
 
-def code_path(name: str, digest: str) -> str:
-    """User code, relative to the job's folder: equal code has one name."""
-    return f"{CODE}{name}-{digest}"
+def code_path(name: str, kind: str, digest: str) -> str:
+    """User code, relative to the job's folder: equal code has one place, under the name that it is imported by."""
+    return f"{CODE}{digest}-{kind}/{name}"
 
 
 def savepoint_url(directory: str, job: str, epoch: int, unique: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from headrace import __version__
 from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.paths import default_storage, job_url, joined, savepoint_url
+from headrace.checkpoint.paths import code_path, default_storage, job_url, joined, savepoint_url
 from headrace.checkpoint.savepoint import checkpoint_url
 from headrace.checkpoint.store import open_store
 from headrace.client.models import (
@@ -447,7 +447,7 @@ def _ship(request: SubmitRequest, storage: str) -> tuple[str, ...]:
     urls = []
     for archive in request.code:
         digest = hashlib.sha256(archive.content).hexdigest()[:16]
-        path = f"code/{digest}-{archive.kind}/{archive.name}"
+        path = code_path(archive.name, archive.kind, digest)
         store.put_if_absent(path, archive.content)
         urls.append(joined(store.url, path))
     return tuple(urls)

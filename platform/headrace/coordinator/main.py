@@ -124,6 +124,15 @@ def _publish(folder: Path, host: str, port: int, grpc_port: int) -> None:
     part.replace(folder / COORDINATOR_FILE)
 
 
+def _read_token(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--token-file {file} cannot be read: {error}") from error
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The process's entry."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -136,8 +145,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--token-file", type=Path)
     given = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    token = given.token_file.read_text().strip() if given.token_file else ""
     try:
+        token = _read_token(given.token_file)
         asyncio.run(serve(CoordinatorConfig(given.home, given.host, given.port, given.grpc_port, token)))
     except (UserError, ExternalError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the process's own stderr

@@ -24,8 +24,8 @@ Headrace = Callable[..., str]
 
 
 @pytest.fixture
-def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Headrace:
-    """Runs a command in a copy of the folder and gives what it printed."""
+def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Headrace:
+    """Runs a command in a copy of the folder and gives what it printed, what its slot processes printed first."""
     folder = tmp_path / "examples"
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
     monkeypatch.chdir(folder)
@@ -35,7 +35,7 @@ def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Headrace:
     def call(*arguments: str) -> str:
         result = CliRunner().invoke(app, list(arguments))
         assert result.exit_code == 0, result.output
-        return result.stdout
+        return capfd.readouterr().out + result.stdout
 
     return call
 
