@@ -253,6 +253,8 @@ class Stage:
             done = self.cluster.client.wait_trigger(self.cluster.client.stop(self.job, place, drain=drain))
         assert done.path is not None
         self.cluster.wait_state(self.job, "FINISHED")
+        if not drain and find(done.path).manifest.drained:
+            raise TooQuickError(f"{self.flow.name} had read everything before it was stopped")
         return done.path
 
     @contextmanager
