@@ -29,6 +29,7 @@ class Attempt:
         self._facts = facts
         self._reports = SourceReports({source: facts.sources[source] for source in sorted(facts.timed)})
         self._heights: dict[str, int | None] = {}
+        self._without_splits = False
         self._limits: dict[str, int | None] = {}
         self._discovery_due: dict[str, int] = {}
         for source, interval in job.discovery_ms.items():
@@ -74,7 +75,10 @@ class Attempt:
     def take_report(self, job: Job, event: SlotReported) -> None:
         """Relays idle heights and alignment limits where they changed."""
         self._reports.take(event.status.sources)
-        heights = self._reports.heights()
+        self._without_splits |= any(not report.has_splits for report in event.status.sources)
+        # who stands at a relayed height: partitions that may be idle, and subtasks without any
+        asked_for = self._without_splits or bool(self._facts.idle)
+        heights = self._reports.heights() if asked_for else self._heights
         if heights != self._heights:
             self._heights = heights
             job.do(TellAll(RelayHeights(heights)))

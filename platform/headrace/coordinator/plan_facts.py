@@ -18,7 +18,8 @@ class PlanFacts:
     sources       source -> subtasks
     nodes         node -> what it is (`source`, verb of a step, `sink`)
     parallelism   node -> subtasks
-    timed         sources with event time; drift: source -> `max_drift` in ms, where it has one
+    timed         sources with event time; idle: those of them whose partitions may be idle
+    drift         source -> `max_drift` in ms, where it has one
     """
 
     plan_hash: str
@@ -28,6 +29,7 @@ class PlanFacts:
     nodes: Mapping[str, str]
     parallelism: Mapping[str, int]
     timed: frozenset[str] = frozenset()
+    idle: frozenset[str] = frozenset()
     drift: Mapping[str, int] = field(default_factory=dict)
 
 

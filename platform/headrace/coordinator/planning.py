@@ -59,6 +59,9 @@ def plan_facts(plan: PhysicalPlan) -> PlanFacts:
         nodes={node.node: written_kind(node) for task in plan.tasks for node in task.nodes},
         parallelism={node.node: task.parallelism for task in plan.tasks for node in task.nodes},
         timed=frozenset(name for name, (_, spec) in sources.items() if spec.time is not None),
+        idle=frozenset(
+            name for name, (_, spec) in sources.items() if spec.time is not None and spec.time.idle_after_ms is not None
+        ),
         drift={
             name: spec.time.max_drift_ms
             for name, (_, spec) in sources.items()
