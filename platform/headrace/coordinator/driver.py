@@ -45,7 +45,7 @@ from headrace.coordinator.planning import JobPlans
 from headrace.coordinator.slot_pool import PooledSlot
 from headrace.coordinator.storage_lane import StorageLane
 from headrace.core.clock import Clock
-from headrace.core.errors import Domain
+from headrace.core.errors import Domain, ExternalError
 from headrace.core.source_state import AppliedFloor
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.failure import failure_of
@@ -344,6 +344,13 @@ class JobDriver:
     def _load(self) -> on.JournalRead:
         """In a thread: the journal, and which of its checkpoints are whole."""
         journal = self._journal.load()
+        if not journal.records and self.history.attempts:
+            # to begin anew would repeat everything: an empty folder is far more likely one that is not mounted
+            raise ExternalError(
+                f"the journal of job {self.job} is gone: {self._setup.storage} is empty",
+                remedy="is that storage mounted? Bring it back, or cancel the job and submit it from a savepoint",
+                retry=True,
+            )
         return journal_read(journal, damaged_epochs(self._setup.store, journal, deep=self._suspects_files))
 
     def _on_loaded(self, read: on.JournalRead) -> None:

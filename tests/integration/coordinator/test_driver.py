@@ -78,7 +78,7 @@ class Driven:
 
 
 @asynccontextmanager
-async def driven(folder: Path) -> AsyncIterator[Driven]:
+async def driven(folder: Path, history: JobHistory | None = None) -> AsyncIterator[Driven]:
     plans = JobPlans(PIPELINE)
     config = JobConfig(job=JOB, name="driven", parallelism=1, plan=plans.facts, version=__version__)
     store = open_store(str(folder / "checkpoints"))
@@ -91,7 +91,7 @@ async def driven(folder: Path) -> AsyncIterator[Driven]:
             answers[request] = failure
 
         watch = JobWatch(changed=lambda _: None, answered=answered, ended=lambda _driver, _ended: None)
-        made = Driven(JobDriver(setup, fleet, executor, watch, SystemClock(), JobHistory()), fleet, answers)
+        made = Driven(JobDriver(setup, fleet, executor, watch, SystemClock(), history or JobHistory()), fleet, answers)
         made.driver.start()
         try:
             yield made
@@ -236,5 +236,22 @@ def test_a_slot_whose_reports_cannot_be_read_has_failed(tmp_path: Path) -> None:
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             (failed,) = made.driver.history.exceptions
             assert "its report cannot be read" in failed.failure.message
+
+    run(test)
+
+
+def test_a_job_whose_journal_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
+    history = JobHistory().started(1, 1, 1, "submitted")
+
+    async def test() -> None:
+        async with driven(tmp_path, history) as made:
+            await made.until(lambda: "is gone" in made.driver.message, "it says what it waits for")
+            assert made.driver.machine.state is JobState.SCHEDULING
+            store = open_store(str(tmp_path / "checkpoints"))
+            for draft in (attempt(1), checkpoint(1), committed(1)):
+                writer = JournalStore(store, "", "w0")
+                writer.load()
+                writer.append(draft)
+            await made.until(lambda: made.driver.checkpoint is not None, "it finds its checkpoint again")
 
     run(test)
