@@ -14,13 +14,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.worker.worker_folder import WorkerFolder
+from headrace.worker.worker_folder import LOCK, WorkerFolder
 
 _PREFIX = "headrace-run-"
 WORKER = "worker"
 """The worker's own folder in it, locked while it runs."""
 YOUNG_S = 60.0
-"""A folder that is younger may be of a run that has not locked it yet."""
+"""A folder without a lock that is younger may be of a run that has not come to it yet."""
+LOCK_YOUNG_S = 1.0
+"""A lock file that is younger may not be locked yet."""
 
 
 @contextmanager
@@ -36,11 +38,19 @@ def run_folder() -> Iterator[Path]:
 
 def _sweep() -> None:
     """Removes folders of this user's runs that are dead: nobody holds their worker's lock."""
-    young_s = time.time() - YOUNG_S
+    now_s = time.time()
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError, UserError, ExternalError):
             about = folder.stat(follow_symlinks=False)
-            if about.st_uid == os.getuid() and about.st_mtime < young_s:
+            if about.st_uid == os.getuid() and not _is_young(folder, about.st_mtime, now_s):
                 # with it go the worker's sockets, which lie elsewhere
                 WorkerFolder(folder / WORKER).release()
                 shutil.rmtree(folder)
+
+
+def _is_young(folder: Path, made_s: float, now_s: float) -> bool:
+    """Whether that its lock is not held may mean that it is not held yet."""
+    try:
+        return (folder / WORKER / LOCK).stat().st_mtime > now_s - LOCK_YOUNG_S
+    except FileNotFoundError:
+        return made_s > now_s - YOUNG_S

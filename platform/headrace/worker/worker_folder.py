@@ -12,6 +12,9 @@ from pathlib import Path
 from headrace.core.errors import ExternalError, UserError
 from headrace.worker.slot_process import SlotPlaces
 
+LOCK = "lock"
+"""In a worker's folder: the file that is locked while it is held."""
+
 
 class WorkerFolder:
     """A worker's folder while it is held. Raises UserError when another worker holds it.
@@ -29,7 +32,7 @@ class WorkerFolder:
         self.places = SlotPlaces(sockets, folder / "logs", folder / "scratch")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             self._take()
             self._clear()
             sockets.mkdir(0o700)

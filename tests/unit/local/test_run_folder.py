@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.local.run_folder import WORKER, YOUNG_S, run_folder
-from headrace.worker.worker_folder import WorkerFolder
+from headrace.worker.worker_folder import LOCK, WorkerFolder
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_what_a_killed_run_left_goes_with_its_sockets(temporary: Path) -> None:
     killed = WorkerFolder(left / WORKER)
     os.close(killed._lock)  # as its end does
     (killed.places.sockets / "slot-1.sock").write_text("")
-    aged(left)
+    aged(left / WORKER / LOCK)
     with run_folder() as folder:
         assert [path for path in temporary.iterdir() if path != folder] == []
 
@@ -42,10 +42,13 @@ def test_what_a_killed_run_left_goes_with_its_sockets(temporary: Path) -> None:
 def test_what_is_in_use_or_young_stays(temporary: Path) -> None:
     used, young = temporary / "headrace-run-used", temporary / "headrace-run-young"
     running = WorkerFolder(used / WORKER)
-    aged(used)
+    aged(used / WORKER / LOCK)
+    starting = WorkerFolder(temporary / "headrace-run-starting" / WORKER)
+    os.close(starting._lock)  # as before it is taken
     young.mkdir()
     with run_folder():
         assert used.is_dir()
         assert young.is_dir()
+        assert (temporary / "headrace-run-starting").is_dir()
         assert running.places.sockets.is_dir()
     running.release()
