@@ -41,12 +41,14 @@ class BrokerConfig:
     """How a broker is to run.
 
     `data` is made and formatted when it is new. `port` 0 means a free one, kept over restarts of the same
-    `EmbeddedBroker`. `log` defaults to `broker.log` in the data folder. `detached`: outlives this process.
+    `EmbeddedBroker`. `host`: where it listens; it has no passwords, so an address that nobody else reaches.
+    `log` defaults to `broker.log` in the data folder. `detached`: outlives this process.
     `short_lived`: start for less (3 instead of 5 CPU-seconds), at the price of throughput once warm.
     """
 
     data: Path
     port: int = 0
+    host: str = HOST
     log: Path | None = None
     heap_mb: int = 512
     detached: bool = False
@@ -73,14 +75,14 @@ class EmbeddedBroker:
         self._data = config.data.absolute()
         self._log = config.log_file.absolute()
         self._on_progress = on_progress
-        self._port = config.port
+        self._host, self._port = config.host, config.port
         self._process: BrokerProcess | None = None
 
     @property
     def bootstrap(self) -> str:
         """`host:port` for clients. Known from the first start on, or from the config."""
         assert self._port, "the port of a broker is known once it was started"
-        return f"{HOST}:{self._port}"
+        return f"{self._host}:{self._port}"
 
     @property
     def port(self) -> int:
@@ -115,9 +117,9 @@ class EmbeddedBroker:
         """
         if self.is_running:
             return
-        if self._port and not _comes_true(lambda: is_free(self._port)):
+        if self._port and not _comes_true(lambda: is_free(self._port, self._host)):
             raise UserError(
-                f"port {self._port} on {HOST} is taken by another program",
+                f"port {self._port} on {self._host} is taken by another program",
                 remedy="choose another port, or stop what listens there",
             )
         found = find_java()
@@ -126,13 +128,14 @@ class EmbeddedBroker:
         _make_folders(self._data, self._log.parent)
         with _claimed(self._data) as claim:
             for attempt in range(1, _STARTS_MAX + 1):
-                port = self._port or free_port()
+                port = self._port or free_port(host=self._host)
                 failure = self._start_once(java, classpath, port, claim)
                 if failure is None:
                     self._port = port
                     atexit.register(self._at_exit)
                     return
-                if "already in use" not in failure or attempt == _STARTS_MAX or (self._port and not is_free(port)):
+                fixed = self._port and not is_free(port, self._host)
+                if "already in use" not in failure or attempt == _STARTS_MAX or fixed:
                     raise self._explained(failure, port)
 
     def stop(self) -> None:
@@ -167,7 +170,9 @@ class EmbeddedBroker:
         settings = self._data / "server.properties"
         logging = self._data / "log4j2.properties"
         settings.write_text(
-            server_properties(port=port, controller_port=free_port(other_than=port), data=self._data / "logs"),
+            server_properties(
+                port=port, controller_port=free_port(other_than=port), data=self._data / "logs", host=self._host
+            ),
             encoding="ascii",
         )
         logging.write_text(LOGGING, encoding="ascii")
@@ -201,9 +206,9 @@ class EmbeddedBroker:
         """Wait until the broker, and not another one on that port, answers; False when it died or took too long."""
         deadline = time.monotonic() + self._config.start_seconds
         while process.is_alive() and time.monotonic() < deadline:
-            if is_free(port):
+            if is_free(port, self._host):
                 time.sleep(0.03)
-            elif cluster_id_of(f"{HOST}:{port}", seconds=2.0) == cluster:
+            elif cluster_id_of(f"{self._host}:{port}", seconds=2.0) == cluster:
                 return True
             else:
                 time.sleep(0.05)
@@ -233,7 +238,7 @@ class EmbeddedBroker:
 
     def _explained(self, failure: str, port: int) -> ExternalError | UserError:
         if "already in use" in failure:
-            return UserError(f"port {port} on {HOST} is taken", remedy="choose another port")
+            return UserError(f"port {port} on {self._host} is taken", remedy="choose another port")
         return ExternalError(f"the Kafka broker did not start:\n{failure}", remedy=f"its whole log: {self._log}")
 
 

@@ -1,4 +1,4 @@
-"""Choosing and checking TCP ports on loopback.
+"""Choosing and checking TCP ports, on loopback where nothing else is said.
 
 A port that is free now may be taken a moment later, so whoever starts the broker tries again with others. Ports are
 drawn below the range from which the system serves outgoing connections: from within it, a client that keeps dialling
@@ -19,22 +19,22 @@ _OUTGOING_FROM = 32_768
 _DRAWS_MAX = 200
 
 
-def free_port(*, other_than: int = 0) -> int:
+def free_port(*, other_than: int = 0, host: str = HOST) -> int:
     """A port that nothing listens on now. Raises ExternalError when 200 draws find none."""
     draw = random.SystemRandom()
     for _ in range(_DRAWS_MAX):
         port = draw.randrange(_LOWEST, _first_outgoing_port())
-        if port != other_than and is_free(port):
+        if port != other_than and is_free(port, host):
             return port
-    raise ExternalError("no free TCP port was found on loopback", retry=True)
+    raise ExternalError(f"no free TCP port was found on {host}", retry=True)
 
 
-def is_free(port: int) -> bool:
-    """Whether a server could listen on this loopback port now; connections that linger do not count."""
+def is_free(port: int, host: str = HOST) -> bool:
+    """Whether a server could listen on this port now; connections that linger do not count."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((host, port))
             probe.listen(1)
         except OSError:
             return False

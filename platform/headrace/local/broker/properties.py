@@ -1,6 +1,6 @@
 """What a one-node development broker is told: its `server.properties` and its logging.
 
-Pure text; knows nothing of processes. Only loopback is bound: this broker has no passwords.
+Pure text; knows nothing of processes. By default only loopback is bound: this broker has no passwords.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ rootLogger.appenderRef.out.ref = OUT
 """
 
 
-def server_properties(*, port: int, controller_port: int, data: Path) -> str:
-    """The text of `server.properties` for a broker on loopback `port` with its logs in `data`."""
-    listeners = f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}"
+def server_properties(*, port: int, controller_port: int, data: Path, host: str = HOST) -> str:
+    """The text of `server.properties` for a broker on `port` of `host` with its logs in `data`."""
+    listeners = f"PLAINTEXT://{host}:{port},CONTROLLER://{HOST}:{controller_port}"
     variable = {
         "listeners": listeners,
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "advertised.listeners": f"PLAINTEXT://{host}:{port}",
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "log.dirs": _escaped(str(data)),
     }
