@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,9 @@ from headrace.exchange.wire import (
     encode_open,
     encode_signal,
 )
+
+_TRY_S = 4.0
+"""A try to connect: after a network was cut, the system's own next one may be half a minute away."""
 
 
 class Address(NamedTuple):
@@ -211,9 +215,18 @@ def _connected_unix(path: str, timeout_s: float) -> socket.socket:
 
 
 def _connected_tcp(address: Address, timeout_s: float) -> socket.socket:
-    sock = socket.create_connection((address.host, address.port), timeout=timeout_s)
-    prepare_tcp(sock)
-    return sock
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        left_s = deadline_s - time.monotonic()
+        try:
+            sock = socket.create_connection((address.host, address.port), timeout=max(min(left_s, _TRY_S), 0.001))
+        except TimeoutError:
+            if left_s <= _TRY_S:
+                raise
+            continue
+        sock.settimeout(timeout_s)
+        prepare_tcp(sock)
+        return sock
 
 
 def prepare_tcp(sock: socket.socket) -> None:

@@ -60,7 +60,7 @@ class ControlClient:
         self._outbox: Outbox[control_pb2.FromWorker] = Outbox()
         self._session = secrets.token_hex(8)
         self._heard = 0
-        self._heard_s = time.monotonic()
+        self._heard_s = self._dialled_s = time.monotonic()
         self._stream = 0
         self._registered = False
         self._beat_due = False
@@ -125,8 +125,10 @@ class ControlClient:
             while not self._closing:
                 self._beat_due = True
                 self._changed.notify_all()
-                # a coordinator that is silent for the lease is gone, whatever the connection says
-                if self._registered and self.silent_s() > self._times.lease / 1_000:
+                # a coordinator that is silent for the lease is gone, whatever the connection says; and a call that is
+                # not answered for as long is made anew, for nobody knows when the system would try again
+                silent_s = min(self.silent_s(), time.monotonic() - self._dialled_s)
+                if self._call is not None and silent_s > self._times.lease / 1_000:
                     self._drop_stream()
                 self._changed.wait_for(lambda: self._closing, self._times.heartbeat / 1_000)
 
@@ -148,6 +150,7 @@ class ControlClient:
         with self._changed:
             self._stream += 1
             stream, position = self._stream, self._outbox.last
+            self._dialled_s = time.monotonic()
             first = control_pb2.WorkerFrame(heard=self._heard, session=self._session)
         # asked without the lock: the worker may be about to send under a lock of its own
         first.message.CopyFrom(codec.from_worker_proto(self._handlers.register()))

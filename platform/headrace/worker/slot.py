@@ -50,7 +50,8 @@ _Pipe = SlotPipe[slot_pipe_pb2.SlotFrame, slot_pipe_pb2.SupervisorFrame]
 
 @dataclass(frozen=True, slots=True)
 class SlotOptions:
-    """A slot's command line. Times in ms; `folder` gets its Unix socket; `parent`: the supervisor's process id."""
+    """A slot's command line. Times in ms, `lost`: silence of another slot that is a loss; `folder` gets its Unix
+    socket; `parent`: the supervisor's process id."""
 
     fd: int
     slot: str
@@ -60,6 +61,7 @@ class SlotOptions:
     heartbeat: int
     lease: int
     cancel: int
+    lost: int
 
     def arguments(self) -> list[str]:
         """As `main` takes them."""
@@ -71,7 +73,7 @@ def main(arguments: list[str]) -> NoReturn:
     """A slot's life; ends the process."""
     parser = argparse.ArgumentParser(prog="headrace-slot")
     parser.add_argument("role", choices=["headrace-slot"])
-    for name in ("fd", "parent", "heartbeat", "lease", "cancel"):
+    for name in ("fd", "parent", "heartbeat", "lease", "cancel", "lost"):
         parser.add_argument(f"--{name}", type=int, required=True)
     for name in ("slot", "host"):
         parser.add_argument(f"--{name}", required=True)
@@ -108,10 +110,11 @@ class _Slot:
     def run(self) -> NoReturn:
         """Loads, listens, obeys, exits."""
         _load()
-        from headrace.exchange.transport import Listener
+        from headrace.exchange.transport import LinkTimes, Listener
 
         options = self._options
-        listener = Listener(options.host, options.folder)
+        times = LinkTimes(ping_ms=options.heartbeat, lost_ms=options.lost)
+        listener = Listener(options.host, options.folder, times=times)
         address = Address(*listener.address)
         # not before: loading a library may hold up every thread for seconds, and there is nothing yet to let out
         self._lease = lease = Lease(options.lease)

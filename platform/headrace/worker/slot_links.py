@@ -58,8 +58,16 @@ class SlotLinks:
 
     def _connect(self, peer: PeerDocument, results: SimpleQueue[Exception | None]) -> None:
         try:
-            address = (peer.host, peer.port, peer.unix_path)
-            connection = Connection(address, self._identity, peer.index, CONNECT_TIMEOUT_MS, self._on_lost)
+            # another host's may have the same path where folders are shared: what lies there is not for this one
+            unix_path = peer.unix_path if peer.host == self._listener.address.host else ""
+            connection = Connection(
+                (peer.host, peer.port, unix_path),
+                self._identity,
+                peer.index,
+                CONNECT_TIMEOUT_MS,
+                self._on_lost,
+                times=self._listener.times,
+            )
         except Exception as error:  # the shell of a thread: the attempt's own raises it
             results.put(error)
             return

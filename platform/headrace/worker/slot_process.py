@@ -110,6 +110,7 @@ class SlotProcess:
             heartbeat=times.heartbeat,
             lease=times.lease,
             cancel=times.cancel,
+            lost=times.worker_lost,
         )
         with theirs:
             self._process = _start(options, self.log, self._scratch, shows_output=setup.shows_output)
