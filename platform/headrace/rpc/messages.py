@@ -311,8 +311,8 @@ ToWorker = Registered | Refused | Heartbeat | TellSlot | KillSlot | StopWorker
 class ClusterTimes:
     """The control plane's times in ms, of which the defaults are DESIGN section 6's.
 
-    heartbeat    between two beats, on the stream and on the pipe between supervisor and slot
-    worker_lost  a worker without a beat for this long is lost
+    heartbeat    between two beats, on the stream, on the pipe between supervisor and slot, and between slots
+    worker_lost  a worker without a beat for this long is lost; so is a slot for another one
     reconnect    a dropped stream that does not come back within this counts as loss
     lease        a slot without a beat of its supervisor, or a worker without its coordinator, for this long stops
     cancel       a subtask that has not stopped this long after cancel gets its slot killed

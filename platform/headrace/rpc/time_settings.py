@@ -2,9 +2,9 @@
 
 | variable               | default | what                                                                        |
 |------------------------|---------|-----------------------------------------------------------------------------|
-| `HEADRACE_HEARTBEAT`   | 2s      | between two beats of worker and coordinator, and of supervisor and slot      |
+| `HEADRACE_HEARTBEAT`   | 2s      | between two beats: worker and coordinator, supervisor and slot, two slots   |
 | `HEADRACE_LEASE`       | 10s     | a slot or worker that hears nobody for this long stops its work             |
-| `HEADRACE_WORKER_LOST` | 15s     | a worker without a beat for this long is lost; its jobs restart elsewhere   |
+| `HEADRACE_WORKER_LOST` | 15s     | a worker without a beat for this long is lost; so is a slot for another one |
 | `HEADRACE_RECONNECT`   | 2s      | a dropped connection that is not back within this counts as loss            |
 | `HEADRACE_CANCEL`      | 30s     | a slot that has not left its attempt this long after being told to is killed |
 

@@ -210,6 +210,21 @@ def test_a_worker_that_is_silent_is_lost_though_its_connection_stands() -> None:
             assert "no heartbeat" in server.lost()[0].reason
 
 
+def test_a_coordinator_that_does_not_answer_is_called_anew() -> None:
+    """Long before gRPC, which has 20 s of patience, would do so: a network that was cut may have healed meanwhile."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        mute.settimeout(15)
+        client = Worker().connect(f"127.0.0.1:{mute.getsockname()[1]}", QUICK)
+        calls = []
+        try:
+            while len(calls) < 2:
+                calls.append(mute.accept()[0])
+        finally:
+            client.close(0)
+            for call in calls:
+                call.close()
+
+
 def test_a_worker_that_leaves_is_gone_at_once() -> None:
     worker = Worker()
     with ServerInThread(replace(PATIENT, heartbeat=500)) as server, connected(server, worker) as client:

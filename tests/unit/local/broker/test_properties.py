@@ -18,6 +18,12 @@ def test_only_loopback_is_bound() -> None:
     assert found["advertised.listeners"] == "PLAINTEXT://127.0.0.1:9092"
 
 
+def test_the_controller_is_bound_to_loopback_wherever_clients_come_from() -> None:
+    text = server_properties(port=9092, controller_port=9093, data=Path("/data"), host="10.0.0.1")
+    assert "\nlisteners=PLAINTEXT://10.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n" in f"\n{text}"
+    assert "\nadvertised.listeners=PLAINTEXT://10.0.0.1:9092\n" in text
+
+
 def test_a_mistyped_topic_makes_no_topic() -> None:
     assert settings(Path("/data"))["auto.create.topics.enable"] == "false"
 

@@ -1,0 +1,44 @@
+"""Two hosts with a worker each, coordinator and broker on a third, and one flow that is fed all the while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from support.cluster_flow import Flow, running_flow
+from support.network_hosts import HERE, Network, SpreadCluster, running_network, spread_cluster
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    """Outlives what runs on it."""
+    with running_network("a", "b") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterator[EmbeddedBroker]:
+    """Listens where the hosts reach it."""
+    config = BrokerConfig(tmp_path_factory.mktemp("kafka"), host=network.address(HERE), short_lived=True)
+    with EmbeddedBroker(config) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterator[SpreadCluster]:
+    """Two slots on each host."""
+    with spread_cluster(tmp_path_factory.mktemp("c"), network) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def flow(cluster: SpreadCluster, broker: EmbeddedBroker) -> Iterator[Flow]:
+    """With a slot on each host; at the end it is drained, and the output is exact once more."""
+    with running_flow(cluster, broker) as running:
+        running.submit()
+        running.wait_checkpoint()
+        running.settle()
+        yield running
+        running.finish()

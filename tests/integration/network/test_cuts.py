@@ -1,0 +1,94 @@
+"""A network that is cut, and heals: around one worker, between two of them, around the coordinator.
+
+Slots on both hosts hash rows to each other; the first test leaves the job with more of them than one host has. However
+long a cut lasts, the rows in the end are exactly those of the reference.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+import pytest
+
+from support.cluster import wait_gone
+from support.cluster_flow import Flow
+from support.network_hosts import CONTROL, DATA, HERE, Network, SpreadCluster
+from support.running import wait_until
+
+pytestmark = pytest.mark.broker
+
+
+def assert_rows_cross(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
+    """Slots on both hosts, and a connection from each of them to each one over there."""
+    slots = cluster.hosts_of(flow.job)
+    assert set(slots) == {"a", "b"}
+    assert network.connections("a", "b") == 2 * slots["a"] * slots["b"]
+
+
+def cut_between_workers(
+    cluster: SpreadCluster, network: Network, flow: Flow, what: str, cut: AbstractContextManager[None]
+) -> None:
+    """Both reach coordinator and broker all the while: only slots can notice, and no attempt runs until it heals."""
+    assert_rows_cross(cluster, network, flow)
+    before = cluster.client.status(flow.job).attempt
+
+    with flow.recovering(what), cut:
+        wait_until(lambda: cluster.client.status(flow.job).attempt > before, "the job starts again")
+        failures = [each.message for each in cluster.client.exceptions(flow.job) if each.attempt == before]
+        assert any("the connection to slot" in each and "was lost" in each for each in failures), failures
+        wait_until(lambda: cluster.state(flow.job) == "DEPLOYING", "the next attempt waits for the network")
+        assert len(cluster.client.cluster().workers) == 2, "no worker is lost"
+
+    assert_rows_cross(cluster, network, flow)
+
+
+def test_around_a_worker(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
+    """Its slots end by themselves, the other host's take over, and it joins again when the network is back."""
+    assert_rows_cross(cluster, network, flow)
+    worker = cluster.worker_of("b")
+    slots = cluster.busy_slots(flow.job, worker)
+
+    with flow.recovering("worker cut off"), network.unplugged("b", DATA, CONTROL):
+        wait_gone(*slots)
+        flow.wait_other_attempt()
+        flow.wait_checkpoint()
+        assert cluster.hosts_of(flow.job) == {"a": 2}
+
+    assert cluster.worker_of("b") == worker
+    wait_until(lambda: len(cluster.client.cluster().workers) == 2, "it has joined again")
+    done = cluster.headrace("rescale", flow.job, "--parallelism", "3")
+    assert done.code == 0, done.err
+    flow.wait_checkpoint()
+    assert_rows_cross(cluster, network, flow)
+
+
+def test_between_two_workers(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
+    cut_between_workers(cluster, network, flow, "cut between workers", network.apart())
+
+
+def test_between_two_workers_one_way(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
+    cut_between_workers(cluster, network, flow, "cut between workers, one way", network.one_way("a", "b"))
+
+
+def test_between_a_worker_and_the_coordinator(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
+    """Rows could still go everywhere: its slots end all the same. The job waits, for the other host has too few."""
+    slots = cluster.busy_slots(flow.job, cluster.worker_of("b"))
+
+    with flow.recovering("worker cut off from the coordinator"), network.unplugged("b", CONTROL):
+        wait_gone(*slots)
+        wait_until(lambda: len(cluster.client.cluster().workers) == 1, "it is lost")
+        wait_until(lambda: cluster.state(flow.job) == "SCHEDULING", "the job waits for slots")
+
+    assert_rows_cross(cluster, network, flow)
+
+
+def test_around_the_coordinator(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
+    """The attempt that nobody masters ends; nothing runs until the workers are back."""
+    coordinator, slots = cluster.coordinator(), flow.slots()
+
+    with flow.recovering("coordinator cut off"), network.unplugged(HERE, CONTROL):
+        wait_gone(*slots)
+        wait_until(lambda: not cluster.client.cluster().workers, "all workers are lost")
+
+    assert cluster.coordinator() == coordinator
+    assert_rows_cross(cluster, network, flow)
