@@ -29,6 +29,7 @@ HERE = "here"
 DATA, CONTROL = "data", "control"
 TOKEN = "a secret of tests"
 STOP_SECONDS = 60.0
+_ENDS_WITH_TEST = ("setpriv", "--pdeathsig", "KILL")
 _NOBODY = "02:00:00:00:00:01"
 
 
@@ -192,7 +193,7 @@ class SpreadCluster(Cluster):
     def _begin(self, name: str, prefix: Sequence[str], *arguments: str) -> None:
         with (self._logs / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "headrace", *arguments],
+                [*_ENDS_WITH_TEST, *prefix, sys.executable, "-m", "headrace", *arguments],
                 cwd=self.folder,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
