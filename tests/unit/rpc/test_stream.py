@@ -215,7 +215,7 @@ def test_a_coordinator_that_does_not_answer_is_called_anew() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         mute.settimeout(15)
         client = Worker().connect(f"127.0.0.1:{mute.getsockname()[1]}", QUICK)
-        calls = []
+        calls: list[socket.socket] = []
         try:
             while len(calls) < 2:
                 calls.append(mute.accept()[0])
