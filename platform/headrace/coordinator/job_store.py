@@ -9,7 +9,6 @@ Files are replaced whole. What is newest in a job (epochs, attempts) is the jour
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import threading
@@ -23,6 +22,7 @@ from pydantic import Field, ValidationError
 from headrace.checkpoint.manifest import Document
 from headrace.coordinator.history import JobHistory
 from headrace.core.errors import ExternalError
+from headrace.core.replaced_file import replace_file
 from headrace.rpc.messages import Failure
 
 ENDED_MAX = 50
@@ -127,7 +127,7 @@ class JobStore:
     def _write(self, job: str, name: str, document: Document) -> None:
         path = self.folder(job) / name
         try:
-            _replace(path, document.model_dump_json(indent=1).encode())
+            replace_file(path, document.model_dump_json(indent=1).encode(), mode=0o600, durable=True)
         except OSError as cause:
             raise ExternalError(
                 f"{path} cannot be written: {cause.strerror or cause}",
@@ -160,19 +160,3 @@ def _private_folder(folder: Path) -> None:
         raise ExternalError(
             f"{folder} cannot be made: {cause.strerror or cause}", remedy="set HEADRACE_HOME to a folder of yours"
         ) from cause
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """The whole file or the one before it, also after a power cut; readable by its owner only."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.replaced_file import replace_file
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -119,9 +120,7 @@ def _cluster_id(folder: Path) -> str:
 def _publish(folder: Path, host: str, port: int, grpc_port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
     document = {"url": f"http://{shown}:{port}", "grpc": f"{shown}:{grpc_port}", "pid": os.getpid()}
-    part = folder / f".{COORDINATOR_FILE}.{os.getpid()}"
-    part.write_text(json.dumps(document))
-    part.replace(folder / COORDINATOR_FILE)
+    replace_file(folder / COORDINATOR_FILE, json.dumps(document).encode())
 
 
 def _read_token(file: Path | None) -> str:

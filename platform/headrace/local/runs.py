@@ -13,6 +13,7 @@ from pathlib import Path
 
 from headrace.checkpoint.store import open_store
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
 
 
@@ -30,9 +31,7 @@ def record_run(home: Home, pipeline: str, run: RecordedRun) -> None:
     path = _path(home, pipeline)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}")
-        part.write_text(json.dumps(asdict(run)))
-        part.replace(path)
+        replace_file(path, json.dumps(asdict(run)).encode())
     except OSError as cause:
         raise ExternalError(
             f"{path} cannot be written: {cause.strerror}", remedy="make room, or set HEADRACE_HOME"

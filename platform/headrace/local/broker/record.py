@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headrace.core.errors import UserError
+from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.broker.broker import BrokerConfig, EmbeddedBroker
 from headrace.local.broker.ivy import FetchProgress
@@ -122,10 +123,7 @@ def read_record(home: Home) -> BrokerRecord | None:
 
 
 def _write_record(home: Home, record: BrokerRecord) -> None:
-    target = _record_file(home)
-    partial = target.with_suffix(".partial")
-    partial.write_text(json.dumps(asdict(record), default=str) + "\n")
-    partial.replace(target)
+    replace_file(_record_file(home), f"{json.dumps(asdict(record), default=str)}\n".encode())
 
 
 def _require_same(record: BrokerRecord, port: int | None, data: Path | None) -> None:

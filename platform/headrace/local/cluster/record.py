@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headrace.client.discovery import cluster_folder, record_file
 from headrace.core.errors import UserError
+from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.marked_process import MarkedProcess
 
@@ -77,10 +78,7 @@ def read_record(home: Home) -> ClusterRecord | None:
 
 def write_record(home: Home, record: ClusterRecord) -> None:
     """Replaces what is recorded."""
-    target = record_file(home)
-    partial = target.with_suffix(".partial")
-    partial.write_text(record.model_dump_json(indent=1) + "\n")
-    partial.replace(target)
+    replace_file(record_file(home), f"{record.model_dump_json(indent=1)}\n".encode())
 
 
 @contextmanager
