@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.checkpoint.checksum import checksum
 from headrace.checkpoint.journal import Journal, Written
 from headrace.checkpoint.manifest import CommittableDocument, FilePart, Manifest, StateHandle
 from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
+from headrace.state.parquet import checksum
 
 
 def part(path: str, data: bytes = b"data") -> FilePart:

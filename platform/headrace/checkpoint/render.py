@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.checkpoint.manifest import Manifest
+from headrace.spec.render import write_rendered
 
 TARGET = Path("schemas/manifest.schema.json")
 
@@ -26,10 +27,7 @@ def rendered() -> str:
 
 def main(arguments: list[str]) -> None:
     """Writes the schema to the file named, else to its place in the repository."""
-    target = Path(arguments[0]) if arguments else TARGET
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(rendered(), encoding="utf-8")
-    sys.stdout.write(f"{target}\n")
+    write_rendered(arguments, TARGET, rendered())
 
 
 if __name__ == "__main__":

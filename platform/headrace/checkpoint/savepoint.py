@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from headrace.checkpoint.checksum import checksum
 from headrace.checkpoint.journal import Journal
 from headrace.checkpoint.journal_shell import JournalStore, parse_record, require_format
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
@@ -23,6 +22,7 @@ from headrace.checkpoint.paths import JOURNAL, MANIFEST, STATE, absolute, joined
 from headrace.checkpoint.records import CheckpointRecord
 from headrace.checkpoint.store import ObjectMissing, ObjectStore, open_folder, read_url
 from headrace.core.errors import ExternalError, UserError
+from headrace.state.parquet import checksum
 
 _ENCODING = "utf-8"
 

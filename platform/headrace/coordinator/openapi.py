@@ -9,6 +9,7 @@ from typing import cast
 
 from headrace.coordinator.rest import rest_app
 from headrace.coordinator.service import ClusterService
+from headrace.spec.render import write_rendered
 
 TARGET = Path("schemas/openapi.json")
 
@@ -22,10 +23,7 @@ def rendered() -> str:
 
 def main(arguments: list[str]) -> None:
     """Writes the document to the file named, else to its place in the repository."""
-    target = Path(arguments[0]) if arguments else TARGET
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(rendered(), encoding="utf-8")
-    sys.stdout.write(f"{target}\n")
+    write_rendered(arguments, TARGET, rendered())
 
 
 if __name__ == "__main__":

@@ -203,12 +203,17 @@ def _duration(data: Mapping[str, Any]) -> Schema:
     return {"type": ["string", "integer"], "pattern": _DURATION, **kept}
 
 
+def write_rendered(arguments: list[str], target: Path, text: str) -> None:
+    """Writes a generated file to the place named in the arguments, else to `target`, its own in the repository."""
+    chosen = Path(arguments[0]) if arguments else target
+    chosen.parent.mkdir(parents=True, exist_ok=True)
+    chosen.write_text(text, encoding="utf-8")
+    sys.stdout.write(f"{chosen}\n")
+
+
 def main(arguments: list[str]) -> None:
     """Writes the schema to the file named, else to its place in the repository."""
-    target = Path(arguments[0]) if arguments else TARGET
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(rendered(), encoding="utf-8")
-    sys.stdout.write(f"{target}\n")
+    write_rendered(arguments, TARGET, rendered())
 
 
 if __name__ == "__main__":

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable
 
 import polars as pl
 
-from headrace.checkpoint.checksum import checksum
 from headrace.checkpoint.manifest import FilePart, StateHandle
 from headrace.core.errors import ExternalError
-from headrace.state.parquet import read_row_groups
+from headrace.state.parquet import checksum, read_row_groups
 from headrace.state.redistribute import needed, share
 from headrace.state.snapshot import StateKind
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from headrace.checkpoint.checksum import checksum
 from headrace.checkpoint.manifest import FilePart
-from headrace.state.parquet import StateFile, write_chunks
+from headrace.state.parquet import StateFile, checksum, write_chunks
 from headrace.state.snapshot import Chunk, StateSnapshot
 
 Write = Callable[[bytes], str]

@@ -10,12 +10,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
-from headrace.checkpoint.checksum import checksum
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
 from headrace.checkpoint.savepoint import write_savepoint
 from headrace.cli.app import app
 from headrace.core.source_state import SourceState, SplitState
-from headrace.state.parquet import write_chunks
+from headrace.state.parquet import checksum, write_chunks
 from headrace.state.snapshot import Chunk
 
 BIG = 2**100
