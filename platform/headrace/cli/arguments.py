@@ -36,6 +36,12 @@ Rename = Annotated[
     list[str] | None,
     typer.Option("--rename", metavar="OLD=NEW", help="A node that has another name in the savepoint; repeatable."),
 ]
+AllowDroppedState = Annotated[
+    bool, typer.Option("--allow-dropped-state", help="Though state in it fits no node and is lost.")
+]
+AllowDrained = Annotated[
+    bool, typer.Option("--allow-drained", help="Though time had gone to its end when it was taken.")
+]
 PyFiles = Annotated[
     list[str] | None,
     typer.Option("--py-files", metavar="PATH,..", help="Modules (.py, .zip, .whl, folders) that travel with the job."),

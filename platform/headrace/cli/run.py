@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
 import typer
 
-from headrace.cli.arguments import File, Json, Rename, Set, plural, print_json, renames_of
+from headrace.cli.arguments import (
+    AllowDrained,
+    AllowDroppedState,
+    File,
+    Json,
+    Rename,
+    Set,
+    plural,
+    print_json,
+    renames_of,
+)
 from headrace.cli.errors import FAILED, exit_code, reporting_errors
 
 if TYPE_CHECKING:
@@ -64,12 +74,8 @@ def run(
     final: Annotated[bool, typer.Option("--final", help="With --savepoint: close every window first.")] = False,
     floors: Annotated[Path | None, typer.Option(help="Floors of an earlier run, to get the same rows again.")] = None,
     record_floors: Annotated[Path | None, typer.Option(help="Write the floors of this run to this file.")] = None,
-    allow_dropped_state: Annotated[
-        bool, typer.Option("--allow-dropped-state", help="Though state in the savepoint fits no node and is lost.")
-    ] = False,
-    allow_drained: Annotated[
-        bool, typer.Option("--allow-drained", help="Though time had gone to its end when it was taken.")
-    ] = False,
+    allow_dropped_state: AllowDroppedState = False,
+    allow_drained: AllowDrained = False,
     rename: Rename = None,
     threads: Annotated[bool, typer.Option("--threads", help="All subtasks in this process, as threads.")] = False,
     as_json: Json = False,

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.arguments import Archive, Coordinator, File, Json, PyFiles, Rename, Set, print_json, renames_of
+from headrace.cli.arguments import (
+    AllowDrained,
+    AllowDroppedState,
+    Archive,
+    Coordinator,
+    File,
+    Json,
+    PyFiles,
+    Rename,
+    Set,
+    print_json,
+    renames_of,
+)
 from headrace.cli.errors import reporting_errors
 from headrace.cli.job_end import INTERRUPTED, follow, print_end
 from headrace.cli.submit_alone import run_alone, run_application
@@ -50,12 +62,8 @@ def submit(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Though the job of that checkpoint may still run.")
     ] = False,
-    allow_dropped_state: Annotated[
-        bool, typer.Option("--allow-dropped-state", help="Though state in it fits no node and is lost.")
-    ] = False,
-    allow_drained: Annotated[
-        bool, typer.Option("--allow-drained", help="Though time had gone to its end when it was taken.")
-    ] = False,
+    allow_dropped_state: AllowDroppedState = False,
+    allow_drained: AllowDrained = False,
     rename: Rename = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
     py_files: PyFiles = None,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.arguments import (
+    AllowDroppedState,
     Archive,
     Coordinator,
     File,
@@ -33,9 +34,7 @@ def upgrade(
             metavar="DIR", help="Stop with a savepoint under it. Default: a last checkpoint.", show_default=False
         ),
     ] = None,
-    allow_dropped_state: Annotated[
-        bool, typer.Option("--allow-dropped-state", help="Though state of the job fits no node and is lost.")
-    ] = False,
+    allow_dropped_state: AllowDroppedState = False,
     rename: Rename = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
     py_files: PyFiles = None,
