@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import os
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -246,7 +245,7 @@ class Dispatcher:
             floors=_floors(submission.options["floors"]),
             claimed=submission.options["from_savepoint"] if submission.options.get("claim") else None,
             log_folder=folder,
-            environment={"HEADRACE_HOME": str(self._home.root), "PYTHONPATH": _python_path(submission.options)},
+            environment={"HEADRACE_HOME": str(self._home.root)},
         )
         known.log = JobLog(submission.job, folder)
         watch = JobWatch(
@@ -482,8 +481,3 @@ def _floors(stored: list[list[Any]]) -> tuple[Any, ...]:
     from headrace.core.source_state import AppliedFloor
 
     return tuple(AppliedFloor(*each) for each in stored)
-
-
-def _python_path(options: dict[str, Any]) -> str:
-    own = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([*options["python_path"], *([own] if own else [])])

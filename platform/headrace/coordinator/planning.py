@@ -18,6 +18,7 @@ class JobPlans:
 
     def __init__(self, pipeline: Mapping[str, Any]) -> None:
         self._pipeline = dict(pipeline)
+        self._models: dict[int, Pipeline] = {}
         self._plans: dict[int, PhysicalPlan] = {}
         self._facts: dict[int, PlanFacts] = {}
 
@@ -26,8 +27,10 @@ class JobPlans:
         return {**self._pipeline, "parallelism": parallelism}
 
     def model(self, parallelism: int) -> Pipeline:
-        """The same as a model."""
-        return Pipeline.from_dict(self.file_form(parallelism))
+        """The same as a model. Raises InvalidPipeline."""
+        if parallelism not in self._models:
+            self._models[parallelism] = Pipeline.from_dict(self.file_form(parallelism))
+        return self._models[parallelism]
 
     def plan(self, parallelism: int) -> PhysicalPlan:
         """The physical plan. Raises InvalidPipeline."""

@@ -118,6 +118,19 @@ class _Reports:
         self.wake.set()
 
 
+def row_totals(plan: PhysicalPlan, counters: Mapping[str, Mapping[str, int]]) -> tuple[int, int, int, int]:
+    """rows_in, rows_out, late and bad of a job. What a sink made by the plan writes (dead letters) counts as bad, not
+    as out."""
+
+    def total(counter: str, kind: type[SourceSpec] | type[SinkSpec]) -> int:
+        nodes = [node for task in plan.tasks for node in task.nodes if isinstance(node, kind)]
+        wanted = [node.node for node in nodes if isinstance(node, SourceSpec) or not node.implicit]
+        return sum(counters.get(name, {}).get(counter, 0) for name in wanted)
+
+    late, bad = (sum(own.get(counter, 0) for own in counters.values()) for counter in ("late", "bad"))
+    return total("rows_in", SourceSpec), total("rows_out", SinkSpec), late, bad
+
+
 class LocalJob:
     """Runs a plan. `run` blocks the calling thread; `stop` may be called by any."""
 
@@ -404,18 +417,9 @@ class LocalJob:
     def progress(self) -> Progress:
         """How the job stands now."""
         counters = self.counters()
-        sinks = {
-            node.node
-            for task in self._plan.tasks
-            for node in task.nodes
-            if isinstance(node, SinkSpec) and not node.implicit
-        }
         status = [task.status() for task in self._source_tasks()]
         return Progress(
-            rows_in=sum(counters.get(name, Counter())["rows_in"] for name in self._sources),
-            rows_out=sum(counters.get(name, Counter())["rows_out"] for name in sinks),
-            late=sum(own["late"] for own in counters.values()),
-            bad=sum(own["bad"] for own in counters.values()),
+            *row_totals(self._plan, counters),
             lag=sum(each.lag for each in status),
             watermark=min((each.watermark for each in status if each.has_splits), default=TIME_MIN),
             rows_queued=sum(box.rows_queued for boxes in self._mailboxes.values() for box in boxes),

@@ -10,7 +10,6 @@ lies in checkpoint storage as always, so a run that was cut off, or killed, can 
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,9 +36,9 @@ from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Home
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import AppliedFloor
-from headrace.local.job import Progress
+from headrace.local.job import Progress, row_totals
 from headrace.local.run_folder import WORKER, run_folder
-from headrace.plan.physical import PhysicalPlan, SinkSpec
+from headrace.plan.physical import PhysicalPlan
 from headrace.rpc.failure import error_of
 from headrace.rpc.messages import ClusterTimes, Failure
 from headrace.spec.pipeline import Pipeline
@@ -195,8 +194,6 @@ class SlotRun:
             hand_over=hand_over,
             keeps_time_open=hand_over is not None and not options.final,
         )
-        own = os.environ.get("PYTHONPATH")
-        path = os.pathsep.join([*options.python_path, *([own] if own else [])])
         setup = JobSetup(
             config=config,
             plans=self._plans,
@@ -206,7 +203,7 @@ class SlotRun:
             python_path=options.python_path,
             floors=options.floors,
             log_folder=folder,
-            environment={"HEADRACE_HOME": str(self._home.root), "PYTHONPATH": path},
+            environment={"HEADRACE_HOME": str(self._home.root)},
         )
         watch = JobWatch(changed=_ignore, answered=_ignore_answer, ended=self._on_ended)
         return JobDriver(setup, fleet, executor, watch, clock, JobHistory())
@@ -269,16 +266,9 @@ def progress_of(plan: PhysicalPlan, driver: JobDriver, waiting: tuple[str, ...])
     """The slots' reports summed up."""
     statuses = list(driver.statuses.values())
     counters = total_counters([driver.machine.job.counted, *(status.counters for status in statuses)])
-    sources = driver.machine.config.plan(driver.machine.job.parallelism).sources
-    sinks = {
-        node.node for task in plan.tasks for node in task.nodes if isinstance(node, SinkSpec) and not node.implicit
-    }
     reports = [each for status in statuses for each in status.sources]
     return Progress(
-        rows_in=sum(counters.get(name, {}).get("rows_in", 0) for name in sources),
-        rows_out=sum(counters.get(name, {}).get("rows_out", 0) for name in sinks),
-        late=sum(own.get("late", 0) for own in counters.values()),
-        bad=sum(own.get("bad", 0) for own in counters.values()),
+        *row_totals(plan, counters),
         lag=sum(each.lag for each in reports),
         watermark=min((each.watermark for each in reports if each.has_splits), default=TIME_MIN),
         rows_queued=sum(each.rows_queued for status in statuses for each in status.subtasks),
