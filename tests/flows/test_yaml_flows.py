@@ -104,42 +104,32 @@ def test_killed(flow: Flow, staged: Staged) -> None:
     check(disturbed(staged, run))
 
 
+def in_steps(stage: Stage, to: Callable[[int], object]) -> None:
+    """Begins with two subtasks and goes `to` three and to one, each time with some of the input read."""
+    if stage.parts:
+        stage.feed(0)
+    stage.submit(2)
+    for number, parallelism in enumerate((3, 1)):
+        if stage.parts:
+            stage.settle(number)
+            stage.feed(number + 1)
+        else:
+            stage.checkpointed()
+        to(parallelism)
+    if stage.parts:
+        stage.settle(2)
+    stage.finish()
+
+
 @every_flow
 def test_rescaled(flow: Flow, staged: Staged) -> None:
-    def run(stage: Stage) -> None:
-        if stage.parts:
-            stage.feed(0)
-        stage.submit(2)
-        for number, parallelism in enumerate((3, 1)):
-            if stage.parts:
-                stage.settle(number)
-                stage.feed(number + 1)
-            else:
-                stage.checkpointed()
-            stage.rescale(parallelism)
-        if stage.parts:
-            stage.settle(2)
-        stage.finish()
-
-    check(disturbed(staged, run))
+    check(disturbed(staged, lambda stage: in_steps(stage, stage.rescale)))
 
 
 @every_flow
 def test_saved(flow: Flow, staged: Staged) -> None:
     def run(stage: Stage) -> None:
-        if stage.parts:
-            stage.feed(0)
-        stage.submit(2)
-        for number, parallelism in enumerate((3, 1)):
-            if stage.parts:
-                stage.settle(number)
-                stage.feed(number + 1)
-            else:
-                stage.checkpointed()
-            stage.submit(parallelism, savepoint=stage.stop(), at_once=parallelism == 1)
-        if stage.parts:
-            stage.settle(2)
-        stage.finish()
+        in_steps(stage, lambda to: stage.submit(to, savepoint=stage.stop(), at_once=to == 1))
 
     check(disturbed(staged, run))
 

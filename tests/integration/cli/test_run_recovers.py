@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 from support.local_cluster import processes_of
@@ -65,13 +66,19 @@ def reference(tmp_path: Path) -> list[str]:
     return rows(folder / "out")
 
 
-def test_a_slot_that_dies_costs_nothing(tmp_path: Path) -> None:
-    expected = reference(tmp_path)
-    folder = tmp_path / "killed"
+def begun(folder: Path) -> subprocess.Popen[str]:
+    """A run that has its first checkpoint and much to read."""
     folder.mkdir()
     (folder / "p.yaml").write_text(PIPELINE)
     process = start(["run", "p.yaml", "--json"], folder)
     wait_until(lambda: has_checkpoint(folder / "home"), "a checkpoint is committed")
+    return process
+
+
+def test_a_slot_that_dies_costs_nothing(tmp_path: Path) -> None:
+    expected = reference(tmp_path)
+    folder = tmp_path / "killed"
+    process = begun(folder)
     os.kill(slots(folder / "home")[0], signal.SIGKILL)
     finished = finish(process)
     assert finished.code == 0, finished.err
@@ -85,10 +92,7 @@ def test_a_slot_that_dies_costs_nothing(tmp_path: Path) -> None:
 def test_a_run_that_dies_is_taken_up_again(tmp_path: Path) -> None:
     expected = reference(tmp_path)
     folder = tmp_path / "killed"
-    folder.mkdir()
-    (folder / "p.yaml").write_text(PIPELINE)
-    process = start(["run", "p.yaml", "--json"], folder)
-    wait_until(lambda: has_checkpoint(folder / "home"), "a checkpoint is committed")
+    process = begun(folder)
     process.kill()
     process.communicate()
     wait_until(lambda: processes_of(folder / "home") == [], "no process is left of it")
@@ -105,10 +109,7 @@ def test_a_run_that_dies_is_taken_up_again(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_the_state_and_resume_goes_on(tmp_path: Path) -> None:
     expected = reference(tmp_path)
     folder = tmp_path / "stopped"
-    folder.mkdir()
-    (folder / "p.yaml").write_text(PIPELINE)
-    process = start(["run", "p.yaml", "--json"], folder)
-    wait_until(lambda: has_checkpoint(folder / "home"), "a checkpoint is committed")
+    process = begun(folder)
     process.send_signal(signal.SIGINT)
     stopped = finish(process)
     assert stopped.code == 0, stopped.err
