@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -17,6 +18,14 @@ from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from headrace.local.broker import topics as broker_topics
 
 CONSUME_SECONDS = 60.0
+
+
+class Broker(Protocol):
+    """A Kafka that runs somewhere: a broker of a test's own, or several in containers."""
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` for clients here, more with commas between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +52,14 @@ def unique_topic(stem: str = "topic") -> str:
     return f"{stem}-{uuid.uuid4().hex[:10]}"
 
 
-def create_topic(
-    broker: EmbeddedBroker, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None
-) -> str:
+def create_topic(broker: Broker, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> str:
     """Make a topic and return its name."""
     broker_topics.create_topic(broker.bootstrap, name, partitions=partitions, config=config)
     return name
 
 
 def produce(
-    broker: EmbeddedBroker,
+    broker: Broker,
     topic: str,
     values: Sequence[bytes | str | None],
     *,
@@ -106,7 +113,7 @@ def produce(
 
 
 def consume_all(
-    broker: EmbeddedBroker, topic: str, isolation: str = "read_committed", *, timeout: float = CONSUME_SECONDS
+    broker: Broker, topic: str, isolation: str = "read_committed", *, timeout: float = CONSUME_SECONDS
 ) -> list[Record]:
     """Every record up to the ends at the time of the call, by partition and offset."""
     consumer = Consumer(

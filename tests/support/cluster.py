@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,6 +105,16 @@ class Cluster:
         """Waits for it."""
         wait_until(lambda: self.state(job) == state, f"job {job} is {state}, not {self.status(job)}")
         return self.client.status(job)
+
+    def wait_free(self, slots: int) -> None:
+        """Waits until so many slots are idle."""
+        wait_until(lambda: self.client.cluster().slots_free == slots, f"{slots} slots are free")
+
+    def hosts_of(self, job: str) -> dict[str, int]:
+        """How many slots run the job on each worker now."""
+        status = self.client.status(job)
+        places = {(each.slot, each.worker) for node in status.nodes for each in node.subtasks if each.worker}
+        return dict(Counter(worker for _, worker in places if worker))
 
     # ---- processes -----------------------------------------------------------------------------------------------
 

@@ -21,9 +21,8 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from headrace.local.broker import EmbeddedBroker
 from headrace.local.broker import topics as broker_topics
-from support.broker import create_topic, unique_topic
+from support.broker import Broker, create_topic, unique_topic
 from support.cluster import Cluster
 from support.running import wait_until
 from support.steady_feed import Expected, SteadyFeed, Totals
@@ -164,7 +163,7 @@ def _text(header: str | bytes | None) -> str:
 class Flow:
     """The pipeline's files, topics, feed and output; `job` is the one that runs it now."""
 
-    def __init__(self, cluster: Cluster, broker: EmbeddedBroker, name: str = "flow", storage: str = "") -> None:
+    def __init__(self, cluster: Cluster, broker: Broker, name: str = "flow", storage: str = "") -> None:
         self.cluster, self.broker, self.name = cluster, broker, name
         self.stem = unique_topic(name)
         self._storage = storage
@@ -320,7 +319,7 @@ def _lines(what: str, missing: set[object], surplus: set[object]) -> list[str]:
 
 
 @contextmanager
-def running_flow(cluster: Cluster, broker: EmbeddedBroker, name: str = "flow", storage: str = "") -> Iterator[Flow]:
+def running_flow(cluster: Cluster, broker: Broker, name: str = "flow", storage: str = "") -> Iterator[Flow]:
     """The flow, fed from the start, not yet submitted."""
     flow = Flow(cluster, broker, name, storage)
     try:

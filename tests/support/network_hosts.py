@@ -14,7 +14,6 @@ import json
 import random
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -75,7 +74,7 @@ class Network:
             for name in names:
                 self.hosts[name] = Namespace()
                 undo.callback(self.hosts[name].close)
-            self._subnets = dict(zip((DATA, CONTROL), _free_subnets(), strict=True))
+            self._subnets = dict(zip((DATA, CONTROL), free_subnets(), strict=True))
             self._places = {HERE: 1} | {name: number for number, name in enumerate(names, 11)}
             for network in self._subnets:
                 self._switch.run("ip", "link", "add", network, "type", "bridge")
@@ -186,10 +185,6 @@ class SpreadCluster(Cluster):
             self._begin(name, self.network.hosts[name].prefix, WORKER, *own)
         self.wait_free(workers * slots)
 
-    def wait_free(self, slots: int) -> None:
-        """Waits until so many slots are idle."""
-        wait_until(lambda: self.client.cluster().slots_free == slots, f"{slots} slots are free")
-
     def _begin(self, name: str, prefix: Sequence[str], *arguments: str) -> None:
         with (self._logs / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
@@ -223,12 +218,6 @@ class SpreadCluster(Cluster):
         (pid,) = (pid for pid, command in self.processes(WORKER).items() if f"--id {name} " in command)
         return pid
 
-    def hosts_of(self, job: str) -> dict[str, int]:
-        """How many slots run the job on each host now."""
-        status = self.client.status(job)
-        places = {(each.slot, each.worker) for node in status.nodes for each in node.subtasks if each.worker}
-        return dict(Counter(worker for _, worker in places if worker))
-
 
 @contextmanager
 def running_network(*names: str) -> Iterator[Network]:
@@ -251,8 +240,8 @@ def spread_cluster(folder: Path, network: Network, slots: int = 2) -> Iterator[S
         cluster.end()
 
 
-def _free_subnets() -> tuple[str, str]:
-    """Two of 10.x.y.0/24 that no route of this machine goes to, by chance, so that runs do not meet."""
+def free_subnets() -> tuple[str, str]:
+    """The `10.x.y` of two 10.x.y.0/24 that no route of this machine goes to, by chance, so that runs do not meet."""
     taken = {str(route["dst"]) for route in json.loads(_run("ip", "-json", "route"))}
     draw = random.SystemRandom()
     while True:
