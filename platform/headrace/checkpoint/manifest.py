@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from headrace.connect.sink import Committable
 from headrace.connect.source import Split, SplitId
 from headrace.core.source_state import SourceState
 
@@ -71,6 +72,37 @@ class CommittableDocument(Document):
     subtask: int
     epoch: int
     payload: dict[str, Any]
+    name: str = ""
+    rows: int = 0
+    digest: str = ""
+    successor: str = ""
+
+    @staticmethod
+    def of(item: Committable) -> CommittableDocument:
+        """A committable written down."""
+        return CommittableDocument(
+            sink=item.sink,
+            subtask=item.subtask,
+            epoch=item.epoch,
+            payload=item.payload,
+            name=item.name,
+            rows=item.rows,
+            digest=item.digest,
+            successor=item.successor,
+        )
+
+    def committable(self) -> Committable:
+        """The committable again."""
+        return Committable(
+            self.sink, self.subtask, self.epoch, self.payload, self.name, self.rows, self.digest, self.successor
+        )
+
+
+class OutputTotal(Document):
+    """All that a sink has committed over the job's life: rows, and their digest (`core.digest`, 32 hex digits)."""
+
+    rows: int = 0
+    digest: str = ""
 
 
 class SubtaskDocument(Document):
@@ -123,6 +155,8 @@ class Manifest(Document):
     sources       source -> its partitions and time, merged over subtasks
     splits        source -> all splits known to its enumerator
     counters      node -> counter -> total over the job's life: what was done after the cut and lost does not count
+    transactions  sink -> names that its writers may use from this epoch on, beside those of the attempt's record
+    output        exactly-once sink -> all that it has committed, this epoch included
     drained       time went to the end before: every window has fired
     final         all input had ended
     """
@@ -144,6 +178,8 @@ class Manifest(Document):
     splits: dict[str, tuple[SplitDocument, ...]]
     committables: tuple[CommittableDocument, ...] = ()
     counters: dict[str, dict[str, int]] = {}
+    transactions: dict[str, tuple[str, ...]] = {}
+    output: dict[str, OutputTotal] = {}
     drained: bool = False
     final: bool = False
 

@@ -34,7 +34,7 @@ class AttemptRecord(RecordBase):
 
     restored_epoch   the epoch it starts from, or None: from nothing, or from `savepoint`
     savepoint        manifest URL of a foreign savepoint or checkpoint that it starts from
-    transactions     every transactional id that this attempt may open
+    transactions     sink -> every name (transactional id) under which this attempt may leave output open
     splits           source -> what its enumerator resolved, once for the job's life
     """
 
@@ -44,7 +44,7 @@ class AttemptRecord(RecordBase):
     savepoint: str | None = None
     parallelism: int
     plan_hash: str
-    transactions: tuple[str, ...] = ()
+    transactions: dict[str, tuple[str, ...]] = Field(default={})
     splits: dict[str, tuple[SplitDocument, ...]] = Field(default={})
 
 

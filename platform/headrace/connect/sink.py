@@ -5,16 +5,28 @@
       .open_committer()  -> Committer, for sinks whose output appears only when an epoch is committed; else None
 
 At-least-once: `flush` returns only when everything written is durable and no write failed; only then do source
-positions advance. Sinks that publish by commit return committables from `flush`, and the committer, which lives beside
-the coordinator, makes them visible (idempotently).
+positions advance.
+
+Exactly-once is two-phase commit, with the committer beside the coordinator, so that a dead worker never delays or loses
+a commit:
+
+    writer                          committer                          journal
+    flush(7) -> committables ─────> describe: can they be committed? ─> checkpoint 7  (the decision)
+                                    commit: makes them visible ───────> committed 7
+    committed(7) <────────────────────────────────────────────────────┘
+
+    a new attempt:  commit what is decided ─> `attempt` record ─> fence what earlier attempts left open ─> writers open
+
+Everything a writer may leave open under a name (a transactional id) is named beforehand, in the attempt's record
+(`SinkConfig.transactions`), or before its first use in a checkpoint's (`Committable.successor`).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import polars as pl
 import pyarrow as pa
@@ -41,12 +53,41 @@ class SinkBatch:
 
 @dataclass(frozen=True, slots=True)
 class Committable:
-    """What a writer prepared at a barrier and its committer makes visible; plain JSON values only."""
+    """What a writer prepared at a barrier and its committer makes visible; plain JSON values only.
+
+    epoch       the epoch at whose barrier it was prepared
+    payload     the connector's own words; `describe` may add to them
+    name        under which it is open outside (a transactional id), or empty
+    rows        rows in it; digest: their order-free hash as 32 hex digits (`core.digest`), or empty: not hashed
+    successor   the name that its writer uses in place of `name` once this epoch is committed; set by `describe`
+    """
 
     sink: str
     subtask: int
     epoch: int
     payload: dict[str, Any]
+    name: str = ""
+    rows: int = 0
+    digest: str = ""
+    successor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTerms:
+    """How often epochs are committed, as far as a sink must know it.
+
+    interval_ms          between checkpoints; None: none are taken
+    timeout_ms           after which a checkpoint that is not complete is given up
+    aligned              whether barriers are aligned (exactly-once mode)
+    tolerable_failures   checkpoints in a row that may fail while the job goes on
+    restart_delay_ms     the longest that the restart strategy waits
+    """
+
+    interval_ms: int | None
+    timeout_ms: int
+    aligned: bool
+    tolerable_failures: int
+    restart_delay_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +100,8 @@ class SinkContext:
     schema           visible columns of the rows
     update_key       columns of the updating key, or None on an append edge
     format           name of the format beside the connector, or None; `format_options` its options
+    attempt          the (re)start of the job that this writer belongs to; 0 where there is none yet
+    checkpoint       the terms of checkpoints; None where the sink is opened without an engine
     """
 
     job: str
@@ -69,6 +112,31 @@ class SinkContext:
     update_key: tuple[str, ...] | None = None
     format: str | None = None
     format_options: dict[str, Any] = field(default_factory=dict)
+    attempt: int = 0
+    checkpoint: CheckpointTerms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """Output of ours that is neither visible nor given up, as the outside tells of it.
+
+    name, sink, job, attempt, subtask   whose it is; empty and -1 where the name does not say
+    state        the outside's own word
+    started_at_ms, timeout_ms   epoch ms and ms; 0: not known
+    places       what it holds back: topic partitions, a folder, a table
+    identity     what `Committable.payload` has of it after `describe`: tells it from a later one of the same name
+    """
+
+    name: str
+    sink: str = ""
+    job: str = ""
+    attempt: int = -1
+    subtask: int = -1
+    state: str = ""
+    started_at_ms: int = 0
+    timeout_ms: int = 0
+    places: tuple[str, ...] = ()
+    identity: dict[str, Any] = field(default_factory=dict)
 
 
 class Writer(Protocol):
@@ -90,11 +158,54 @@ class Writer(Protocol):
         ...
 
 
-class Committer(Protocol):
-    """Makes prepared output visible; lives beside the coordinator."""
+@runtime_checkable
+class CommittedWriter(Writer, Protocol):
+    """A writer that hears when what it prepared is visible, so that it may use its names again."""
 
-    def commit(self, committables: Sequence[Committable]) -> None:
-        """Publishes them. Called again after a crash: a second call changes nothing."""
+    def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
+        """Everything that `flush` gave up to `epoch` is visible, and that stands in the journal.
+
+        successors: name -> the name to be used in its place from now on. Called by another thread than the others.
+        """
+        ...
+
+
+class Committer(Protocol):
+    """Makes prepared output visible; lives beside the coordinator. Used by one thread.
+
+    Methods wait out what passes by itself for some seconds, then raise ExternalError with `retry`: they are called
+    again with the same until the outside answers.
+    """
+
+    def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """Before the epoch is decided: the same with all that `commit` needs to know of them.
+
+        Raises ExternalError (`retry` or not, the attempt ends) where one of them can no longer be committed.
+        """
+        ...
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """Publishes them. Called again after a crash: a second call changes nothing.
+
+        Gives those that are lost for good: given up outside (a transaction that expired), not visible, never to be.
+        """
+        ...
+
+    def fence(self, names: Sequence[str]) -> None:
+        """Ends what is open under these names without publishing it, and shuts out whoever still holds one of them.
+
+        Called when everything decided is committed and before a new attempt's writers open. Names never used are
+        passed over.
+        """
+        ...
+
+    def sweep(self, attempt: int) -> Sequence[str]:
+        """Ends what is open of this job and sink, but for attempt `attempt`: what a writer of an earlier one that woke
+        up late has begun. Gives the names that it ended."""
+        ...
+
+    def open_transactions(self) -> Sequence[OpenTransaction]:
+        """What is open of this job and sink; where the context's job is empty, of all jobs."""
         ...
 
     def close(self) -> None:
@@ -137,6 +248,20 @@ class SinkConfig(Config):
     def referenced_columns(self) -> tuple[str, ...]:
         """Columns that the config names (key, headers): checked against the schema before anything runs."""
         return self.key_columns or ()
+
+    def transactions(self, context: SinkContext) -> tuple[str, ...]:
+        """The names under which this writer (subtask, attempt) may leave output open. Pure. Empty: under none."""
+        return ()
+
+    @property
+    def commit_within_ms(self) -> int | None:
+        """How long prepared output waits to be committed before the outside gives it up; None: for ever, or no commit."""
+        return None
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether output appears by commit: `open_committer` gives one."""
+        return False
 
     def check(self, context: SinkContext) -> list[str]:
         """What is wrong with this sink for these rows, as messages; found before anything runs, without I/O."""

@@ -6,7 +6,7 @@ The driver executes effects in the order given; each that can fail or takes time
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.checkpoint.manifest import CommittableDocument, Manifest, StateHandle
 from headrace.coordinator.events import Splits
@@ -30,6 +30,7 @@ class WriteAttempt:
     parallelism: int
     plan_hash: str
     splits: Splits
+    transactions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +135,34 @@ class TellAll:
 
 
 @dataclass(frozen=True, slots=True)
+class Describe:
+    """Look whether the epoch's output can be committed, and how -> Described, DescribeFailed."""
+
+    epoch: int
+    committables: tuple[CommittableDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Make the epoch's output visible -> Committed, CommitFailed. Repeating it changes nothing."""
 
     epoch: int
     committables: tuple[CommittableDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """End what is open under these names, by sink, and shut out whoever holds one -> Fenced, FenceFailed."""
+
+    attempt: int
+    names: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """End what writers of earlier attempts that woke up late have begun. No answer: it is asked for again."""
+
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +231,10 @@ Effect = (
     | DeploySlots
     | Tell
     | TellAll
+    | Describe
     | Commit
+    | Fence
+    | Sweep
     | WriteSavepoint
     | Prune
     | Answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.checkpoint.manifest import Manifest, SplitDocument, SubtaskDocument
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, SplitDocument, SubtaskDocument
 from headrace.checkpoint.records import CheckpointRecord, FinishedRecord, StoppingRecord
 from headrace.rpc.messages import Failure
 from headrace.rpc.status import SlotStatus
@@ -30,6 +30,8 @@ class JournalRead:
     splits        what enumerators resolved, once for the job's life
     parallelism   of the newest attempt, None before the first
     passed_over   epochs newer than `restore` that are damaged
+    before        the newest checkpoint below `uncommitted`: to go on from, where the output of that one has expired
+    transactions  sink -> names under which attempts so far may have left output open
     """
 
     attempt: int = 0
@@ -44,6 +46,8 @@ class JournalRead:
     splits: Splits = field(default_factory=dict)
     parallelism: int | None = None
     passed_over: tuple[int, ...] = ()
+    before: Manifest | None = None
+    transactions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +160,42 @@ class SlotReported:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """Everything that the epoch's committables name is visible."""
+class Described:
+    """All that the epoch prepared can be committed. `committables`: with what that takes."""
 
     epoch: int
+    committables: tuple[CommittableDocument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeFailed:
+    """Something that the epoch prepared cannot be committed any more."""
+
+    epoch: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Everything that the epoch's committables name is visible, but for `lost`: the outside has given that up."""
+
+    epoch: int
+    lost: tuple[CommittableDocument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Nothing is open any more under the names that the attempt wanted fenced."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class FenceFailed:
+    """The committer refused for good."""
+
+    attempt: int
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +284,11 @@ Event = (
     | SlotAcked
     | SlotDeclined
     | SlotReported
+    | Described
+    | DescribeFailed
     | Committed
+    | Fenced
+    | FenceFailed
     | CommitFailed
     | SavepointWritten
     | SavepointFailed

@@ -47,7 +47,7 @@ def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> Hashes:
     assert keys, "a key has at least one column"
     folded = _column_hash(frame.get_column(keys[0]))
     for key in keys[1:]:
-        folded = _xxh64_words((_column_hash(frame.get_column(key)),), folded)
+        folded = xxh64_words((_column_hash(frame.get_column(key)),), folded)
     return folded
 
 
@@ -77,7 +77,7 @@ def _column_hash(column: pl.Series) -> Hashes:
     dtype = column.dtype
     if dtype in (pl.String, pl.Binary):
         return _bytes_hash(column)
-    hashes = _xxh64_words(_words(column), SEED)
+    hashes = xxh64_words(_words(column), SEED)
     if column.null_count():
         hashes[column.is_null().to_numpy()] = NULL_HASH
     return hashes
@@ -120,7 +120,7 @@ def _decimal_words(column: pl.Series) -> tuple[Hashes, ...]:
     return halves[:, 0], halves[:, 1]
 
 
-def _xxh64_words(words: Sequence[Hashes], seed: int | Hashes) -> Hashes:
+def xxh64_words(words: Sequence[Hashes], seed: int | Hashes) -> Hashes:
     """XXH64 of inputs of 8 * len(words) bytes (less than 32), for all rows at once; `seed` may differ by row."""
     start = np.asarray(seed, dtype=np.uint64) + (_P5 + np.uint64(8 * len(words)))
     state: Hashes = np.broadcast_to(start, words[0].shape).copy()
