@@ -161,12 +161,18 @@ def _text(header: str | bytes | None) -> str:
 
 
 class Flow:
-    """The pipeline's files, topics, feed and output; `job` is the one that runs it now."""
+    """The pipeline's files, topics, feed and output; `job` is the one that runs it now.
 
-    def __init__(self, cluster: Cluster, broker: Broker, name: str = "flow", storage: str = "") -> None:
+    `job_brokers`: what the job calls the brokers, where that is not what this process does.
+    """
+
+    def __init__(
+        self, cluster: Cluster, broker: Broker, name: str = "flow", storage: str = "", *, job_brokers: str = ""
+    ) -> None:
         self.cluster, self.broker, self.name = cluster, broker, name
         self.stem = unique_topic(name)
         self._storage = storage
+        self._job_brokers = job_brokers or broker.bootstrap
         self.inputs = {f"{self.stem}-in-a": 2, f"{self.stem}-in-b": 2}
         for topic, partitions in self.inputs.items():
             create_topic(broker, topic, partitions)
@@ -183,7 +189,7 @@ class Flow:
             name=self.name,
             parallelism=parallelism,
             storage=f', storage: "{self._storage}"' if self._storage else "",
-            brokers=self.broker.bootstrap,
+            brokers=self._job_brokers,
             stem=self.stem,
             on_error=bad or f"{{dead_letter: {self.stem}-dead}}",
             window=window,
@@ -319,9 +325,11 @@ def _lines(what: str, missing: set[object], surplus: set[object]) -> list[str]:
 
 
 @contextmanager
-def running_flow(cluster: Cluster, broker: Broker, name: str = "flow", storage: str = "") -> Iterator[Flow]:
+def running_flow(
+    cluster: Cluster, broker: Broker, name: str = "flow", storage: str = "", *, job_brokers: str = ""
+) -> Iterator[Flow]:
     """The flow, fed from the start, not yet submitted."""
-    flow = Flow(cluster, broker, name, storage)
+    flow = Flow(cluster, broker, name, storage, job_brokers=job_brokers)
     try:
         with flow.feed:
             yield flow

@@ -1,0 +1,63 @@
+"""A network between containers: its own addresses, which containers keep over cuts and restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from docker.types import EndpointConfig, IPAMConfig, IPAMPool
+from testcontainers.core.network import Network
+
+from support.network_hosts import free_subnets
+
+_LOOPBACK_ONLY = {"com.docker.network.bridge.host_binding_ipv4": "127.0.0.1"}
+_FIRST = 11
+
+
+class ContainerNetwork:
+    """Addresses are given in the order in which names are first asked for. Published ports listen on loopback."""
+
+    def __init__(self) -> None:
+        self._subnet, _ = free_subnets()
+        pool = IPAMPool(subnet=f"{self._subnet}.0/24")
+        given = {"driver": "bridge", "ipam": IPAMConfig(pool_configs=[pool]), "options": _LOOPBACK_ONLY}
+        self._network = Network(docker_network_kw=given).create()
+        self._names: list[str] = []
+
+    @property
+    def name(self) -> str:
+        """As the engine knows it."""
+        return self._network.name
+
+    def address(self, name: str) -> str:
+        """Where the container of that name is, or will be."""
+        if name not in self._names:
+            self._names.append(name)
+        return f"{self._subnet}.{_FIRST + self._names.index(name)}"
+
+    def endpoint(self, name: str) -> EndpointConfig:
+        """What a container of that name is made with."""
+        return EndpointConfig("1.41", aliases=[name], ipv4_address=self.address(name))
+
+    def connect(self, container: str, name: str) -> None:
+        """Wires a container, which is found by its name here from then on."""
+        self._network._unwrap_network.connect(container, aliases=[name], ipv4_address=self.address(name))
+
+    def disconnect(self, container: str) -> None:
+        """Takes the wire away. Nobody gets a word of it."""
+        self._network._unwrap_network.disconnect(container, force=True)
+
+    def close(self) -> None:
+        """Its containers must be gone."""
+        self._network.remove()
+        self._network._docker.client.close()
+
+
+@contextmanager
+def container_network() -> Iterator[ContainerNetwork]:
+    """Removed at the end."""
+    network = ContainerNetwork()
+    try:
+        yield network
+    finally:
+        network.close()

@@ -1,0 +1,82 @@
+"""The Docker engine of this machine: whether one answers, what a test says if none does, and that nothing is left.
+
+Whatever tests make carries testcontainers' session label; at the session's end all that has it is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from functools import cache
+
+import docker
+import docker.errors
+import pytest
+from testcontainers.core.config import ConnectionMode, testcontainers_config
+from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
+
+SESSION_LABEL = f"{LABEL_SESSION_ID}={SESSION_ID}"
+_ANSWER_SECONDS = 60
+_REMEDY = "install and start Docker (Debian: apt install docker.io), or run the tests by .ci/run, which does both"
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[None]:
+    """There is an engine; all that the session has made with it is gone afterwards, whatever became of its tests."""
+    require_engine()
+    yield
+    remove_all()
+
+
+def require_engine() -> None:
+    """Skips the test where no engine answers; fails it in continuous integration, which has to have one.
+
+    Also tells testcontainers to pull no container that cleans up (there is no registry), and that published ports are
+    this machine's, even if it looks like a container itself.
+    """
+    testcontainers_config.ryuk_disabled = True
+    testcontainers_config.connection_mode_override = ConnectionMode.docker_host
+    trouble = _trouble()
+    if not trouble:
+        return
+    if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
+        pytest.fail(f"{trouble}; {_REMEDY}", pytrace=False)
+    pytest.skip(f"{trouble}; {_REMEDY}")
+
+
+def remove_all() -> None:
+    """Removes containers, networks and images of this session."""
+    mine = {"label": SESSION_LABEL}
+    with closing(docker.from_env(timeout=_ANSWER_SECONDS)) as client:
+        for container in client.containers.list(all=True, filters=mine):
+            with suppress(docker.errors.NotFound):
+                container.remove(force=True, v=True)
+        for network in client.networks.list(filters=mine):
+            with suppress(docker.errors.NotFound):
+                network.remove()
+        for image in client.images.list(filters=mine):
+            with suppress(docker.errors.NotFound):
+                client.images.remove(image.id, force=True)
+
+
+def leftovers() -> list[str]:
+    """Containers and networks of this session that are there now."""
+    mine = {"label": SESSION_LABEL}
+    with closing(docker.from_env(timeout=_ANSWER_SECONDS)) as client:
+        containers = [f"container {each.name}" for each in client.containers.list(all=True, filters=mine)]
+        return containers + [f"network {each.name}" for each in client.networks.list(filters=mine)]
+
+
+@cache
+def _trouble() -> str:
+    """Why there is no engine that would do; empty: there is one."""
+    host = os.environ.get("DOCKER_HOST", "")
+    if host and not host.startswith("unix://"):
+        return f"the Docker engine at {host} is not of this machine: its containers would not see the programs here"
+    try:
+        with closing(docker.from_env(timeout=_ANSWER_SECONDS)) as client:
+            client.ping()
+    except docker.errors.DockerException as error:
+        return f"no Docker engine answers ({error})"
+    return ""

@@ -1,0 +1,213 @@
+"""Apache Kafka in containers, one broker or several: to lose a broker, to cut it off, to let it stand still.
+
+with KafkaContainers(tmp_path, brokers=3) as kafka:
+    kafka.create_topic("events", partitions=2)
+    kafka.kill(kafka.leader_of("events", 0))
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata  # type: ignore[attr-defined]  # re-exported without saying so
+
+from headrace.local.broker import topics as broker_topics
+from headrace.local.broker.ports import free_port
+from headrace.local.broker.topics import client_settings
+from support.containers.container_network import container_network
+from support.containers.engine import require_engine
+from support.containers.kafka_settings import INSIDE_PORT, KafkaNode, prepare
+from support.containers.machine_container import ContainerConfig, MachineContainer
+from support.running import wait_until
+
+_TRANSACTIONS = "__transaction_state"
+_ANSWER_SECONDS = 5.0
+
+
+class KafkaContainers:
+    """Brokers are numbered from 1, as Kafka names them. Each one is a controller too, so most of them have to live.
+
+    Topics have as many copies as there are brokers, 3 at most, and with several brokers take a row (`acks=all`) as
+    long as 2 copies are in sync: a cluster of 3 loses any one broker without losing anything. Addresses, ports and
+    files of a broker stay when it is killed or cut off.
+    """
+
+    def __init__(self, folder: Path, *, brokers: int = 1) -> None:
+        require_engine()
+        self._folder = folder
+        self._count = brokers
+        self._nodes: dict[int, KafkaNode] = {}
+        self._containers: dict[int, MachineContainer] = {}
+        self._undo = ExitStack()
+
+    def __enter__(self) -> KafkaContainers:
+        with ExitStack() as undo:
+            self.network = undo.enter_context(container_network())
+            """The brokers', which others may join."""
+            ports: set[int] = set()
+            while len(ports) < self._count:
+                ports.add(free_port())
+            for number, port in enumerate(sorted(ports), 1):
+                self._nodes[number] = KafkaNode(number, port, self._folder / f"kafka-{number}")
+            for number in self._nodes:
+                self._containers[number] = self._described(number)
+                undo.callback(self._containers[number].remove)
+            for container in self._containers.values():
+                container.start()
+            self._wait_ready()
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._undo.close()
+
+    # ---- for clients ---------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """All brokers, for clients on this machine."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes.values())
+
+    @property
+    def bootstrap_inside(self) -> str:
+        """All brokers, for containers on `network`."""
+        return ",".join(f"{node.name}:{INSIDE_PORT}" for node in self._nodes.values())
+
+    @property
+    def brokers(self) -> list[int]:
+        """Their numbers."""
+        return list(self._nodes)
+
+    def create_topic(self, name: str, partitions: int = 1, replication: int | None = None) -> str:
+        """Makes it and returns its name, when its partitions take rows. With one copy on each broker, 3 at most."""
+        copies = min(3, self._count) if replication is None else replication
+        broker_topics.create_topic(self.bootstrap, name, partitions=partitions, replication=copies)
+        return name
+
+    def log(self, broker: int) -> Path:
+        """What a broker has printed so far."""
+        return self._nodes[broker].log
+
+    # ---- who does what -------------------------------------------------------------------------------------------
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The broker that rows of the partition go to and come from now. Waits where there is none for a moment."""
+        found: list[int] = []
+
+        def led() -> bool:
+            metadata = self._metadata()
+            known = metadata.topics[topic].partitions if metadata and topic in metadata.topics else {}
+            found[:] = (
+                [known[partition].leader] if partition in known and known[partition].leader in self._nodes else []
+            )
+            return bool(found)
+
+        wait_until(led, f"{topic}-{partition} has a leader")
+        return found[0]
+
+    def coordinator_of(self, transactional_id: str) -> int:
+        """The broker that decides on this producer's transactions now; some producer must have asked for one before."""
+        wait_until(lambda: self._transaction_partitions() > 0, "the transaction log is there")
+        partition = (_java_hash(transactional_id) & 0x7FFFFFFF) % self._transaction_partitions()
+        return self.leader_of(_TRANSACTIONS, partition)
+
+    def wait_in_sync(self, topic: str) -> None:
+        """Until each copy of its partitions has all rows: then any broker can be lost next."""
+
+        def in_sync() -> bool:
+            metadata = self._metadata()
+            known = metadata.topics[topic].partitions.values() if metadata and topic in metadata.topics else []
+            return bool(known) and all(len(each.isrs) == len(each.replicas) for each in known)
+
+        wait_until(in_sync, f"all copies of {topic} are in sync")
+
+    # ---- faults --------------------------------------------------------------------------------------------------
+
+    def kill(self, broker: int) -> None:
+        """SIGKILL; returns when it is gone, which the others notice up to 3 s later."""
+        self._containers[broker].kill()
+
+    def start(self, broker: int) -> None:
+        """Again after `kill`; returns when it serves clients."""
+        self._containers[broker].start()
+        self._wait_serving(broker)
+
+    def pause(self, broker: int) -> None:
+        """It stands still; connections to it stay."""
+        self._containers[broker].pause()
+
+    def unpause(self, broker: int) -> None:
+        """It goes on; returns when it serves clients."""
+        self._containers[broker].unpause()
+        self._wait_serving(broker)
+
+    def disconnect(self, broker: int) -> None:
+        """Nothing reaches it any more, neither brokers nor clients, here or in containers."""
+        self._containers[broker].disconnect()
+
+    def connect(self, broker: int) -> None:
+        """Heals `disconnect`; returns when it serves clients."""
+        self._containers[broker].connect()
+        self._wait_serving(broker)
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _described(self, number: int) -> MachineContainer:
+        node = self._nodes[number]
+        command = prepare(node, list(self._nodes.values()))
+        ports = {node.port: node.port}
+        return MachineContainer(ContainerConfig(node.name, command, [self.network], folders=[node.folder], ports=ports))
+
+    def _wait_ready(self) -> None:
+        try:
+            for number in self._nodes:
+                self._wait_serving(number)
+        except AssertionError as error:
+            logs = "\n".join(f"{node.name}:\n{_tail(node.log)}" for node in self._nodes.values())
+            raise AssertionError(f"{error}\n{logs}") from error
+
+    def _wait_serving(self, broker: int) -> None:
+        """It answers by itself, and is one of the cluster's brokers again."""
+        own = f"127.0.0.1:{self._nodes[broker].port}"
+
+        def serves() -> bool:
+            assert self._containers[broker].is_running(), f"broker {broker} has ended"
+            metadata = _asked(own)
+            return metadata is not None and broker in metadata.brokers
+
+        wait_until(serves, f"broker {broker} serves clients")
+
+    def _metadata(self) -> ClusterMetadata | None:
+        return _asked(self.bootstrap)
+
+    def _transaction_partitions(self) -> int:
+        metadata = self._metadata()
+        found = metadata.topics.get(_TRANSACTIONS) if metadata else None
+        return len(found.partitions) if found is not None and found.error is None else 0
+
+
+def _asked(brokers: str) -> ClusterMetadata | None:
+    """What a new client is told; None: nobody answers. A client that is kept remembers what was."""
+    try:
+        return AdminClient(client_settings(brokers)).list_topics(timeout=_ANSWER_SECONDS)
+    except KafkaException:
+        return None
+
+
+def _java_hash(text: str) -> int:
+    """`String.hashCode`, by which Kafka spreads transactional ids over partitions of its log."""
+    value = 0
+    for unit in array("H", text.encode("utf-16" + ("-le" if sys.byteorder == "little" else "-be"))):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value
+
+
+def _tail(log: Path, lines: int = 15) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else "(no log)"
