@@ -1,4 +1,4 @@
-"""One cluster of two workers with two slots each, and one flow that is fed all the while, for a module."""
+"""One cluster of two workers with two slots each, and for a module one flow that is fed all the while."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from support.cluster import Cluster, running_cluster
 from support.cluster_flow import Flow, running_flow
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Ends with the module; nothing of it may be left then."""
+    """Ends with the folder's last module; nothing of it may be left then. Tests leave it whole."""
     with running_cluster(tmp_path_factory.mktemp("c")) as running:
         yield running
 

@@ -1,0 +1,1 @@
+"""Pipelines run whole: against oracles, from files that name them, and disturbed in every way on a cluster."""
