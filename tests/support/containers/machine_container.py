@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from docker.errors import APIError
 from testcontainers.core.container import DockerContainer
 
 from support.containers.container_network import ContainerNetwork
@@ -75,7 +76,8 @@ class MachineContainer:
 
     def pause(self) -> None:
         """All of its processes stand still. Connections stay."""
-        self._container.get_wrapped_container().pause()
+        # the kernel does not freeze what waits for a disk, and the engine does not wait for it for long
+        wait_until(self._is_frozen_now, f"container {self.name} stands still")
 
     def unpause(self) -> None:
         """They go on, and know nothing of it."""
@@ -107,9 +109,14 @@ class MachineContainer:
         self._container.stop()
         self._is_made = False
 
-    def wait_until_it_ends(self) -> None:
-        """By itself."""
-        wait_until(lambda: not self.is_running(), f"container {self.name} ends")
+    def _is_frozen_now(self) -> bool:
+        try:
+            self._container.get_wrapped_container().pause()
+        except APIError as error:
+            if "unable to freeze" not in str(error):
+                raise
+            return False
+        return True
 
 
 def _described(config: ContainerConfig) -> DockerContainer:
