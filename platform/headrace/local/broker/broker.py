@@ -14,8 +14,8 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -44,6 +44,7 @@ class BrokerConfig:
     `EmbeddedBroker`. `host`: where it listens; it has no passwords, so an address that nobody else reaches.
     `log` defaults to `broker.log` in the data folder. `detached`: outlives this process.
     `short_lived`: start for less (3 instead of 5 CPU-seconds), at the price of throughput once warm.
+    `settings`: the broker's own settings, in place of ours; listeners are added to ours.
     """
 
     data: Path
@@ -55,6 +56,7 @@ class BrokerConfig:
     short_lived: bool = False
     start_seconds: float = 60.0
     stop_seconds: float = 20.0
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def log_file(self) -> Path:
@@ -171,7 +173,11 @@ class EmbeddedBroker:
         logging = self._data / "log4j2.properties"
         settings.write_text(
             server_properties(
-                port=port, controller_port=free_port(other_than=port), data=self._data / "logs", host=self._host
+                port=port,
+                controller_port=free_port(other_than=port),
+                data=self._data / "logs",
+                host=self._host,
+                settings=self._config.settings,
             ),
             encoding="ascii",
         )

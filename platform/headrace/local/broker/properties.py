@@ -5,6 +5,7 @@ Pure text; knows nothing of processes. By default only loopback is bound: this b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -40,6 +41,8 @@ _FIXED = {
     "background.threads": "2",
 }
 
+_LISTS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
 LOGGING = """\
 status = error
 appender.out.type = Console
@@ -53,8 +56,13 @@ rootLogger.appenderRef.out.ref = OUT
 """
 
 
-def server_properties(*, port: int, controller_port: int, data: Path, host: str = HOST) -> str:
-    """The text of `server.properties` for a broker on `port` of `host` with its logs in `data`."""
+def server_properties(
+    *, port: int, controller_port: int, data: Path, host: str = HOST, settings: Mapping[str, str] | None = None
+) -> str:
+    """The text of `server.properties` for a broker on `port` of `host` with its logs in `data`.
+
+    `settings` come in place of our own; listeners of theirs are added to ours.
+    """
     listeners = f"PLAINTEXT://{host}:{port},CONTROLLER://{HOST}:{controller_port}"
     variable = {
         "listeners": listeners,
@@ -62,7 +70,9 @@ def server_properties(*, port: int, controller_port: int, data: Path, host: str 
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "log.dirs": _escaped(str(data)),
     }
-    return "".join(f"{key}={value}\n" for key, value in {**_FIXED, **variable}.items())
+    ours, theirs = {**_FIXED, **variable}, dict(settings or {})
+    added = {key: f"{ours[key]},{theirs[key]}" for key in _LISTS if key in theirs}
+    return "".join(f"{key}={value}\n" for key, value in {**ours, **theirs, **added}.items())
 
 
 def _escaped(value: str) -> str:
