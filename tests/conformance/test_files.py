@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 import pytest
@@ -11,6 +12,7 @@ from headrace.connect.sink import SinkContext
 from headrace.connect.source import SourceContext, Split
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
+from headrace.testing.committer_conformance import CommitterConformance
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, SinkUnderTest
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest, read_to_end
 from headrace_connectors.files import FilesSinkConfig, FilesSourceConfig
@@ -98,6 +100,7 @@ class TestLaterFiles:
 
 class FilesSink(SinkConformance):
     format_name = ""
+    delivery: Literal["at-least-once", "exactly-once"] = "at-least-once"
 
     @pytest.fixture
     def sink(self, tmp_path: Path) -> SinkUnderTest:
@@ -105,30 +108,47 @@ class FilesSink(SinkConformance):
         blocked = tmp_path / "file"
         blocked.write_text("in the way")
         return SinkUnderTest(
-            FilesSinkConfig(path=str(folder)),
+            FilesSinkConfig(path=str(folder), delivery=self.delivery),
             SinkContext("j", "n", 0, 1, SCHEMA, format=self.format_name),
             visible=lambda: self.read(folder),
-            broken=FilesSinkConfig(path=str(blocked / "below")),
+            broken=FilesSinkConfig(path=str(blocked / "below"), delivery=self.delivery),
         )
 
     def read(self, folder: Path) -> Rows:
-        files = sorted(folder.glob("*"), key=lambda path: [int(part) for part in path.stem.split("-")[2:]])
-        assert all(path.name.startswith("part-j-") for path in files if not path.name.startswith("."))
-        return [row for path in files if not path.name.startswith(".") for row in self.read_file(path)]
+        files = [path for path in folder.glob("*") if not path.name.startswith(".")]
+        assert all(path.name.startswith("part-j-") for path in files)
+        files.sort(key=lambda path: [int(part) for part in path.stem.split("-")[2:]])
+        return [row for path in files for row in self.read_file(path)]
 
     def read_file(self, path: Path) -> Rows:
         raise NotImplementedError
 
 
-class TestJsonSink(FilesSink):
+class JsonFiles(FilesSink):
     format_name = "json"
 
     def read_file(self, path: Path) -> Rows:
         return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-class TestParquetSink(FilesSink):
+class ParquetFiles(FilesSink):
     format_name = "parquet"
 
     def read_file(self, path: Path) -> Rows:
         return pl.read_parquet(path).to_dicts()
+
+
+class TestJsonSink(JsonFiles):
+    pass
+
+
+class TestParquetSink(ParquetFiles):
+    pass
+
+
+class TestJsonSinkExactlyOnce(JsonFiles, CommitterConformance):
+    delivery = "exactly-once"
+
+
+class TestParquetSinkExactlyOnce(ParquetFiles, CommitterConformance):
+    delivery = "exactly-once"

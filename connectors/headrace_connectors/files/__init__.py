@@ -5,7 +5,7 @@ from headrace_connectors.files.config import FilesSinkConfig, FilesSourceConfig
 
 CONNECTOR = Connector(
     name="files",
-    summary="Files on this host: JSON lines, CSV, raw lines or Parquet; written files appear only when complete",
+    summary="Files: JSON lines, CSV, raw lines or Parquet; written ones appear when complete, exactly once if asked",
     source=FilesSourceConfig,
     sink=FilesSinkConfig,
     example_source="""\
@@ -20,6 +20,7 @@ schema:
     example_sink="""\
 files:
   path: out/delays
+  delivery: exactly-once
 format: parquet
 """,
 )

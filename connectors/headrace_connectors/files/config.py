@@ -6,7 +6,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from headrace.connect.sink import SinkConfig, SinkContext, Writer
+from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
+from headrace.connect.sink_terms import refused_terms
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
 from headrace_connectors.files.paths import place_of
 
@@ -55,16 +56,45 @@ class FilesSinkConfig(SinkConfig):
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
     files: ClassVar[bool] = True
 
-    path: str = Field(min_length=1, description="a folder; it is made where there is none")
+    path: str = Field(
+        min_length=1,
+        description="a folder; it is made where there is none. With exactly-once, coordinator and workers share it",
+    )
+    delivery: Literal["at-least-once", "exactly-once"] = Field(
+        default="at-least-once",
+        description="when files appear: at each barrier, or once their checkpoint is complete, each row in one only",
+    )
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether files appear by commit."""
+        return self.delivery == "exactly-once"
+
+    def transactions(self, context: SinkContext) -> tuple[str, ...]:
+        """The one name that this writer's hidden files carry."""
+        from headrace_connectors.files.part_names import WriterName
+
+        return (str(WriterName.of(context)),) if self.exactly_once else ()
+
+    def check(self, context: SinkContext) -> list[str]:
+        """Whether the job's checkpoints are such that files can appear exactly once."""
+        return refused_terms(context) if self.exactly_once else []
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Writes part files."""
         from headrace_connectors.files.sink import FilesWriter
+        from headrace_connectors.files.staging_writer import StagingWriter
 
-        return FilesWriter(self, context)
+        return StagingWriter(self, context) if self.exactly_once else FilesWriter(self, context)
+
+    def open_committer(self, context: SinkContext) -> Committer | None:
+        """Publishes part files, where they appear by commit."""
+        from headrace_connectors.files.committer import FilesCommitter
+
+        return FilesCommitter(self, context) if self.exactly_once else None
 
     def prepare(self, context: SinkContext) -> None:
         """Makes the folder. Raises UserError where that is not possible."""
-        from headrace_connectors.files.sink import make_folder
+        from headrace_connectors.files.folder import make_folder
 
         make_folder(self.path)

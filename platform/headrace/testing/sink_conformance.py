@@ -19,7 +19,7 @@ import polars as pl
 
 from headrace.connect.format import Encoder
 from headrace.connect.registry import format_named
-from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
+from headrace.connect.sink import Committable, CommittedWriter, SinkBatch, SinkConfig, SinkContext, Writer
 from headrace.core.batch import TS
 from headrace.core.errors import HeadraceError
 from headrace.core.types import schema_of
@@ -55,43 +55,68 @@ def made_rows(begin: int, end: int) -> pl.DataFrame:
     )
 
 
-class _Feeder:
+class Feeder:
     """A writer with the encoder that the engine would put before it."""
 
-    def __init__(self, sink: SinkUnderTest, config: SinkConfig | None = None, *, subtask: int = 0, of: int = 1) -> None:
-        self._config = config or sink.config
-        context = replace(sink.context, subtask=subtask, parallelism=of)
-        self.writer: Writer = self._config.open_writer(context)
-        self._committer = self._config.open_committer(context)
+    def __init__(self, config: SinkConfig, context: SinkContext) -> None:
+        self.writer: Writer = config.open_writer(context)
         self._encoder: Encoder | None = None
-        if self._config.takes == "messages" and context.format is not None:
+        if config.takes == "messages" and context.format is not None:
             options = format_named(context.format).config.model_validate(context.format_options)
             self._encoder = options.open_encoder(context.schema)
 
     def write(self, rows: pl.DataFrame) -> None:
+        """Writes rows with the columns of `made_rows`."""
         messages = None if self._encoder is None else self._encoder.encode(rows.select(SCHEMA.names))
         self.writer.write(SinkBatch(rows, messages))
 
-    def flush(self, epoch: int) -> Sequence[Committable]:
-        """Flushes and commits, as at a checkpoint."""
-        committables = self.writer.flush(epoch)
-        if self._committer is not None:
-            self._committer.commit(committables)
-            self._committer.commit(committables)
-        return committables
+    def flush(self, epoch: int) -> list[Committable]:
+        """As at a barrier."""
+        return list(self.writer.flush(epoch))
+
+    def committed(self, epoch: int, committables: Sequence[Committable]) -> None:
+        """Tells the writer, if it listens, that the epoch is visible."""
+        if isinstance(self.writer, CommittedWriter):
+            self.writer.committed(epoch, {each.name: each.successor for each in committables if each.successor})
 
     def close(self) -> None:
+        """Twice: closing is idempotent."""
         self.writer.close()
         self.writer.close()
+
+
+class _Checkpointed:
+    """A feeder whose flush is a whole checkpoint."""
+
+    def __init__(self, sink: SinkUnderTest, config: SinkConfig | None = None, *, subtask: int = 0, of: int = 1) -> None:
+        config = config or sink.config
+        context = replace(sink.context, subtask=subtask, parallelism=of)
+        self._feeder = Feeder(config, context)
+        self._committer = config.open_committer(context)
+        self.write = self._feeder.write
+
+    def flush(self, epoch: int) -> None:
+        """Flushes and commits."""
+        committables: Sequence[Committable] = self._feeder.flush(epoch)
         if self._committer is not None:
+            committables = self._committer.describe(committables)
+            assert not self._committer.commit(committables)
+            self._feeder.committed(epoch, committables)
+
+    def close(self) -> None:
+        self._feeder.close()
+        if self._committer is not None:
+            self._committer.close()
             self._committer.close()
 
 
-def _by_number(rows: Rows) -> Rows:
+def by_number(rows: Rows) -> Rows:
+    """Rows in the order of their numbers."""
     return sorted(rows, key=lambda row: int(row["number"]))
 
 
-def _written(*frames: pl.DataFrame) -> Rows:
+def rows_of(*frames: pl.DataFrame) -> Rows:
+    """The rows of what `made_rows` gave, as a reader sees them."""
     return [row for frame in frames for row in frame.select(SCHEMA.names).to_dicts()]
 
 
@@ -101,28 +126,28 @@ class SinkConformance:
     def test_flush_makes_rows_visible(self, sink: SinkUnderTest) -> None:
         """After a flush all rows can be seen, each once, value for value."""
         rows = made_rows(0, 23)
-        feeder = _Feeder(sink)
+        feeder = _Checkpointed(sink)
         feeder.write(rows[:10])
         feeder.write(rows[10:11])
         feeder.write(rows[11:])
         feeder.flush(1)
         seen = sink.visible()
         feeder.close()
-        assert _by_number(seen) == _written(rows)
+        assert by_number(seen) == rows_of(rows)
 
     def test_epochs_follow_each_other(self, sink: SinkUnderTest) -> None:
         """Every flush adds its rows and changes nothing of those before."""
-        feeder = _Feeder(sink)
+        feeder = _Checkpointed(sink)
         for epoch in (1, 2, 3):
             feeder.write(made_rows(epoch * 10, epoch * 10 + 4))
             feeder.flush(epoch)
-            expected = _written(*(made_rows(done * 10, done * 10 + 4) for done in range(1, epoch + 1)))
-            assert _by_number(sink.visible()) == expected
+            expected = rows_of(*(made_rows(done * 10, done * 10 + 4) for done in range(1, epoch + 1)))
+            assert by_number(sink.visible()) == expected
         feeder.close()
 
     def test_order_of_a_key_is_kept(self, sink: SinkUnderTest) -> None:
         """Rows of one key are seen in the order in which they were written, over batches and epochs."""
-        feeder = _Feeder(sink)
+        feeder = _Checkpointed(sink)
         for epoch in range(1, 5):
             for begin in range(epoch * 100, epoch * 100 + 60, 20):
                 feeder.write(made_rows(begin, begin + 20))
@@ -136,7 +161,7 @@ class SinkConformance:
 
     def test_an_empty_flush_publishes_nothing(self, sink: SinkUnderTest) -> None:
         """Neither an epoch without rows nor an empty batch leaves a trace."""
-        feeder = _Feeder(sink)
+        feeder = _Checkpointed(sink)
         feeder.flush(1)
         feeder.write(made_rows(0, 0))
         feeder.flush(2)
@@ -145,22 +170,22 @@ class SinkConformance:
         feeder.flush(4)
         seen = sink.visible()
         feeder.close()
-        assert _by_number(seen) == _written(made_rows(0, 3))
+        assert by_number(seen) == rows_of(made_rows(0, 3))
 
     def test_close_without_flush_publishes_nothing_broken(self, sink: SinkUnderTest) -> None:
         """What is seen of rows that were never flushed is whole rows; what was flushed stays."""
-        feeder = _Feeder(sink)
+        feeder = _Checkpointed(sink)
         feeder.write(made_rows(0, 5))
         feeder.flush(1)
         feeder.write(made_rows(5, 10))
         feeder.close()
-        seen = _by_number(sink.visible())
-        assert seen[:5] == _written(made_rows(0, 5))
-        assert all(row in _written(made_rows(5, 10)) for row in seen[5:])
+        seen = by_number(sink.visible())
+        assert seen[:5] == rows_of(made_rows(0, 5))
+        assert all(row in rows_of(made_rows(5, 10)) for row in seen[5:])
 
     def test_subtasks_do_not_disturb_each_other(self, sink: SinkUnderTest) -> None:
         """Two writers of one sink, flushed at different times."""
-        first, second = _Feeder(sink, subtask=0, of=2), _Feeder(sink, subtask=1, of=2)
+        first, second = _Checkpointed(sink, subtask=0, of=2), _Checkpointed(sink, subtask=1, of=2)
         first.write(made_rows(0, 5))
         second.write(made_rows(5, 10))
         first.flush(1)
@@ -168,7 +193,7 @@ class SinkConformance:
         seen = sink.visible()
         first.close()
         second.close()
-        assert _by_number(seen) == _written(made_rows(0, 10))
+        assert by_number(seen) == rows_of(made_rows(0, 10))
 
     def test_a_failure_surfaces(self, sink: SinkUnderTest) -> None:
         """Where the outside is broken, `prepare`, opening, `write` or `flush` says so; rows never vanish silently."""
@@ -177,7 +202,7 @@ class SinkConformance:
         error: HeadraceError | None = None
         try:
             sink.broken.prepare(sink.context)
-            feeder = _Feeder(sink, sink.broken)
+            feeder = _Checkpointed(sink, sink.broken)
             feeder.write(made_rows(0, 5))
             feeder.flush(1)
         except HeadraceError as raised:

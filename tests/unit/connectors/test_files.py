@@ -192,7 +192,7 @@ def test_part_files(tmp_path: Path) -> None:
 
 
 def test_large_epochs_become_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_connectors.files.sink.FILE_BYTES_MAX", 10)
+    monkeypatch.setattr("headrace_connectors.files.part_files.FILE_BYTES_MAX", 10)
     writer = FilesSinkConfig(path=str(tmp_path)).open_writer(SinkContext("j", "o", 0, 1, SCHEMA, format="json"))
     for number in range(3):
         writer.write(batch(number))
@@ -225,12 +225,21 @@ def test_a_folder_that_goes_away(tmp_path: Path) -> None:
 
 
 def test_what_killed_writers_began_goes_with_the_next_attempt(tmp_path: Path) -> None:
-    for name in (".part-job-0-aa.tmp", ".part-job-3-bb.tmp", ".part-other-0-cc.tmp", "part-job-1-0-0.json"):
-        (tmp_path / name).write_text("half a row")
+    killed = [".part-job-out-0-0-%s.tmp", ".part-job-out-7-3-%s.tmp"]
+    kept = [
+        ".part-job-2-out-0-0-%s.tmp",
+        ".part-job-other-0-0-%s.tmp",
+        ".part-job-out-0-0-5-0-%s.staged",
+        ".part-other-out-0-0-%s.tmp",
+        "part-job-1-0-0.json",
+    ]
+    random = "0123456789abcdef" * 2
+    for name in killed + kept:
+        (tmp_path / name.replace("%s", random)).write_text("half a row")
     writers = [
         FilesSinkConfig(path=str(tmp_path)).open_writer(SinkContext("job", "out", number, 2, SCHEMA, format="json"))
         for number in (0, 1)
     ]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".part-other-0-cc.tmp", "part-job-1-0-0.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name.replace("%s", random) for name in kept]
     for writer in writers:
         writer.close()

@@ -1,0 +1,73 @@
+"""The files sink, exactly once, in a slot: at a barrier the epoch's complete files stay hidden, fsynced under staged
+names, and are told of; the committer gives them the names that readers see."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+
+from headrace.connect.sink import Committable, SinkBatch, SinkContext
+from headrace_connectors.files.config import FilesSinkConfig
+from headrace_connectors.files.folder import make_folder, refused_by, sync
+from headrace_connectors.files.part_files import EpochFiles, WrittenFile
+from headrace_connectors.files.part_names import WriterName, prepared_name, staged_name
+from headrace_connectors.files.publication import StagedFile
+from headrace_connectors.files.published_numbers import shared_numbers
+
+
+class StagingWriter:
+    """Writes the rows of one subtask. What it has staged outlives it."""
+
+    def __init__(self, config: FilesSinkConfig, context: SinkContext) -> None:
+        self._context = context
+        self._name = WriterName.of(context)
+        self._folder = make_folder(config.path)
+        self._numbers = shared_numbers(self._folder, context)
+        self._files = EpochFiles(self._folder, context, checked=True)
+        self._lock = threading.Lock()
+        self._pending: list[Committable] = []
+
+    def write(self, batch: SinkBatch) -> None:
+        """Appends rows to the epoch's file."""
+        if not len(batch):
+            return
+        try:
+            self._files.write(batch.rows)
+        except OSError as cause:
+            raise refused_by(self._folder, self._context.node, cause) from cause
+
+    def flush(self, epoch: int) -> Sequence[Committable]:
+        """Stages the epoch's files. Gives them, and those of earlier epochs that were not committed."""
+        try:
+            written = self._files.complete()
+            staged = [self._stage(file, epoch, number) for number, file in enumerate(written)]
+            if staged:
+                sync(self._folder)
+        except OSError as cause:
+            raise refused_by(self._folder, self._context.node, cause) from cause
+        self._files.handed_over()
+        with self._lock:
+            if staged:
+                self._pending.append(self._committable(epoch, staged, sum(file.rows for file in written)))
+            return tuple(self._pending)
+
+    def _stage(self, file: WrittenFile, epoch: int, number: int) -> StagedFile:
+        sync(file.path)
+        staged = staged_name(self._name, epoch, number, uuid.uuid4().hex)
+        final = self._numbers.name(self._folder, self._context, epoch)
+        file.path.rename(self._folder / staged)
+        return StagedFile(staged, final, file.bytes, file.checksum)
+
+    def _committable(self, epoch: int, staged: Sequence[StagedFile], rows: int) -> Committable:
+        payload = {"prepared": prepared_name(self._name, epoch), "files": [file.document() for file in staged]}
+        return Committable(self._context.node, self._context.subtask, epoch, payload, name=str(self._name), rows=rows)
+
+    def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
+        """Forgets what is visible. Names are never used again, so there are no successors."""
+        with self._lock:
+            self._pending = [each for each in self._pending if each.epoch > epoch]
+
+    def close(self) -> None:
+        """Removes what was not flushed; what is staged stays."""
+        self._files.discard()

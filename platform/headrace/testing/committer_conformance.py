@@ -1,0 +1,365 @@
+"""What every sink that delivers exactly once must do, as tests that a connector's author runs against it, beside those
+of `sink_conformance`.
+
+    class TestMySinkCommits(CommitterConformance):
+        @pytest.fixture
+        def sink(self) -> SinkUnderTest:
+            config = MyConfig(.., delivery="exactly-once")
+            return SinkUnderTest(config, SinkContext(.., schema=SCHEMA), visible=read_back)
+
+`visible` reads what is committed. Each test is a job of its own, in its own surroundings. Here the suite is the engine:
+it takes checkpoints, loses slots and coordinators, and starts attempts as `headrace.connect.sink` says. What passes
+between writers, journal and committers goes through JSON on the way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from headrace.connect.sink import CheckpointTerms, Committable, Committer
+from headrace.core.errors import HeadraceError
+from headrace.testing.sink_conformance import Feeder, SinkUnderTest, by_number, made_rows, rows_of
+
+TERMS = CheckpointTerms(
+    interval_ms=1_000, timeout_ms=10_000, aligned=True, tolerable_failures=2, restart_delay_ms=1_000
+)
+"""Terms that every sink can live with."""
+
+
+class _Attempt:
+    """One attempt of a job with this sink: its writers, and the committer beside the coordinator."""
+
+    def __init__(self, sink: SinkUnderTest, number: int = 1, *, parallelism: int = 1) -> None:
+        self._config = sink.config
+        context = replace(sink.context, parallelism=parallelism, checkpoint=sink.context.checkpoint or TERMS)
+        self._contexts = [replace(context, subtask=each, attempt=number) for each in range(parallelism)]
+        self.committer = opened_committer(sink)
+        self.feeders = [Feeder(self._config, each) for each in self._contexts]
+
+    @property
+    def names(self) -> list[str]:
+        """As the attempt's record has them."""
+        return [name for context in self._contexts for name in self._config.transactions(context)]
+
+    def write(self, begin: int, end: int) -> None:
+        """Rows [begin, end), spread over the writers."""
+        rows = made_rows(begin, end)
+        for subtask, feeder in enumerate(self.feeders):
+            feeder.write(rows[subtask :: len(self.feeders)])
+
+    def flush(self, epoch: int) -> list[Committable]:
+        """The barrier: what all writers gave."""
+        return [_sent(each) for feeder in self.feeders for each in feeder.flush(epoch)]
+
+    def decide(self, epoch: int) -> list[Committable]:
+        """The barrier and the decision: what the checkpoint's record has."""
+        return [_sent(each) for each in self.committer.describe(self.flush(epoch))]
+
+    def checkpoint(self, epoch: int) -> list[Committable]:
+        """The whole of it: what was committed."""
+        decided = self.decide(epoch)
+        assert not self.committer.commit(decided), "nothing is lost"
+        self.committed(epoch, decided)
+        return decided
+
+    def committed(self, epoch: int, decided: Sequence[Committable]) -> None:
+        """The `committed` record stands."""
+        for feeder in self.feeders:
+            feeder.committed(epoch, decided)
+
+    def lose_slots(self) -> None:
+        """The slots end; the coordinator lives."""
+        for feeder in self.feeders:
+            feeder.close()
+
+    def lose_coordinator(self, sink: SinkUnderTest) -> None:
+        """Another coordinator takes over, with a committer that knows nothing."""
+        self.committer.close()
+        self.committer = opened_committer(sink)
+
+    def close(self) -> None:
+        self.lose_slots()
+        self.committer.close()
+        self.committer.close()
+
+
+def opened_committer(sink: SinkUnderTest) -> Committer:
+    """The sink's committer, as the coordinator opens it: before there is an attempt."""
+    committer = sink.config.open_committer(replace(sink.context, checkpoint=sink.context.checkpoint or TERMS))
+    assert committer is not None, "a sink that delivers exactly once has a committer"
+    return committer
+
+
+def _sent(committable: Committable) -> Committable:
+    """As it comes out of a message or a record."""
+    return Committable(**json.loads(json.dumps(asdict(committable))))
+
+
+def _assert_visible(sink: SinkUnderTest, *ranges: tuple[int, int]) -> None:
+    """These rows and no others can be seen, each once, value for value."""
+    assert by_number(sink.visible()) == rows_of(*(made_rows(begin, end) for begin, end in sorted(ranges)))
+
+
+class CommitterConformance:
+    """The tests. Subclass it and define the fixture `sink`."""
+
+    def test_it_says_what_it_is(self, sink: SinkUnderTest) -> None:
+        """Names of writers and attempts are told beforehand, always the same, and never another one's."""
+        assert sink.config.exactly_once
+        contexts = [replace(sink.context, attempt=a, subtask=s, parallelism=2) for a in (1, 2) for s in (0, 1)]
+        named = [sink.config.transactions(context) for context in contexts]
+        assert named == [sink.config.transactions(context) for context in contexts]
+        names = [name for each in named for name in each]
+        assert len(set(names)) == len(names)
+
+    def test_terms_that_cannot_hold_are_refused(self, sink: SinkUnderTest) -> None:
+        """Checkpoints that are off, or not aligned; what is not known is not judged."""
+
+        def refused(terms: CheckpointTerms | None) -> bool:
+            return bool(sink.config.check(replace(sink.context, checkpoint=terms)))
+
+        assert not refused(None)
+        assert not refused(TERMS)
+        assert refused(replace(TERMS, interval_ms=None))
+        assert refused(replace(TERMS, aligned=False))
+
+    def test_rows_appear_by_the_commit(self, sink: SinkUnderTest) -> None:
+        """Not by the barrier, and not by the decision; then all at once."""
+        attempt = _Attempt(sink)
+        attempt.write(0, 23)
+        _assert_visible(sink)
+        prepared = attempt.flush(1)
+        _assert_visible(sink)
+        decided = attempt.committer.describe(prepared)
+        _assert_visible(sink)
+        assert not attempt.committer.commit(decided)
+        _assert_visible(sink, (0, 23))
+        attempt.close()
+
+    def test_committables_tell_what_is_in_them(self, sink: SinkUnderTest) -> None:
+        """Whose they are, of which epoch, and how many rows."""
+        attempt = _Attempt(sink, parallelism=2)
+        attempt.write(0, 9)
+        decided = attempt.decide(4)
+        assert {each.sink for each in decided} == {sink.context.node}
+        assert {each.epoch for each in decided} == {4}
+        assert sorted((each.subtask, each.rows) for each in decided) == [(0, 5), (1, 4)]
+        assert {each.name for each in decided} <= {"", *attempt.names}
+        attempt.close()
+
+    def test_a_second_commit_changes_nothing(self, sink: SinkUnderTest) -> None:
+        """Whoever makes it: the same committer, or one that knows nothing of the first."""
+        attempt = _Attempt(sink)
+        attempt.write(0, 10)
+        decided = attempt.checkpoint(1)
+        assert not attempt.committer.commit(decided)
+        attempt.lose_coordinator(sink)
+        assert not attempt.committer.commit(decided)
+        _assert_visible(sink, (0, 10))
+        attempt.close()
+
+    def test_a_commit_that_was_cut_short_goes_on(self, sink: SinkUnderTest) -> None:
+        """A coordinator that died between one committable and the next."""
+        attempt = _Attempt(sink, parallelism=3)
+        attempt.write(0, 30)
+        decided = attempt.decide(1)
+        assert not attempt.committer.commit(decided[:1])
+        attempt.lose_coordinator(sink)
+        assert not attempt.committer.commit(decided)
+        _assert_visible(sink, (0, 30))
+        attempt.close()
+
+    def test_prepared_output_outlives_its_writer(self, sink: SinkUnderTest) -> None:
+        """Writers are closed, and the coordinator is another one, before the commit."""
+        attempt = _Attempt(sink, parallelism=2)
+        attempt.write(0, 10)
+        decided = attempt.decide(1)
+        attempt.lose_slots()
+        attempt.lose_coordinator(sink)
+        _assert_visible(sink)
+        assert not attempt.committer.commit(decided)
+        _assert_visible(sink, (0, 10))
+        attempt.close()
+
+    def test_rows_after_the_barrier_belong_to_the_next_epoch(self, sink: SinkUnderTest) -> None:
+        """Written before the commit of the epoch before, they do not appear with it."""
+        attempt = _Attempt(sink)
+        attempt.write(0, 10)
+        decided = attempt.decide(1)
+        attempt.write(10, 20)
+        assert not attempt.committer.commit(decided)
+        attempt.committed(1, decided)
+        _assert_visible(sink, (0, 10))
+        attempt.write(20, 30)
+        attempt.checkpoint(2)
+        _assert_visible(sink, (0, 30))
+        attempt.close()
+
+    def test_many_epochs(self, sink: SinkUnderTest) -> None:
+        """Each adds its rows, those of a key in order, and names do not run out."""
+        attempt = _Attempt(sink)
+        for epoch in range(1, 9):
+            attempt.write(epoch * 10, epoch * 10 + 10)
+            attempt.checkpoint(epoch)
+            _assert_visible(sink, (10, epoch * 10 + 10))
+        seen = sink.visible()
+        attempt.close()
+        for key in {row["key"] for row in seen}:
+            numbers = [row["number"] for row in seen if row["key"] == key]
+            assert numbers == sorted(numbers)
+
+    def test_an_epoch_without_rows_has_nothing_to_commit(self, sink: SinkUnderTest) -> None:
+        """Nor does one that follows it."""
+        attempt = _Attempt(sink)
+        assert attempt.checkpoint(1) == []
+        attempt.write(0, 3)
+        attempt.checkpoint(2)
+        assert attempt.checkpoint(3) == []
+        _assert_visible(sink, (0, 3))
+        attempt.close()
+
+    def test_what_was_declined_rides_along(self, sink: SinkUnderTest) -> None:
+        """An epoch that was given up before it was described is committed with the next one, and forgotten then."""
+        attempt = _Attempt(sink)
+        attempt.write(0, 10)
+        attempt.flush(1)
+        self._ride_along(sink, attempt)
+
+    def test_what_was_described_and_then_declined_rides_along(self, sink: SinkUnderTest) -> None:
+        """As it does before."""
+        attempt = _Attempt(sink)
+        attempt.write(0, 10)
+        attempt.decide(1)
+        self._ride_along(sink, attempt)
+
+    def _ride_along(self, sink: SinkUnderTest, attempt: _Attempt) -> None:
+        attempt.write(10, 20)
+        decided = attempt.checkpoint(2)
+        assert sum(each.rows for each in decided) == 20
+        _assert_visible(sink, (0, 20))
+        attempt.write(20, 25)
+        assert sum(each.rows for each in attempt.checkpoint(3)) == 5
+        _assert_visible(sink, (0, 25))
+        attempt.close()
+
+    def test_a_fence_ends_what_is_undecided(self, sink: SinkUnderTest) -> None:
+        """Rows under a barrier that was never decided, and rows after it, are gone for good; a commit that comes after
+        all says so. Names that were never used are passed over."""
+        first = _Attempt(sink, parallelism=2)
+        first.write(0, 10)
+        undecided = [_sent(each) for each in first.committer.describe(first.flush(1))]
+        first.write(10, 20)
+        first.lose_slots()
+        unused = replace(sink.context, attempt=1, subtask=5, parallelism=8)
+        first.committer.fence([*first.names, *sink.config.transactions(unused)])
+        first.committer.fence(first.names)
+        assert sorted(each.subtask for each in first.committer.commit(undecided)) == [0, 1]
+        _assert_visible(sink)
+        assert not first.committer.open_transactions()
+        first.close()
+
+    def test_the_next_attempt_begins_after_the_fence(self, sink: SinkUnderTest) -> None:
+        """It commits what is decided, fences the rest, and writes again what was lost, at another parallelism."""
+        first = _Attempt(sink, parallelism=2)
+        first.write(0, 10)
+        first.checkpoint(1)
+        first.write(10, 20)
+        decided = first.decide(2)
+        first.write(20, 30)
+        first.lose_slots()
+        first.lose_coordinator(sink)
+        assert not first.committer.commit(decided)
+        first.committer.fence(first.names)
+        second = _Attempt(sink, 2, parallelism=3)
+        second.write(20, 40)
+        second.checkpoint(3)
+        _assert_visible(sink, (0, 40))
+        first.committer.fence(first.names)
+        _assert_visible(sink, (0, 40))
+        first.close()
+        second.close()
+
+    def test_a_writer_that_was_fenced_publishes_nothing(self, sink: SinkUnderTest) -> None:
+        """It was frozen, and wakes up beside its successor: what it says is not asked for any more."""
+        first = _Attempt(sink)
+        first.write(0, 10)
+        first.checkpoint(1)
+        first.write(10, 20)
+        second = self._succeed(sink, first)
+        second.write(10, 20)
+        try:
+            first.write(20, 30)
+            first.flush(2)
+        except HeadraceError:
+            pass
+        second.checkpoint(2)
+        second.committer.sweep(2)
+        _assert_visible(sink, (0, 20))
+        assert not second.committer.open_transactions()
+        first.close()
+        second.close()
+
+    def test_a_sweep_ends_what_earlier_attempts_left(self, sink: SinkUnderTest) -> None:
+        """And leaves alone what the running one has prepared and published."""
+        first = _Attempt(sink)
+        second = _Attempt(sink, 2)
+        second.write(0, 10)
+        second.checkpoint(1)
+        second.write(10, 20)
+        prepared = second.decide(2)
+        assert not second.committer.sweep(2)
+        first.write(100, 110)
+        first.flush(1)
+        ended = set(second.committer.sweep(2))
+        assert ended
+        assert ended <= set(first.names)
+        assert {each.name for each in second.committer.open_transactions()} <= {each.name for each in prepared}
+        assert not second.committer.commit(prepared)
+        _assert_visible(sink, (0, 20))
+        first.close()
+        second.close()
+
+    def test_what_is_open_is_told_of(self, sink: SinkUnderTest) -> None:
+        """From the barrier to the commit: whose it is, and the words by which a record knows it again."""
+        attempt = _Attempt(sink, parallelism=2)
+        attempt.write(0, 10)
+        decided = attempt.decide(1)
+        told = {each.subtask: each for each in attempt.committer.open_transactions()}
+        assert sorted(told) == [0, 1]
+        for each in decided:
+            found = told[each.subtask]
+            assert (found.name, found.sink, found.job) == (each.name, sink.context.node, sink.context.job)
+            assert found.identity
+            assert found.identity.items() <= each.payload.items()
+            assert found.state
+            assert found.places
+        assert not attempt.committer.commit(decided)
+        assert not attempt.committer.open_transactions()
+        attempt.close()
+
+    def test_sinks_of_one_job_do_not_disturb_each_other(self, sink: SinkUnderTest) -> None:
+        """Two sinks with the same outside: what one fences and sweeps is its own."""
+        other = replace(sink, context=replace(sink.context, node=f"{sink.context.node}_other"))
+        ours, theirs = _Attempt(sink), _Attempt(other)
+        ours.write(0, 10)
+        theirs.write(10, 20)
+        mine, foreign = ours.decide(1), theirs.decide(1)
+        gone = _Attempt(other, 2)
+        gone.write(50, 60)
+        gone.flush(1)
+        gone.committer.fence(gone.names)
+        ours.committer.sweep(9)
+        assert not theirs.committer.commit(foreign)
+        _assert_visible(sink, (10, 20))
+        assert [each.subtask for each in ours.committer.commit(mine)] == [0], "its own sweep has ended it"
+        for attempt in (ours, theirs, gone):
+            attempt.close()
+
+    def _succeed(self, sink: SinkUnderTest, before: _Attempt) -> _Attempt:
+        """The next attempt, while slots of the one before still run."""
+        fencing = opened_committer(sink)
+        fencing.fence(before.names)
+        fencing.close()
+        return _Attempt(sink, 2)
