@@ -49,6 +49,7 @@ class _Asked:
     """What the machine has asked for and nobody has answered yet, oldest first."""
 
     records: list[WriteRecord] = field(default_factory=list)
+    descriptions: list[do.Describe] = field(default_factory=list)
     commits: list[do.Commit] = field(default_factory=list)
     savepoints: list[do.WriteSavepoint] = field(default_factory=list)
     slots: list[do.RequestSlots] = field(default_factory=list)
@@ -158,6 +159,9 @@ class Player:
             case ["granted"]:
                 wanted = self._asked.slots.pop()
                 return on.SlotsGranted(wanted.attempt, tuple(f"worker-{index}" for index in range(wanted.count)))
+            case ["described"]:
+                described = self._asked.descriptions.pop(0)
+                return on.Described(described.epoch, described.committables)
             case ["committed"]:
                 return on.Committed(self._asked.commits.pop(0).epoch)
             case ["saved"]:
@@ -215,6 +219,8 @@ class Player:
                 do.WriteAttempt() | do.WriteCheckpoint() | do.WriteCommitted() | do.WriteStopping() | do.WriteFinished()
             ):
                 self._asked.records.append(effect)
+            case do.Describe():
+                self._asked.descriptions.append(effect)
             case do.Commit():
                 self._asked.commits.append(effect)
             case do.WriteSavepoint():

@@ -71,6 +71,14 @@ def effect_words(effect: do.Effect) -> str:  # noqa: PLR0911, PLR0912 - one line
             return f"tell all: {told_words(told)}"
         case do.Commit(epoch, committables):
             return f"commit epoch {epoch}: {len(committables)} committables"
+        case do.Describe(epoch, committables):
+            return f"describe epoch {epoch}: {len(committables)} committables"
+        case do.Fence(attempt, names):
+            return f"fence for attempt {attempt}: {', '.join(name for own in names.values() for name in own)}"
+        case do.Sweep(attempt):
+            return f"sweep, but for attempt {attempt}"
+        case do.Alarm(text):
+            return f"alarm: {text}" if text else "no alarm any more"
         case do.WriteSavepoint(manifest, folder):
             return f"write the manifest of savepoint {folder}, epoch {manifest.epoch}"
         case do.Prune(retained):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.checkpoint.manifest import Manifest, SplitDocument
+from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
 from headrace.checkpoint.paths import is_absolute
 from headrace.checkpoint.records import (
     AttemptRecord,
@@ -206,6 +206,27 @@ class Journal:
                 case _:
                     pass
         return {}
+
+    @property
+    def transactions(self) -> Mapping[str, tuple[str, ...]]:
+        """Sink -> every name under which attempts that are still told of may have left output open."""
+        names: dict[str, dict[str, None]] = {}
+        for record in (*self._kept_alone, *self.records):
+            match record:
+                case AttemptRecord(transactions=told) | CheckpointRecord(manifest=Manifest(transactions=told)):
+                    for sink, own in told.items():
+                        names.setdefault(sink, {}).update(dict.fromkeys(own))
+                case _:
+                    pass
+        return {sink: tuple(own) for sink, own in names.items()}
+
+    @property
+    def output(self) -> Mapping[str, OutputTotal]:
+        """Sink -> what it has committed at the newest checkpoint, or where the newest attempt began without one."""
+        checkpoints, attempt = self.checkpoints, self.newest_attempt
+        if checkpoints:
+            return checkpoints[-1].manifest.output
+        return {} if attempt is None else attempt.output
 
     def next(self, draft: Record, writer: str) -> Record:
         """The draft as `writer` puts it at head + 1."""

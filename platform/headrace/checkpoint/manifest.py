@@ -99,10 +99,15 @@ class CommittableDocument(Document):
 
 
 class OutputTotal(Document):
-    """All that a sink has committed over the job's life: rows, and their digest (`core.digest`, 32 hex digits)."""
+    """All that a sink has committed over the job's life.
+
+    rows, digest   how many, and their digest (`core.digest`, 32 hex digits; empty: none yet)
+    begin          where the job's output began outside, in the connector's own words; empty: not known
+    """
 
     rows: int = 0
     digest: str = ""
+    begin: dict[str, Any] = {}
 
 
 class SubtaskDocument(Document):

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from headrace.checkpoint.manifest import Document, Manifest, SplitDocument, StateHandle
+from headrace.checkpoint.manifest import Document, Manifest, OutputTotal, SplitDocument, StateHandle
 
 
 class RecordBase(Document):
@@ -36,6 +36,7 @@ class AttemptRecord(RecordBase):
     savepoint        manifest URL of a foreign savepoint or checkpoint that it starts from
     transactions     sink -> every name (transactional id) under which this attempt may leave output open
     splits           source -> what its enumerator resolved, once for the job's life
+    output           exactly-once sink -> what it had committed where this attempt begins
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -46,6 +47,7 @@ class AttemptRecord(RecordBase):
     plan_hash: str
     transactions: dict[str, tuple[str, ...]] = Field(default={})
     splits: dict[str, tuple[SplitDocument, ...]] = Field(default={})
+    output: dict[str, OutputTotal] = Field(default={})
 
 
 class CheckpointRecord(RecordBase):

@@ -13,10 +13,10 @@ such output would repeat it. Then the choice is the user's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.checkpoint.journal import Journal
-from headrace.checkpoint.manifest import Manifest, SplitDocument
+from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
 from headrace.checkpoint.records import CheckpointRecord, FinishedRecord, StoppingRecord
 from headrace.core.config import duration_text
 from headrace.core.errors import ExternalError, UserError
@@ -39,6 +39,9 @@ class Resolution:
     begins_with    where there is none: manifest URL of the savepoint that the newest attempt began with
     attempt, epoch the greatest there were, 0 before the first
     passed_over    epochs that are newer than `restore`, but damaged
+    before         what to go on from where the output of `commit_first` is lost: the checkpoint below it, if any
+    transactions   sink -> names under which output may be open
+    output         sink -> what it has committed at `restore`
     """
 
     commit_first: CheckpointRecord | None
@@ -53,6 +56,9 @@ class Resolution:
     parallelism: int | None
     splits: Mapping[str, tuple[SplitDocument, ...]]
     passed_over: tuple[int, ...] = ()
+    before: Manifest | None = None
+    transactions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    output: Mapping[str, OutputTotal] = field(default_factory=dict)
 
     @property
     def next_attempt(self) -> int:
@@ -93,6 +99,9 @@ def resolve(journal: Journal, damaged: Mapping[int, str] | None = None) -> Resol
         parallelism=None if first is None else first.parallelism,
         splits=journal.splits,
         passed_over=passed_over,
+        before=journal.checkpoints[-2].manifest if uncommitted is not None and len(journal.checkpoints) > 1 else None,
+        transactions=journal.transactions,
+        output=journal.output if restore is None else restore.manifest.output,
     )
 
 

@@ -213,6 +213,16 @@ class Committer(Protocol):
         ...
 
 
+@runtime_checkable
+class AuditedCommitter(Committer, Protocol):
+    """A committer whose output can be read back and proven against what was written."""
+
+    def begin(self) -> dict[str, Any]:
+        """Where output begins that is written from now on (the end of a topic), as plain JSON values: noted once, when
+        the job first starts."""
+        ...
+
+
 class SinkConfig(Config):
     """The frozen half of a sink. Subclasses declare the fields of the pipeline file and `open_writer`."""
 
@@ -255,7 +265,8 @@ class SinkConfig(Config):
 
     @property
     def commit_within_ms(self) -> int | None:
-        """How long prepared output waits to be committed before the outside gives it up; None: for ever, or no commit."""
+        """How long prepared output waits to be committed before the outside gives it up; None: for ever, or there is
+        none."""
         return None
 
     @property

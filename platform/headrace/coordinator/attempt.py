@@ -17,6 +17,9 @@ from headrace.core.source_state import SourceState
 from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.messages import AssignSplits, LimitTime, RelayHeights
 
+SWEEP_MS = 900_000
+"""Stands in where the outside gives nothing up by itself: the default timeout of a transaction."""
+
 
 class Attempt:
     """The live half of a deployed attempt."""
@@ -31,6 +34,11 @@ class Attempt:
         self._heights: dict[str, int | None] = {}
         self._without_splits = False
         self._limits: dict[str, int | None] = {}
+        within_ms = facts.commit_within_ms
+        # a writer of an earlier attempt that wakes up may begin something as long as the outside knows it
+        self._sweeps_until_ms = now_ms + 2 * (within_ms or SWEEP_MS) if job.open_names else None
+        self._alarm_ms = None if within_ms is None else within_ms // 2
+        self._committed_ms = now_ms
         self._discovery_due: dict[str, int] = {}
         for source, interval in job.discovery_ms.items():
             if interval is not None and source not in job.final_sources:
@@ -88,9 +96,31 @@ class Attempt:
                 self._limits = limits
                 job.do(TellAll(LimitTime(limits)))
 
-    def due_ms(self, *, periodic: bool) -> int | None:
+    def committed(self, job: Job, now_ms: int) -> None:
+        """An epoch's output is visible: what is open now began after its barrier."""
+        self._committed_ms = now_ms
+        job.raise_alarm(None)
+
+    def sweeps(self, now_ms: int) -> bool:
+        """Whether writers of earlier attempts may still wake up and begin something."""
+        return self._sweeps_until_ms is not None and now_ms < self._sweeps_until_ms
+
+    def watch_commits(self, job: Job, now_ms: int) -> None:
+        """Raises the alarm when half of the time has passed after which the outside gives prepared output up."""
+        due_ms = self._alarm_due_ms(job)
+        if due_ms is not None and now_ms >= due_ms:
+            assert self._alarm_ms is not None, "what is due has a time"
+            job.raise_alarm(
+                f"no output was committed for {self._alarm_ms // 1000} s; transactions expire after "
+                f"{2 * self._alarm_ms // 1000} s, and then their rows have to be written again"
+            )
+
+    def _alarm_due_ms(self, job: Job) -> int | None:
+        return None if self._alarm_ms is None or job.alarm is not None else self._committed_ms + self._alarm_ms
+
+    def due_ms(self, job: Job, *, periodic: bool) -> int | None:
         """When something is to be done though nothing happens. `periodic`: periodic checkpoints are taken now."""
-        times = [*self._discovery_due.values(), self.epochs.timeout_due_ms]
+        times = [*self._discovery_due.values(), self.epochs.timeout_due_ms, self._alarm_due_ms(job)]
         if periodic:
             times.append(self.epochs.periodic_due_ms)
         return min((time for time in times if time is not None), default=None)

@@ -27,11 +27,14 @@ from headrace.coordinator.connector_host_messages import (
     AnswerFrame,
     CloseRequest,
     CommitRequest,
+    DescribeRequest,
     DiscoveredSource,
     DiscoverRequest,
+    FenceRequest,
     OpenRequest,
     Request,
     RequestFrame,
+    SweepRequest,
     framed,
     length_of,
 )
@@ -76,6 +79,8 @@ class ConnectorHost:
         self.died = asyncio.Event()
         """Set when the process is gone, for whatever reason; `reason` says it."""
         self.reason = ""
+        self.begins: dict[str, dict[str, Any]] = {}
+        """Sink -> where its output began outside when it was opened."""
         self._job = job
         self._process = process
         self._reader, self._writer = streams
@@ -139,11 +144,12 @@ class ConnectorHost:
             known={source: tuple(splits) for source, splits in known.items()},
             foreign=foreign,
         )
-        opened = (await self._ask_or_kill(request, self._times.open_s)).opened
+        answer = await self._ask_or_kill(request, self._times.open_s)
         self._known = {
-            source: {(each.topic, each.partition) for each in found.splits} for source, found in opened.items()
+            source: {(each.topic, each.partition) for each in found.splits} for source, found in answer.opened.items()
         }
-        return opened
+        self.begins = answer.begins
+        return answer.opened
 
     async def discover(self, source: str) -> tuple[SplitDocument, ...]:
         """Looks for splits that no answer has held before. Raises as `open`; a look that takes too long leaves the
@@ -161,9 +167,27 @@ class ConnectorHost:
         known.update((split.topic, split.partition) for split in fresh)
         return fresh
 
-    async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
-        """Makes a complete epoch's output visible; a second call changes nothing. Raises as `open`."""
-        await self._ask_or_kill(CommitRequest(epoch=epoch, committables=tuple(committables)), self._times.commit_s)
+    async def describe(
+        self, epoch: int, committables: Sequence[CommittableDocument]
+    ) -> tuple[CommittableDocument, ...]:
+        """The same, with what it takes to commit them. Raises as `open`, and where one cannot be committed."""
+        request = DescribeRequest(epoch=epoch, committables=tuple(committables))
+        return (await self._ask_or_kill(request, self._times.commit_s)).committables
+
+    async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> tuple[CommittableDocument, ...]:
+        """Makes a complete epoch's output visible; a second call changes nothing. Gives what is lost. Raises as
+        `open`."""
+        request = CommitRequest(epoch=epoch, committables=tuple(committables))
+        return (await self._ask_or_kill(request, self._times.commit_s)).committables
+
+    async def fence(self, names: Mapping[str, Sequence[str]]) -> None:
+        """Ends what is open under these names, by sink, and shuts out who holds one. Raises as `open`."""
+        request = FenceRequest(names={sink: tuple(own) for sink, own in names.items()})
+        await self._ask_or_kill(request, self._times.commit_s)
+
+    async def sweep(self, attempt: int) -> tuple[str, ...]:
+        """Ends what is open and not of this attempt; gives the names. Raises as `open`."""
+        return (await self._ask_or_kill(SweepRequest(attempt=attempt), self._times.commit_s)).names
 
     async def close(self) -> None:
         """Closes the connectors and ends the process, by force where it takes too long. Idempotent."""

@@ -39,6 +39,14 @@ class DiscoverRequest(Document):
     source: str
 
 
+class DescribeRequest(Document):
+    """Look whether an epoch's output can be committed."""
+
+    do: Literal["describe"] = "describe"
+    epoch: int
+    committables: tuple[CommittableDocument, ...]
+
+
 class CommitRequest(Document):
     """Make an epoch's output visible."""
 
@@ -47,13 +55,27 @@ class CommitRequest(Document):
     committables: tuple[CommittableDocument, ...]
 
 
+class FenceRequest(Document):
+    """End what is open under these names, by sink."""
+
+    do: Literal["fence"] = "fence"
+    names: dict[str, tuple[str, ...]]
+
+
+class SweepRequest(Document):
+    """End what is open, but for what belongs to this attempt."""
+
+    do: Literal["sweep"] = "sweep"
+    attempt: int
+
+
 class CloseRequest(Document):
     """Close everything and end."""
 
     do: Literal["close"] = "close"
 
 
-Request = OpenRequest | DiscoverRequest | CommitRequest | CloseRequest
+Request = OpenRequest | DiscoverRequest | DescribeRequest | CommitRequest | FenceRequest | SweepRequest | CloseRequest
 
 
 class RequestFrame(Document):
@@ -82,12 +104,18 @@ class AnswerFrame(Document):
     failure   it failed; the rest is empty
     opened    source -> what it has (open)
     splits    all splits of the source (discover)
+    begins    sink -> where its output begins outside, as it is now (open)
+    committables   with what it takes to commit them (describe); those that are lost (commit)
+    names     what was ended (sweep)
     """
 
     number: int
     failure: Failure | None = None
     opened: dict[str, DiscoveredSource] = Field(default_factory=dict)
     splits: tuple[SplitDocument, ...] = ()
+    begins: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    committables: tuple[CommittableDocument, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def framed(document: Document) -> bytes:

@@ -26,10 +26,13 @@ from headrace.coordinator.connector_host_messages import (
     AnswerFrame,
     CloseRequest,
     CommitRequest,
+    DescribeRequest,
     DiscoverRequest,
+    FenceRequest,
     OpenRequest,
     Request,
     RequestFrame,
+    SweepRequest,
     framed,
     length_of,
 )
@@ -90,11 +93,18 @@ class _Host:
     def _do(self, number: int, request: Request) -> AnswerFrame:
         match request:
             case OpenRequest():
-                return AnswerFrame(number=number, opened=self._job.open(request))
+                opened = self._job.open(request)
+                return AnswerFrame(number=number, opened=opened, begins=self._job.begins())
             case DiscoverRequest():
                 return AnswerFrame(number=number, splits=self._job.discover(request.source))
+            case DescribeRequest():
+                return AnswerFrame(number=number, committables=self._job.describe(request.committables))
             case CommitRequest():
-                self._job.commit(request.committables)
+                return AnswerFrame(number=number, committables=self._job.commit(request.committables))
+            case FenceRequest():
+                self._job.fence(request.names)
+            case SweepRequest():
+                return AnswerFrame(number=number, names=self._job.sweep(request.attempt))
             case CloseRequest():
                 self._job.close()
             case _:

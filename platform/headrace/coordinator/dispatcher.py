@@ -226,6 +226,7 @@ class Dispatcher:
             name=submission.name,
             parallelism=parallelism,
             plan=plans.facts,
+            names=partial(plans.names, submission.job),
             version=__version__,
             checkpoint=model.checkpoint,
             restart=model.restart,

@@ -260,8 +260,18 @@ class JobDriver:
             case do.TellAll(told):
                 for slot in self.slots:
                     self._fleet.tell(slot, told)
+            case do.Describe(epoch, committables):
+                self._spawn(self._host.describe(epoch, committables), "describing")
             case do.Commit(epoch, committables):
                 self._spawn(self._host.commit(epoch, committables), "commit")
+            case do.Fence(attempt, names):
+                self._spawn(self._host.fence(attempt, names), "fencing")
+            case do.Sweep(attempt):
+                self._spawn(self._host.sweep(attempt), "sweep")
+            case do.Alarm(text):
+                if text is not None:
+                    LOG.warning("job %s: %s", self.job, text)
+                self._watch.changed(self)
             case do.WriteSavepoint(manifest, folder):
                 done = partial(self._on_saved, manifest.epoch)
                 failed = partial(self._on_save_failed, manifest.epoch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.checkpoint.manifest import CommittableDocument, Manifest, StateHandle
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal, StateHandle
 from headrace.coordinator.events import Splits
 from headrace.coordinator.job_state import JobState
 from headrace.rpc.messages import Failure, ToSlot
@@ -31,6 +31,7 @@ class WriteAttempt:
     plan_hash: str
     splits: Splits
     transactions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    output: Mapping[str, OutputTotal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,13 @@ class RecordException:
 
 
 @dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something needs a person's eye before it becomes a failure: for the log and the job's status. None: no more."""
+
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Entered:
     """The job is in another state: for the log, the history and those who wait."""
 
@@ -239,6 +247,7 @@ Effect = (
     | Prune
     | Answer
     | RecordException
+    | Alarm
     | Entered
     | Ended
 )

@@ -1,8 +1,8 @@
 """The epoch in flight: from its barrier to its `committed` record. Pure.
 
-    COLLECTING ──every slot acked──> RECORDING ──record stands──> COMMITTING ──visible──> CLOSING ──record──> done
-        │                                (the decision)                                       └─> SAVING ─> done
-        └── declined, timed out: given up                                       (a savepoint's own manifest)
+    COLLECTING ──every slot acked──> [DESCRIBING] ──> RECORDING ──record stands──> COMMITTING ──visible──> CLOSING
+        │                (what is to be committed)        (the decision)                                  record │
+        └── declined, timed out: given up                     done <── [SAVING: a savepoint's own manifest] <────┘
 
 One epoch at a time: the next is triggered when this one is done, so an epoch is never complete before the one before
 it is committed. Owns stages, acknowledgements and when the next one is due; what follows is the states' business.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.checkpoint.manifest import Manifest, SubtaskDocument
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, SubtaskDocument
 from headrace.spec.settings import Checkpoint
 
 
@@ -28,13 +28,17 @@ class Purpose(Enum):
 
 
 class Stage(Enum):
-    """How far it has come."""
+    """How far it has come. Before RECORDING nothing is decided."""
 
     COLLECTING = "collecting"
+    DESCRIBING = "describing"
     RECORDING = "recording"
     COMMITTING = "committing"
     CLOSING = "closing"
     SAVING = "saving"
+
+
+_UNDECIDED = frozenset({Stage.COLLECTING, Stage.DESCRIBING})
 
 
 @dataclass(slots=True)
@@ -56,6 +60,12 @@ class Pending:
     stage: Stage = Stage.COLLECTING
     documents: list[SubtaskDocument] = field(default_factory=list)
     manifest: Manifest | None = None
+
+    @property
+    def committables(self) -> tuple[CommittableDocument, ...]:
+        """What the writers prepared, in an order that does not depend on who answered first."""
+        documents = sorted(self.documents, key=lambda document: (document.task, document.subtask))
+        return tuple(item for document in documents for item in document.committables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,7 @@ class Epochs:
     def give_up(self, now_ms: int) -> tuple[Pending, bool]:
         """The epoch in flight failed before it was recorded. Gives it, and whether that is more than is tolerated."""
         assert self.pending is not None, "an epoch is in flight"
-        assert self.pending.stage is Stage.COLLECTING, "what is recorded is decided"
+        assert self.pending.stage in _UNDECIDED, "what is recorded is decided"
         pending, self.pending = self.pending, None
         self._pause(now_ms)
         if pending.purpose is Purpose.SAVEPOINT:
@@ -134,9 +144,9 @@ class Epochs:
             self._due_ms = max(self._due_ms, now_ms + self._settings.min_pause_ms)
 
     def timed_out(self, now_ms: int) -> bool:
-        """Whether slots have taken too long."""
-        pending = self.in_stage(Stage.COLLECTING)
-        return pending is not None and now_ms >= pending.started_ms + self._settings.timeout_ms
+        """Whether slots, or those who look at what is to be committed, have taken too long."""
+        due_ms = self.timeout_due_ms
+        return due_ms is not None and now_ms >= due_ms
 
     def periodic_due(self, now_ms: int) -> bool:
         """Whether it is time for the next periodic checkpoint."""
@@ -150,5 +160,7 @@ class Epochs:
     @property
     def timeout_due_ms(self) -> int | None:
         """When `timed_out` will hold."""
-        pending = self.in_stage(Stage.COLLECTING)
-        return None if pending is None else pending.started_ms + self._settings.timeout_ms
+        pending = self.pending
+        if pending is None or pending.stage not in _UNDECIDED:
+            return None
+        return pending.started_ms + self._settings.timeout_ms

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from headrace.checkpoint.manifest import CommittableDocument, Manifest, SplitDocument, SubtaskDocument
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal, SplitDocument, SubtaskDocument
 from headrace.checkpoint.records import CheckpointRecord, FinishedRecord, StoppingRecord
 from headrace.rpc.messages import Failure
 from headrace.rpc.status import SlotStatus
@@ -32,6 +33,7 @@ class JournalRead:
     passed_over   epochs newer than `restore` that are damaged
     before        the newest checkpoint below `uncommitted`: to go on from, where the output of that one has expired
     transactions  sink -> names under which attempts so far may have left output open
+    output        sink -> what it has committed at `restore`, or where it began
     """
 
     attempt: int = 0
@@ -48,6 +50,7 @@ class JournalRead:
     passed_over: tuple[int, ...] = ()
     before: Manifest | None = None
     transactions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    output: Mapping[str, OutputTotal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +86,13 @@ class SlotsGranted:
 class HostOpened:
     """Sinks are prepared, enumerators open. intervals: source -> ms between looks for new splits, None: never.
 
-    final: sources that will find no further splits.
+    final: sources that will find no further splits. begins: sink -> where its output begins outside, as it is now.
     """
 
     splits: Splits
     intervals: Mapping[str, int | None]
     final: frozenset[str]
+    begins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ Knows neither the coordinator nor how requests come.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
 from headrace.connect.restored import restored
-from headrace.connect.sink import Committable, Committer
+from headrace.connect.sink import AuditedCommitter, Committable, Committer
 from headrace.connect.source import Enumerator, Split
 from headrace.coordinator.connector_host_messages import DiscoveredSource, OpenRequest
 from headrace.core.errors import InternalError
@@ -60,7 +61,7 @@ class HostedJob:
         for task in plan.tasks:
             for node in task.nodes:
                 if isinstance(node, SinkSpec):
-                    context = sink_context(node, job, 0, task.parallelism)
+                    context = sink_context(node, job, parallelism=task.parallelism, terms=plan.checkpoint)
                     node.config.prepare(context)
                     committer = node.config.open_committer(context)
                     if committer is not None:
@@ -87,17 +88,44 @@ class HostedJob:
         with held.lock:
             return _documents(held.enumerator.discover())
 
-    def commit(self, committables: Sequence[CommittableDocument]) -> None:
-        """Makes output visible, sink by sink; a second call changes nothing."""
+    def begins(self) -> dict[str, dict[str, Any]]:
+        """Sink -> where its output begins that is written from now on."""
+        audited = {sink: each for sink, each in self._committers.items() if isinstance(each, AuditedCommitter)}
+        return {sink: committer.begin() for sink, committer in audited.items()}
+
+    def describe(self, committables: Sequence[CommittableDocument]) -> tuple[CommittableDocument, ...]:
+        """The same, with what it takes to commit them, sink by sink."""
+        return self._each(committables, lambda committer, items: committer.describe(items))
+
+    def commit(self, committables: Sequence[CommittableDocument]) -> tuple[CommittableDocument, ...]:
+        """Makes output visible, sink by sink; a second call changes nothing. Gives what is lost."""
+        return self._each(committables, lambda committer, items: committer.commit(items))
+
+    def _each(
+        self,
+        committables: Sequence[CommittableDocument],
+        do: Callable[[Committer, Sequence[Committable]], Sequence[Committable]],
+    ) -> tuple[CommittableDocument, ...]:
         by_sink: dict[str, list[Committable]] = {}
         for item in committables:
-            own = Committable(item.sink, item.subtask, item.epoch, item.payload)
-            by_sink.setdefault(item.sink, []).append(own)
+            by_sink.setdefault(item.sink, []).append(item.committable())
+        answers: list[CommittableDocument] = []
         for sink, items in by_sink.items():
             committer = self._committers.get(sink)
             if committer is None:
                 raise InternalError(f"sink {sink!r} has something to commit, but no committer")
-            committer.commit(items)
+            answers += [CommittableDocument.of(item) for item in do(committer, items)]
+        return tuple(answers)
+
+    def fence(self, names: Mapping[str, Sequence[str]]) -> None:
+        """Ends what is open under these names; those of sinks without a committer are passed over."""
+        for sink, own in names.items():
+            if sink in self._committers:
+                self._committers[sink].fence(own)
+
+    def sweep(self, attempt: int) -> tuple[str, ...]:
+        """Ends what is open and not of this attempt. Gives the names."""
+        return tuple(name for committer in self._committers.values() for name in committer.sweep(attempt))
 
     def close(self) -> None:
         """Closes all parts; raises the first error after that. Idempotent."""

@@ -6,10 +6,12 @@ States change it; nobody else sees it. It lasts as long as the job is in this co
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from headrace.checkpoint.manifest import Manifest, SplitDocument
-from headrace.coordinator.effects import Answer, Effect, RecordException, ReleaseSlots
+from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
+from headrace.coordinator.effects import Alarm, Answer, Effect, RecordException, ReleaseSlots
 from headrace.coordinator.events import JournalRead, Splits
 from headrace.coordinator.plan_facts import JobConfig, PlanFacts
 from headrace.coordinator.restart import RestartStrategy, may_restart, open_strategy
@@ -38,6 +40,11 @@ class Job:
     stop         the stop that was asked for; a failure does not undo it
     rescale      the rescale that waits for its new attempt to run
     message      what the job waits for, for people
+    output       sink -> what it has committed at `restored`, or where it began
+    successors   sink -> names in use that came after those in the attempt's record
+    open_names   sink -> names under which earlier attempts may have left output open
+    hosted       the connector host is open, as far as known
+    alarm        what a person should look at
     """
 
     config: JobConfig
@@ -56,6 +63,11 @@ class Job:
     failure: Failure | None = None
     savepoint: str | None = None
     message: str = ""
+    output: dict[str, OutputTotal] = field(default_factory=dict)
+    successors: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    open_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    hosted: bool = False
+    alarm: str | None = None
     restarts: int = 0
     ran: bool = False
     """Whether an attempt was deployed in this coordinator."""
@@ -103,11 +115,29 @@ class Job:
         self.attempt = max(self.attempt, read.attempt)
         self.epoch = max(self.epoch, read.epoch)
         self.restored, self.restored_own = read.restore or self.config.origin, read.restore is not None
+        self.output, self.open_names = dict(read.output), dict(read.transactions)
         self.add_splits(read.splits)
         if read.parallelism is not None and self.rescale is None:
             self.parallelism = read.parallelism
         if read.stopping is not None and self.stop is None:
             self.stop = Request("", read.stopping.savepoint, read.stopping.drain)
+
+    def go_back(self, before: Manifest | None) -> None:
+        """Goes on from an earlier checkpoint than the journal's newest, whose output is lost."""
+        self.restored, self.restored_own = before or self.config.origin, before is not None
+        begun = {sink: OutputTotal(begin=total.begin) for sink, total in self.output.items()}
+        self.output = begun if before is None else begun | before.output
+
+    def begin_output(self, begins: Mapping[str, Mapping[str, Any]]) -> None:
+        """Notes where the output of sinks begins that have none yet."""
+        for sink, begin in begins.items():
+            self.output.setdefault(sink, OutputTotal(begin=dict(begin)))
+
+    def raise_alarm(self, text: str | None) -> None:
+        """Says what a person should look at, or that there is nothing any more; each once."""
+        if text != self.alarm:
+            self.alarm = text
+            self.do(Alarm(text))
 
     def add_splits(self, splits: Splits) -> None:
         """Keeps the first answer for every split."""

@@ -1,7 +1,8 @@
 """A job's connector host over the job's life: started when it is wanted, replaced when it died, asked and listened to.
 
     open     ─> HostOpened, HostFailed; one that is open already only says so again
-    discover ─> SplitsFound;  commit ─> Committed, CommitFailed;  it dies ─> HostFailed
+    discover ─> SplitsFound;  describe ─> Described, DescribeFailed;  commit ─> Committed, CommitFailed
+    fence    ─> Fenced, FenceFailed;  sweep ─> nothing;  it dies ─> HostFailed
 
 Shell: it turns calls into events. What they mean is the machine's business, the process itself `connector_host`'s.
 """
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.checkpoint.manifest import CommittableDocument
 from headrace.coordinator import events as on
@@ -24,6 +26,7 @@ from headrace.rpc.messages import Failure
 LOG = logging.getLogger("headrace.coordinator")
 
 COMMIT_RETRY_S = 1.0
+T = TypeVar("T")
 
 
 class JobHost:
@@ -81,6 +84,7 @@ class JobHost:
             splits={source: each.splits for source, each in found.items()},
             intervals={source: each.interval_ms for source, each in found.items()},
             final=frozenset(source for source, each in found.items() if each.final),
+            begins=host.begins,
         )
         watching = asyncio.create_task(self._watch(host), name=f"host of job {self._job}")
         self._watching.add(watching)
@@ -104,23 +108,72 @@ class JobHost:
             return
         if found and self._opened is not None:
             splits = {**self._opened.splits, source: (*self._opened.splits.get(source, ()), *found)}
-            self._opened = on.HostOpened(splits, self._opened.intervals, self._opened.final)
+            self._opened = replace(self._opened, splits=splits)
             self._post(on.SplitsFound(source, found))
+
+    async def describe(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
+        """Looks whether an epoch's output can be committed. Tried once: nothing is decided yet, and an attempt whose
+        output cannot be looked at is better begun anew than kept waiting with what its writers hold open."""
+        host = self._host
+        if host is None or self._over.is_set():
+            return
+        try:
+            described = await host.describe(epoch, committables)
+        except HeadraceError as error:
+            self._post(on.DescribeFailed(epoch, failure_of(error)))
+        else:
+            self._post(on.Described(epoch, described))
 
     async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
         """Makes an epoch's output visible; what may pass is tried again until it has."""
-        while self._host is not None and not self._over.is_set():
+        await self._insist(
+            f"commit of epoch {epoch}",
+            lambda host: host.commit(epoch, committables),
+            lambda lost: on.Committed(epoch, lost),
+            lambda failure: on.CommitFailed(epoch, failure),
+        )
+
+    async def fence(self, attempt: int, names: Mapping[str, Sequence[str]]) -> None:
+        """Ends what is open under these names; what may pass is tried again until it has."""
+        await self._insist(
+            "ending open transactions",
+            lambda host: host.fence(names),
+            lambda _: on.Fenced(attempt),
+            lambda failure: on.FenceFailed(attempt, failure),
+        )
+
+    async def _insist(
+        self,
+        what: str,
+        ask: Callable[[ConnectorHost], Awaitable[T]],
+        done: Callable[[T], on.Event],
+        refused: Callable[[Failure], on.Event],
+    ) -> None:
+        while (host := self._host) is not None and not self._over.is_set():
             try:
-                await self._host.commit(epoch, committables)
+                answer = await ask(host)
             except HeadraceError as error:
-                if not error.retry or self._host is None or self._host.died.is_set():
-                    self._post(on.CommitFailed(epoch, failure_of(error)))
+                if not error.retry or self._host is None or host.died.is_set():
+                    self._post(refused(failure_of(error)))
                     return
-                LOG.warning("job %s: commit of epoch %d: %s; trying again", self._job, epoch, error.message)
+                LOG.warning("job %s: %s: %s; trying again", self._job, what, error.message)
                 await asyncio.sleep(COMMIT_RETRY_S)
             else:
-                self._post(on.Committed(epoch))
+                self._post(done(answer))
                 return
+
+    async def sweep(self, attempt: int) -> None:
+        """Ends what writers of earlier attempts that woke up late have begun; it is asked for again and again."""
+        host = self._host
+        if host is None or self._over.is_set():
+            return
+        try:
+            ended = await host.sweep(attempt)
+        except HeadraceError as error:
+            LOG.warning("job %s: late transactions could not be looked for: %s", self._job, error.message)
+            return
+        if ended:
+            LOG.warning("job %s: ended transactions of earlier attempts: %s", self._job, ", ".join(ended))
 
     async def close(self) -> None:
         """Ends the process that there is. Idempotent."""

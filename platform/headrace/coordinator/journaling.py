@@ -37,6 +37,8 @@ def draft_of(effect: WriteRecord, at_ms: int) -> Record:
                 parallelism=effect.parallelism,
                 plan_hash=effect.plan_hash,
                 splits=dict(effect.splits),
+                transactions=dict(effect.transactions),
+                output=dict(effect.output),
             )
         case WriteCheckpoint():
             return CheckpointRecord(
@@ -74,6 +76,9 @@ def journal_read(journal: Journal, damaged: Mapping[int, str] | None = None) -> 
         splits=dict(found.splits),
         parallelism=found.parallelism,
         passed_over=found.passed_over,
+        before=found.before,
+        transactions=found.transactions,
+        output=found.output,
     )
 
 

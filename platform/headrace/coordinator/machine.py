@@ -50,7 +50,7 @@ class Machine:
     @property
     def view(self) -> JobView:
         """How the job stands, for people."""
-        return JobView(self.state, self.job.attempt, self.job.parallelism, self.job.message)
+        return JobView(self.state, self.job.attempt, self.job.parallelism, self.job.message, self.job.alarm)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """What is to be done because of the event."""

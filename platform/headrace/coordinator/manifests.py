@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from headrace.checkpoint.manifest import Manifest, StateHandle
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal, StateHandle
 from headrace.coordinator.epochs import Pending
 from headrace.coordinator.job import Job
+from headrace.core.digest import add_digests, digest_text, digest_value
 from headrace.core.source_state import SourceState, merged
 
 
-def manifest_of(job: Job, pending: Pending, now_ms: int) -> Manifest:
-    """All that the epoch consists of, in an order that does not depend on who answered first."""
+def manifest_of(
+    job: Job, pending: Pending, now_ms: int, committables: tuple[CommittableDocument, ...] = ()
+) -> Manifest:
+    """All that the epoch consists of, in an order that does not depend on who answered first.
+
+    committables: those of the epoch, as their committers describe them
+    """
     documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
     facts = job.facts
     parts: dict[str, list[SourceState]] = {source: [] for source in facts.sources}
@@ -34,10 +40,36 @@ def manifest_of(job: Job, pending: Pending, now_ms: int) -> Manifest:
         sources={source: merged(states) for source, states in parts.items()},
         splits=dict(job.splits),
         counters=total_counters([job.counted, *(document.counters for document in documents)]),
-        committables=tuple(item for document in documents for item in document.committables),
+        committables=committables,
+        transactions=with_successors(job.successors, committables),
+        output=with_output(job.output, committables),
         drained=pending.drain or (pending.final and bool(facts.timed) and not job.config.keeps_time_open),
         final=pending.final,
     )
+
+
+def with_output(
+    before: Mapping[str, OutputTotal], committables: Iterable[CommittableDocument]
+) -> dict[str, OutputTotal]:
+    """Sink -> all that it has committed once these are, too. Sinks that hash no rows have no total."""
+    total = dict(before)
+    for item in committables:
+        if item.digest:
+            own = total.get(item.sink, OutputTotal())
+            digest = add_digests(digest_value(own.digest), digest_value(item.digest))
+            total[item.sink] = own.model_copy(update={"rows": own.rows + item.rows, "digest": digest_text(digest)})
+    return total
+
+
+def with_successors(
+    before: Mapping[str, tuple[str, ...]], committables: Iterable[CommittableDocument]
+) -> dict[str, tuple[str, ...]]:
+    """Sink -> names that its writers may use beside those of the attempt's record."""
+    names = dict(before)
+    for item in committables:
+        if item.successor and item.successor not in names.get(item.sink, ()):
+            names[item.sink] = (*names.get(item.sink, ()), item.successor)
+    return names
 
 
 def total_counters(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:

@@ -20,6 +20,7 @@ class PlanFacts:
     parallelism   node -> subtasks
     timed         sources with event time; idle: those of them whose partitions may be idle
     drift         source -> `max_drift` in ms, where it has one
+    commit_within_ms   how long prepared output waits to be committed before the outside gives it up; None: for ever
     """
 
     plan_hash: str
@@ -31,10 +32,18 @@ class PlanFacts:
     timed: frozenset[str] = frozenset()
     idle: frozenset[str] = frozenset()
     drift: Mapping[str, int] = field(default_factory=dict)
+    commit_within_ms: int | None = None
 
 
 Planner = Callable[[int], PlanFacts]
 """The facts at a parallelism. Pure."""
+Namer = Callable[[int, int], Mapping[str, tuple[str, ...]]]
+"""Sink -> the names under which attempt a at parallelism p may leave output open: `namer(p, a)`. Pure."""
+
+
+def no_names(parallelism: int, attempt: int) -> Mapping[str, tuple[str, ...]]:
+    """The namer of a job without such sinks."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,8 @@ class JobConfig:
     wall_offset_ms   wall clock less the clock that the machine is told, for times that people read
     deploy_timeout_ms   how long slots may take to open and restore
     slots_timeout_ms    how long to wait for slots before that counts as a failure
-    cancel_timeout_ms   how long the slots of an ended attempt are waited for
+    cancel_timeout_ms   how long the slots of an ended attempt are waited for, and then its committers
+    names        under which names an attempt may leave output open
     """
 
     job: str
@@ -70,6 +80,7 @@ class JobConfig:
     deploy_timeout_ms: int = 180_000
     slots_timeout_ms: int = 300_000
     cancel_timeout_ms: int = 45_000
+    names: Namer = no_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +91,4 @@ class JobView:
     attempt: int
     parallelism: int
     message: str
+    alarm: str | None = None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headrace.coordinator.plan_facts import PlanFacts
 from headrace.plan.chaining import plan_physical
+from headrace.plan.contexts import sink_context
 from headrace.plan.explain import plan_dict
 from headrace.plan.logical import plan_logical
-from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, TaskNode
+from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task, TaskNode
 from headrace.spec.pipeline import Pipeline
 
 
@@ -45,6 +46,24 @@ class JobPlans:
             self._facts[parallelism] = plan_facts(self.plan(parallelism))
         return self._facts[parallelism]
 
+    def names(self, job: str, parallelism: int, attempt: int) -> dict[str, tuple[str, ...]]:
+        """Sink -> the names under which an attempt may leave output open; sinks without any are left out."""
+        plan = self.plan(parallelism)
+        names: dict[str, tuple[str, ...]] = {}
+        for task, sink in plan_sinks(plan):
+            for subtask in range(task.parallelism):
+                told = sink_context(
+                    sink, job, subtask, parallelism=task.parallelism, terms=plan.checkpoint, attempt=attempt
+                )
+                if own := sink.config.transactions(told):
+                    names[sink.node] = (*names.get(sink.node, ()), *own)
+        return names
+
+
+def plan_sinks(plan: PhysicalPlan) -> Iterator[tuple[Task, SinkSpec]]:
+    """Every sink, with the task it is in."""
+    return ((task, node) for task in plan.tasks for node in task.nodes if isinstance(node, SinkSpec))
+
 
 def plan_facts(plan: PhysicalPlan) -> PlanFacts:
     """A plan, as far as it matters for control."""
@@ -70,6 +89,10 @@ def plan_facts(plan: PhysicalPlan) -> PlanFacts:
             for name, (_, spec) in sources.items()
             if spec.time is not None and spec.time.max_drift_ms is not None
         },
+        commit_within_ms=min(
+            (within for _, sink in plan_sinks(plan) if (within := sink.config.commit_within_ms) is not None),
+            default=None,
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from typing import Protocol, assert_never
 
 from headrace.core.errors import Domain
+from headrace.plan.terms import RATE_DELAY_MS
 from headrace.rpc.messages import Failure
 from headrace.spec.settings import ExponentialDelay, FailureRate, FixedDelay, NoRestart, Restart
 
@@ -20,8 +21,6 @@ JITTER = 0.1
 """A delay differs by up to this share, so that jobs that failed together do not come back together."""
 STABLE_MS = 600_000
 """After so long without a failure the next delay is the first one again."""
-RATE_DELAY_MS = 1_000
-"""The delay of `failure-rate`, which has none of its own."""
 
 
 class RestartStrategy(Protocol):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from headrace.connect.sink import Committable, Committer
+from headrace.connect.sink import Committable, CommittedWriter, Committer
 from headrace.connect.source import Enumerator, Split, SplitId
 from headrace.coordinator.alignment import drift_limits
 from headrace.coordinator.relay import relayed_heights
@@ -184,7 +184,8 @@ class LocalJob:
         for task in self._plan.tasks:
             for node in task.nodes:
                 if isinstance(node, SinkSpec):
-                    context = sink_context(node, self._options.job, 0, task.parallelism)
+                    terms = self._plan.checkpoint
+                    context = sink_context(node, self._options.job, parallelism=task.parallelism, terms=terms)
                     node.config.prepare(context)
                     committer = node.config.open_committer(context)
                     if committer is not None:
@@ -216,6 +217,7 @@ class LocalJob:
             poll_rows_max=self._plan.batch_rows_max,
             floors=self._options.floors,
             counters=counters,
+            terms=self._plan.checkpoint,
         )
         builder = ChainBuilder(task, context, outgoing(self._plan, self._wiring, task.name, subtask, self._channel))
         # known from the first part on: what is open when another one fails to open is closed as well
@@ -279,7 +281,7 @@ class LocalJob:
         return any(thread.alive for thread in self._threads)
 
     def _supervise(self, on_progress: Callable[[Progress], None] | None) -> None:
-        interval = self._plan.checkpoint_interval_ms
+        interval = self._plan.checkpoint.interval_ms
         barrier_due_ms = TIME_MAX if interval is None else self._clock.monotonic_ms() + interval
         while self._alive() and self._failure is None:
             self._wake.wait(SUPERVISE_MS / 1000)
@@ -347,16 +349,20 @@ class LocalJob:
             complete = self._reports.tracker.take_complete()
         if complete is not None:
             epoch, committables = complete
-            self._commit(committables)
+            self._commit(epoch, committables)
             self._tell_sources(Complete(epoch))
             if self._last_begun:
                 self._leave()
 
-    def _commit(self, committables: Sequence[Committable]) -> None:
+    def _commit(self, epoch: int, committables: Sequence[Committable]) -> None:
         for sink, committer in self._committers.items():
             own = [item for item in committables if item.sink == sink]
-            if own:
-                committer.commit(own)
+            if own and committer.commit(committer.describe(own)):
+                raise ExternalError(f"output of {sink} in epoch {epoch} was given up outside before it was committed")
+        for thread in self._threads:
+            for part in thread.parts:
+                if isinstance(part, CommittedWriter):
+                    part.committed(epoch, {})
 
     # ---- ending --------------------------------------------------------------------------------------------------
 

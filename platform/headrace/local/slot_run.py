@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from headrace import __version__
@@ -183,6 +184,7 @@ class SlotRun:
             name=self._pipeline.name,
             parallelism=self._parallelism,
             plan=self._plans.facts,
+            names=partial(self._plans.names, self._job),
             version=__version__,
             checkpoint=self._pipeline.checkpoint,
             restart=self._pipeline.restart,

@@ -16,6 +16,7 @@ from headrace.plan.needs import OrderWanted, order_wanted, reads_order
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.partitioning import Forward, Global, Hash, Partitioning, Rebalance
 from headrace.plan.physical import ChainEdge, PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task, TaskEdge, TaskNode
+from headrace.plan.terms import checkpoint_terms
 from headrace.spec.pipeline import Pipeline
 
 
@@ -49,7 +50,7 @@ def plan_physical(logical: LogicalPlan, pipeline: Pipeline) -> PhysicalPlan:
         max_parallelism=pipeline.max_parallelism,
         batch_rows_max=pipeline.batch.max_rows,
         batch_delay_ms=pipeline.batch.max_delay_ms,
-        checkpoint_interval_ms=pipeline.checkpoint.interval_ms,
+        checkpoint=checkpoint_terms(pipeline),
         tasks=tuple(Task(tuple(task.nodes), tuple(task.edges), task.parallelism) for task in tasks.values()),
         edges=tuple(edges),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.connect.sink import SinkContext
+from headrace.connect.sink import CheckpointTerms, SinkContext
 from headrace.connect.source import SourceContext
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec
@@ -25,8 +25,16 @@ def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> Sourc
     )
 
 
-def sink_context(spec: SinkSpec, job: str, subtask: int, parallelism: int) -> SinkContext:
-    """What the plan tells a sink's writer and committer."""
+def sink_context(
+    spec: SinkSpec,
+    job: str,
+    subtask: int = 0,
+    *,
+    parallelism: int,
+    terms: CheckpointTerms,
+    attempt: int = 0,
+) -> SinkContext:
+    """What the plan tells a sink's writer and committer. `attempt`: 0 where there is none yet."""
     return SinkContext(
         job=job,
         node=spec.node,
@@ -36,4 +44,6 @@ def sink_context(spec: SinkSpec, job: str, subtask: int, parallelism: int) -> Si
         update_key=spec.update_key,
         format=None if spec.format is None else spec.format.name,
         format_options={} if spec.format is None else spec.format.config.model_dump(),
+        attempt=attempt,
+        checkpoint=terms,
     )

@@ -52,7 +52,7 @@ def plan_dict(plan: PhysicalPlan) -> dict[str, Any]:
         "pipeline": plan.pipeline,
         "max_parallelism": plan.max_parallelism,
         "batch": {"max_rows": plan.batch_rows_max, "max_delay_ms": plan.batch_delay_ms},
-        "checkpoint_interval_ms": plan.checkpoint_interval_ms,
+        "checkpoint_interval_ms": plan.checkpoint.interval_ms,
         "tasks": [
             {
                 "name": task.name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.connect.format import FormatConfig
-from headrace.connect.sink import SinkConfig
+from headrace.connect.sink import CheckpointTerms, SinkConfig
 from headrace.connect.source import SourceConfig
 from headrace.core.types import Schema
 from headrace.operators.operator import OnError, OperatorConfig
@@ -149,7 +149,7 @@ class PhysicalPlan:
     max_parallelism: int
     batch_rows_max: int
     batch_delay_ms: int
-    checkpoint_interval_ms: int | None
+    checkpoint: CheckpointTerms
     tasks: tuple[Task, ...]
     edges: tuple[TaskEdge, ...]
 

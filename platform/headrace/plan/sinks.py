@@ -16,6 +16,7 @@ from headrace.plan.problems import Path, Problems
 from headrace.plan.sources import file_only
 from headrace.plan.steps import partitioning_of, require_column, spread_reasons
 from headrace.plan.stream import Stream
+from headrace.plan.terms import checkpoint_terms
 from headrace.spec.fields import DeadLetter, FormatUse
 from headrace.spec.pipeline import Pipeline, SinkNode
 
@@ -39,6 +40,7 @@ def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, pro
         schema=stream.schema,
         update_key=stream.update_key,
         format=None if format_spec is None else format_spec.name,
+        checkpoint=checkpoint_terms(pipeline),
     )
     for message in node.config.check(context):
         raise problems.refuse(connector_path, message)

@@ -174,10 +174,19 @@ class TriggerEpoch:
 
 
 @dataclass(frozen=True, slots=True)
+class Renamed:
+    """`successor` is to be used in place of the transactional id `name`."""
+
+    name: str
+    successor: str
+
+
+@dataclass(frozen=True, slots=True)
 class EpochCompleted:
-    """Complete and committed."""
+    """Complete and committed; what it prepared is finished, so that its names may be used again."""
 
     epoch: int
+    renamed: tuple[Renamed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

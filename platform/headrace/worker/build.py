@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.connect.sink import Writer
+from headrace.connect.sink import CheckpointTerms, Writer
 from headrace.connect.source import Reader
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor
@@ -41,6 +41,7 @@ class SubtaskContext:
     restored   node name -> this subtask's share of the node's states
     lease      nothing is written once it has run out; None: there is none
     hand_over  the end of the input closes no window
+    terms      how often epochs are committed; attempt: the job's (re)start
     """
 
     pipeline: str
@@ -53,6 +54,8 @@ class SubtaskContext:
     poll_rows_max: int
     floors: tuple[AppliedFloor, ...]
     counters: dict[str, Counter[str]]
+    terms: CheckpointTerms
+    attempt: int = 0
     restored: Mapping[str, RestoredStates] = field(default_factory=dict)
     lease: Lease | None = None
     hand_over: bool = False
@@ -138,7 +141,15 @@ class ChainBuilder:
 
     def _open_sink(self, spec: SinkSpec) -> Receiver:
         context = self._context
-        writer = spec.config.open_writer(sink_context(spec, context.job, context.subtask, context.parallelism))
+        told = sink_context(
+            spec,
+            context.job,
+            context.subtask,
+            parallelism=context.parallelism,
+            terms=context.terms,
+            attempt=context.attempt,
+        )
+        writer = spec.config.open_writer(told)
         self.opened.append(writer)
         takes_messages = spec.config.takes == "messages" and spec.format is not None
         return SinkTask(

@@ -208,6 +208,7 @@ class SlotRuntime:
             floors=deployment.floors,
             lease=self._lease,
             hand_over=deployment.hand_over,
+            attempt=deploy.attempt,
         )
         self._slice = Slice(plan, options, self, self._clock)
         self._open_uploader(deployment, self._slice)
@@ -315,7 +316,8 @@ class SlotRuntime:
             case TriggerEpoch(epoch, savepoint, stop, drain):
                 self._uploader.order(epoch, savepoint)
                 running.tell(dict.fromkeys(running.sources, Trigger(epoch, stop=stop, drain=drain)))
-            case EpochCompleted(epoch):
+            case EpochCompleted(epoch, renamed):
+                running.committed(epoch, {each.name: each.successor for each in renamed})
                 running.tell(dict.fromkeys(running.sources, Complete(epoch)))
             case EpochAborted(epoch):
                 self._uploader.give_up(epoch)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from headrace.connect.sink import CommittedWriter
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor
 from headrace.exchange.channel import ChannelBounds, Mailbox
@@ -30,7 +31,7 @@ from headrace.worker.wiring import wire
 
 @dataclass(frozen=True, slots=True)
 class SliceOptions:
-    """What a slice is told beside its plan. `aligned`: gates align barriers (exactly-once)."""
+    """What a slice is told beside its plan. `aligned`: gates align barriers (exactly-once); attempt: the job's."""
 
     job: str
     index: int
@@ -40,6 +41,7 @@ class SliceOptions:
     bounds: ChannelBounds = field(default_factory=ChannelBounds)
     lease: Lease | None = None
     hand_over: bool = False
+    attempt: int = 0
 
 
 @dataclass(slots=True)
@@ -135,6 +137,8 @@ class Slice:
             counters=counters,
             restored=restored,
             lease=options.lease,
+            terms=self.plan.checkpoint,
+            attempt=options.attempt,
         )
         ends = outgoing(self.plan, self._wiring, task.name, options.index, find)
         builder = ChainBuilder(task, context, ends)
@@ -175,6 +179,13 @@ class Slice:
         for source, task in self.sources.items():
             if source in commands:
                 task.tell(commands[source])
+
+    def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
+        """Everything up to the epoch is visible, and that stands: writers may use their names again."""
+        for opened in self.subtasks:
+            for part in opened.thread.parts:
+                if isinstance(part, CommittedWriter):
+                    part.committed(epoch, successors)
 
     def finish(self) -> None:
         """Everything is committed: every loop is left."""

@@ -71,18 +71,19 @@ def test_sources_are_looked_at_in_their_interval() -> None:
     assert mine.effects == []
     attempt.look_for_splits(mine, 61_000)
     assert mine.effects == [Discover(SOURCE)]
-    assert attempt.due_ms(periodic=False) == 121_000
+    assert attempt.due_ms(mine, periodic=False) == 121_000
 
 
 def test_a_source_that_is_final_is_not_looked_at_again() -> None:
-    assert Attempt(job(final=True), 0).due_ms(periodic=False) is None
-    assert Attempt(job(interval_ms=None), 0).due_ms(periodic=False) is None
+    for mine in (job(final=True), job(interval_ms=None)):
+        assert Attempt(mine, 0).due_ms(mine, periodic=False) is None
 
 
 def test_a_periodic_checkpoint_is_due_only_where_one_is_taken() -> None:
-    attempt = Attempt(job(final=True), 0)
-    assert attempt.due_ms(periodic=True) == 10_000
-    assert attempt.due_ms(periodic=False) is None
+    mine = job(final=True)
+    attempt = Attempt(mine, 0)
+    assert attempt.due_ms(mine, periodic=True) == 10_000
+    assert attempt.due_ms(mine, periodic=False) is None
 
 
 def test_input_has_ended_when_it_has_on_every_slot() -> None:

@@ -59,7 +59,8 @@ def test_who_answered_first_makes_no_difference() -> None:
 
 
 def test_it_holds_what_every_subtask_said() -> None:
-    manifest = manifest_of(job(), pending(1, 0), 9)
+    mine = pending(1, 0)
+    manifest = manifest_of(job(), mine, 9, mine.committables)
     assert (manifest.epoch, manifest.attempt, manifest.job) == (7, 3, "j1")
     assert [file.path for state in manifest.states for file in state.files] == ["state/0", "state/1"]
     assert [item.subtask for item in manifest.committables] == [0, 1]

@@ -62,6 +62,7 @@ class Deploying:
         attempt = Attempt(job, now_ms)
         attempt.assign_all(job)
         job.message = ""
+        job.raise_alarm(None)
         job.ran = True
         if job.rescale is not None:
             job.do(Answer(job.rescale.id))

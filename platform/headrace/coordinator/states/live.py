@@ -1,7 +1,10 @@
 """What RUNNING, STOPPING and RESCALING share: an attempt whose slots work, and its epochs.
 
-begin ─> TriggerEpoch to all ─> every slot acked ─> `checkpoint` record ─> Commit ─> `committed` record
+begin ─> TriggerEpoch to all ─> every slot acked ─> [Describe] ─> `checkpoint` record ─> [Commit] ─> `committed` record
       ─> EpochCompleted to all, old checkpoints pruned ─> [savepoint's manifest] ─> `after`
+
+What an epoch prepared and the outside has given up before it was recorded fails the attempt, and nothing is lost: its
+rows are read again. Where that shows only after the record, the next attempt judges it (`scheduling`).
 """
 
 from __future__ import annotations
@@ -9,12 +12,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
+from headrace.checkpoint.manifest import CommittableDocument
 from headrace.coordinator.attempt import Attempt
-from headrace.coordinator.effects import Answer, Commit, Prune, TellAll, WriteCheckpoint, WriteCommitted, WriteSavepoint
+from headrace.coordinator.effects import (
+    Answer,
+    Commit,
+    Describe,
+    Prune,
+    Sweep,
+    TellAll,
+    WriteCheckpoint,
+    WriteCommitted,
+    WriteSavepoint,
+)
 from headrace.coordinator.epochs import Pending, Purpose, Stage
 from headrace.coordinator.events import (
     CommitFailed,
     Committed,
+    Described,
+    DescribeFailed,
     Event,
     HostFailed,
     JournalFailed,
@@ -33,8 +49,9 @@ from headrace.coordinator.job import Job
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.manifests import manifest_of, savepoint_of, savepoint_states
 from headrace.coordinator.states.base import State, failed, on_any
+from headrace.coordinator.states.lost_output import output_lost
 from headrace.core.errors import Domain
-from headrace.rpc.messages import EpochAborted, EpochCompleted, Failure, TriggerEpoch
+from headrace.rpc.messages import EpochAborted, EpochCompleted, Failure, Renamed, TriggerEpoch
 
 
 class Live:
@@ -65,11 +82,13 @@ class Live:
     def due_ms(self, job: Job) -> int | None:
         """When the timeout of an epoch or a look for splits is due. A time at which nothing is done is none: the caller
         would tick for ever."""
-        return self.attempt.due_ms(periodic=False)
+        return self.attempt.due_ms(job, periodic=False)
 
     def on(self, job: Job, event: Event, now_ms: int) -> State:
         """Treats the event, then begins what is due."""
         following = self.on_own(job, event, now_ms) or self._on_live(job, event, now_ms)
+        if following is self:
+            self.attempt.watch_commits(job, now_ms)
         return following.advance(job, now_ms) if following is self else following
 
     def _on_live(self, job: Job, event: Event, now_ms: int) -> State:
@@ -95,21 +114,22 @@ class Live:
         match event:
             case SlotAcked(index, epoch, documents):
                 if (pending := epochs.ack(index, epoch, documents)) is not None:
-                    self._record(job, pending, now_ms)
+                    self._on_acked(job, pending, now_ms)
                 return self
+            case Described() | DescribeFailed():
+                return self._on_described(job, event, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
-            case Committed(epoch):
-                if (pending := epochs.in_stage(Stage.COMMITTING, epoch)) is not None:
-                    self._close(job, pending)
+            case Committed(epoch, lost):
+                if (pending := epochs.in_stage(Stage.COMMITTING, epoch)) is None:
+                    return self
+                if lost:
+                    return self.fail(job, output_lost(epoch, lost), now_ms)
+                self._close(job, pending)
                 return self
             case CommitFailed(epoch, failure):
                 # of an earlier attempt's: it was repeated, and its epoch is committed
                 return self if epochs.in_stage(Stage.COMMITTING, epoch) is None else self.fail(job, failure, now_ms)
-            case SavepointWritten(epoch):
-                return self if epochs.in_stage(Stage.SAVING, epoch) is None else self._done(job, now_ms)
-            case SavepointFailed(epoch, failure):
-                return self._on_savepoint_failed(job, epoch, failure, now_ms)
             case SlotDeclined(_, epoch, failure):
                 collecting = epochs.in_stage(Stage.COLLECTING, epoch)
                 return self if collecting is None else self._give_up(job, failure, now_ms)
@@ -117,6 +137,13 @@ class Live:
                 return self._on_other(job, event, now_ms)
 
     def _on_other(self, job: Job, event: Event, now_ms: int) -> State:
+        match event:
+            case SavepointWritten(epoch):
+                return self if self.attempt.epochs.in_stage(Stage.SAVING, epoch) is None else self._done(job, now_ms)
+            case SavepointFailed(epoch, failure):
+                return self._on_savepoint_failed(job, epoch, failure, now_ms)
+            case _:
+                pass
         following = on_any(self, job, event, now_ms)
         if following is not self:
             text = f"job {job.config.job} is {following.name.value}"
@@ -142,7 +169,8 @@ class Live:
         assert pending is not None, "what timed out is in flight"
         late = ", ".join(str(index) for index in sorted(pending.waiting))
         seconds = job.config.checkpoint.timeout_ms / 1000
-        text = f"checkpoint {pending.epoch} was not complete after {seconds:g} s: slot {late} did not answer"
+        who = f"slot {late} did not answer" if late else "its sinks' transactions could not be looked at"
+        text = f"checkpoint {pending.epoch} was not complete after {seconds:g} s: {who}"
         return self._give_up(job, Failure(text, Domain.EXTERNAL, retry=True), now_ms)
 
     # ---- an epoch, from its barrier to its end -------------------------------------------------------------------
@@ -158,9 +186,25 @@ class Live:
         job.epoch = pending.epoch
         job.do(TellAll(TriggerEpoch(pending.epoch, pending.folder, stop=last, drain=drain)))
 
-    def _record(self, job: Job, pending: Pending, now_ms: int) -> None:
+    def _on_acked(self, job: Job, pending: Pending, now_ms: int) -> None:
+        if pending.committables:
+            pending.stage = Stage.DESCRIBING
+            job.do(Describe(pending.epoch, pending.committables))
+        else:
+            self._record(job, pending, (), now_ms)
+
+    def _on_described(self, job: Job, event: Described | DescribeFailed, now_ms: int) -> State:
+        pending = self.attempt.epochs.in_stage(Stage.DESCRIBING, event.epoch)
+        if pending is None:
+            return self
+        if isinstance(event, DescribeFailed):
+            return self.fail(job, event.failure, now_ms)
+        self._record(job, pending, event.committables, now_ms)
+        return self
+
+    def _record(self, job: Job, pending: Pending, committables: tuple[CommittableDocument, ...], now_ms: int) -> None:
         pending.stage = Stage.RECORDING
-        pending.manifest = manifest_of(job, pending, now_ms)
+        pending.manifest = manifest_of(job, pending, now_ms, committables)
         self._ticket = job.ticket()
         states = savepoint_states(pending)
         job.do(WriteCheckpoint(self._ticket, pending.manifest, pending.folder or None, states))
@@ -170,6 +214,7 @@ class Live:
         if (pending := epochs.in_stage(Stage.RECORDING)) is not None:
             assert pending.manifest is not None, "a recorded epoch has a manifest"
             job.restored, job.restored_own = pending.manifest, True
+            job.output, job.successors = dict(pending.manifest.output), dict(pending.manifest.transactions)
             pending.stage = Stage.COMMITTING
             if pending.manifest.committables:
                 job.do(Commit(pending.epoch, pending.manifest.committables))
@@ -186,11 +231,15 @@ class Live:
         job.do(WriteCommitted(self._ticket, pending.epoch))
 
     def _on_closed(self, job: Job, pending: Pending, now_ms: int) -> State:
+        assert pending.manifest is not None, "a committed epoch has a manifest"
         job.strategy.on_stable(now_ms)
-        job.do(TellAll(EpochCompleted(pending.epoch)), Prune(job.config.checkpoint.retained))
+        self.attempt.committed(job, now_ms)
+        renamed = tuple(Renamed(each.name, each.successor) for each in pending.manifest.committables if each.successor)
+        job.do(TellAll(EpochCompleted(pending.epoch, renamed)), Prune(job.config.checkpoint.retained))
+        if self.attempt.sweeps(now_ms):
+            job.do(Sweep(job.attempt))
         if not pending.folder:
             return self._done(job, now_ms)
-        assert pending.manifest is not None, "a committed epoch has a manifest"
         pending.stage = Stage.SAVING
         job.do(WriteSavepoint(savepoint_of(pending.manifest, savepoint_states(pending)), pending.folder))
         return self

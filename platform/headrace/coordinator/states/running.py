@@ -35,7 +35,7 @@ class Running(Live):
 
     def due_ms(self, job: Job) -> int | None:
         """As in all live states, and when a periodic checkpoint is due."""
-        return self.attempt.due_ms(periodic=not self._finishing)
+        return self.attempt.due_ms(job, periodic=not self._finishing)
 
     def on_own(self, job: Job, event: Event, now_ms: int) -> State | None:
         """Users' requests, and the end."""

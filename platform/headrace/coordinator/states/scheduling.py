@@ -4,18 +4,23 @@
                 ─> OpenHost ─> a decided epoch is not committed? Commit, `committed`
                                  └─> that was the epoch of a stop? its savepoint's manifest, `finished` ─> FINISHED
                    RequestSlots (at the same time)
-                ─> all there: `attempt` record ─> DEPLOYING
+                ─> all there: `attempt` record ─> Fence what earlier attempts left open ─> DEPLOYING
 
-Nothing of the new attempt is told to any slot before its record stands.
+Nothing of the new attempt is told to any slot, and nothing fenced, before its record stands.
+
+Where the outside has given up decided output, the journal is read once more, for another coordinator may have gone on:
+all of it lost ─> from the checkpoint before; some of it ─> FAILING, with the choice that is the user's.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+from headrace.checkpoint.manifest import CommittableDocument, Manifest
 from headrace.checkpoint.records import CheckpointRecord
 from headrace.coordinator.effects import (
     Commit,
+    Fence,
     OpenHost,
     ReadJournal,
     RequestSlots,
@@ -28,6 +33,8 @@ from headrace.coordinator.events import (
     CommitFailed,
     Committed,
     Event,
+    Fenced,
+    FenceFailed,
     HostFailed,
     HostOpened,
     JournalRead,
@@ -43,6 +50,7 @@ from headrace.coordinator.job import Job, Request
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.manifests import savepoint_of
 from headrace.coordinator.states.base import State, failed, on_any
+from headrace.coordinator.states.lost_output import all_lost, mixed_loss, output_lost
 from headrace.coordinator.states.recorded_end import recorded_end
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
@@ -56,6 +64,9 @@ class Scheduling:
     def __init__(self) -> None:
         self._decided: CheckpointRecord | None = None
         """The epoch that is to be committed first."""
+        self._before: Manifest | None = None
+        """What to go on from where its output is lost."""
+        self._lost: tuple[CommittableDocument, ...] = ()
         self._stopped: CheckpointRecord | None = None
         self._unfinished: CheckpointRecord | None = None
         """An epoch whose savepoint may lack its manifest: it is finished on the way, whatever comes of it."""
@@ -67,7 +78,7 @@ class Scheduling:
         self._deadline_ms: int | None = None
         self._ticket = 0
         self._recording: str = ""
-        """Which record is being written: `committed`, `attempt`, `finished`."""
+        """Which record is being written: `committed`, `attempt`, `finished`; `fence`: being done, after `attempt`."""
 
     def enter(self, job: Job, now_ms: int) -> State:
         """Asks the journal."""
@@ -80,21 +91,23 @@ class Scheduling:
         match event:
             case JournalRead() if not self._read:
                 return self._on_journal(job, event, now_ms)
+            case JournalRead() if self._lost:
+                return self._on_read_again(job, event, now_ms)
             case HostOpened() | HostFailed() | SlotFailed() | CommitFailed() if not self._read:
                 return self
-            case HostOpened(splits, intervals, final):
-                job.add_splits(splits)
-                job.discovery_ms, job.final_sources = dict(intervals), final
-                self._host = True
+            case HostOpened():
+                self._on_host(job, event)
                 return self._next(job, now_ms)
             case SlotsGranted(attempt, workers) if attempt == job.attempt + 1:
                 self._workers = workers
                 return self._next(job, now_ms)
-            case Committed(epoch) if self._is_decided(epoch):
-                self._close(job)
+            case Committed(epoch, lost) if self._is_decided(epoch):
+                self._on_commit(job, lost)
                 return self
             case CommitFailed(epoch, failure) if self._is_decided(epoch):
                 return failed(job, failure, now_ms)
+            case Fenced() | FenceFailed() if self._recording == "fence" and event.attempt == job.attempt:
+                return self._on_fenced(job, event, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
             case SavepointWritten() if self._stopped is not None:
@@ -121,7 +134,40 @@ class Scheduling:
         return None if self._recording or self._committing else self._deadline_ms
 
     def _is_decided(self, epoch: int) -> bool:
-        return self._decided is not None and epoch == self._decided.manifest.epoch and not self._recording
+        decided = self._decided is not None and epoch == self._decided.manifest.epoch
+        return decided and not self._recording and not self._lost
+
+    def _on_host(self, job: Job, opened: HostOpened) -> None:
+        job.add_splits(opened.splits)
+        job.discovery_ms, job.final_sources = dict(opened.intervals), opened.final
+        job.begin_output(opened.begins)
+        self._host = job.hosted = True
+
+    def _on_commit(self, job: Job, lost: tuple[CommittableDocument, ...]) -> None:
+        if lost:
+            self._lost = lost
+            job.do(ReadJournal())
+        else:
+            self._close(job)
+
+    def _on_read_again(self, job: Job, read: JournalRead, now_ms: int) -> State:
+        """The same again: nobody else has gone on, so the output is lost indeed."""
+        from headrace.coordinator.states.suspended import Suspended
+
+        assert self._decided is not None, "something decided was lost"
+        if read.uncommitted != self._decided:
+            return Suspended("another coordinator has gone on with this job")
+        manifest, lost, self._lost = self._decided.manifest, self._lost, ()
+        if not all_lost(manifest, lost):
+            return failed(job, mixed_loss(manifest, lost, self._before), now_ms)
+        job.note(output_lost(manifest.epoch, lost), f"the job goes on from {_named(self._before)}")
+        job.go_back(self._before)
+        asked, self._committing = self._stopped is None, False
+        self._decided = self._stopped = self._unfinished = None
+        self._wait(job, now_ms)
+        if not asked:
+            job.do(RequestSlots(job.attempt + 1, job.facts.slots))
+        return self._next(job, now_ms)
 
     def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> State:
         self._read = True
@@ -129,6 +175,7 @@ class Scheduling:
         if read.finished is not None and not job.begins_anew:
             return recorded_end(read.finished)
         self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
+        self._before = read.before
         if self._decided is None and self._stopped is not None:
             return self._on_committed(job, now_ms)
         job.message = "opening its sources and sinks"
@@ -182,6 +229,8 @@ class Scheduling:
                 job.parallelism,
                 job.facts.plan_hash,
                 dict(job.splits),
+                job.config.names(job.parallelism, job.attempt + 1),
+                dict(job.output),
             )
         )
 
@@ -200,10 +249,21 @@ class Scheduling:
             case "attempt":
                 assert self._workers is not None, "an attempt is recorded when its slots are there"
                 job.attempt += 1
-                return Deploying()
+                job.successors = {}
+                if not job.open_names:
+                    return Deploying()
+                self._recording = "fence"
+                job.message = "ending the transactions of earlier attempts"
+                job.do(Fence(job.attempt, dict(job.open_names)))
+                return self
             case _:
                 assert self._stopped is not None, "only a stop ends here"
                 return Finished(self._stopped.savepoint)
+
+    def _on_fenced(self, job: Job, event: Fenced | FenceFailed, now_ms: int) -> State:
+        from headrace.coordinator.states.deploying import Deploying
+
+        return failed(job, event.failure, now_ms) if isinstance(event, FenceFailed) else Deploying()
 
     def _on_committed(self, job: Job, now_ms: int) -> State:
         """The epoch of a stop is committed: what is left is its savepoint's manifest."""
@@ -230,6 +290,10 @@ class Scheduling:
             retry=True,
             remedy="start more workers, end other jobs, or lower the parallelism",
         )
+
+
+def _named(before: Manifest | None) -> str:
+    return "where it began" if before is None else f"checkpoint {before.epoch}"
 
 
 def _stopped(read: JournalRead) -> CheckpointRecord | None:

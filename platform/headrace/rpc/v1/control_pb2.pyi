@@ -682,19 +682,45 @@ class TriggerEpoch(_message.Message):
 Global___TriggerEpoch: _TypeAlias = TriggerEpoch  # noqa: Y015
 
 @_typing.final
+class Renamed(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SUCCESSOR_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    successor: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        successor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "successor", b"successor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Renamed: _TypeAlias = Renamed  # noqa: Y015
+
+@_typing.final
 class EpochCompleted(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     EPOCH_FIELD_NUMBER: _builtins.int
+    RENAMED_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
+    @_builtins.property
+    def renamed(self) -> _containers.RepeatedCompositeFieldContainer[Global___Renamed]: ...
     def __init__(
         self,
         *,
         epoch: _builtins.int = ...,
+        renamed: _abc.Iterable[Global___Renamed] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "renamed", b"renamed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

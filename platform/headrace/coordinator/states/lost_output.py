@@ -1,0 +1,49 @@
+"""What it means that output which was decided can no longer become visible: the outside gave it up. Pure.
+
+all of an epoch's output is lost    nothing of it was ever visible: going on from the checkpoint before repeats
+                                    nothing and loses nothing
+some of it is, some is visible      going on from the checkpoint before repeats rows, going on from this one loses
+                                    rows: that choice is the user's, and the job ends with it
+"""
+
+from __future__ import annotations
+
+from headrace.checkpoint.manifest import CommittableDocument, Manifest
+from headrace.core.errors import Domain
+from headrace.rpc.messages import Failure
+
+
+def all_lost(manifest: Manifest, lost: tuple[CommittableDocument, ...]) -> bool:
+    """Whether nothing of the epoch's output is, or will be, visible."""
+    return len(lost) == len(manifest.committables)
+
+
+def output_lost(epoch: int, lost: tuple[CommittableDocument, ...]) -> Failure:
+    """The failure of the attempt that was about to commit it; the next one judges what to do."""
+    sinks = ", ".join(sorted({item.sink for item in lost}))
+    return Failure(
+        f"output of {sinks} in epoch {epoch} was given up outside before it was committed",
+        Domain.EXTERNAL,
+        retry=True,
+        remedy="raise transaction_timeout above the longest outage that the job must survive",
+    )
+
+
+def mixed_loss(manifest: Manifest, lost: tuple[CommittableDocument, ...], before: Manifest | None) -> Failure:
+    """The end of a job whose user has to choose."""
+    epoch, job = manifest.epoch, manifest.job
+    rows = sum(item.rows for item in lost)
+    names = ", ".join(sorted({item.name or item.sink for item in lost}))
+    back = (
+        f"from checkpoint {before.epoch} (rows that are visible already come again)"
+        if before is not None
+        else "anew (rows that are visible already come again)"
+    )
+    return Failure(
+        f"epoch {epoch} of job {job} is visible in part: {len(lost)} of its {len(manifest.committables)} transactions "
+        f"({names}; {rows} rows) expired before they were committed",
+        Domain.USER,
+        retry=False,
+        remedy=f"choose: submit it {back}, or --from-savepoint of checkpoint {epoch} with --allow-lost-output "
+        f"(those {rows} rows are never written); `headrace checkpoints {job}` shows the paths",
+    )

@@ -1,0 +1,38 @@
+"""What sinks are told of a pipeline's checkpoints. Pure."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from headrace.connect.sink import CheckpointTerms
+from headrace.spec.pipeline import Pipeline
+from headrace.spec.settings import ExponentialDelay, FailureRate, FixedDelay, NoRestart, Restart
+
+RATE_DELAY_MS = 1_000
+"""The delay of `failure-rate`, which has none of its own."""
+
+
+def checkpoint_terms(pipeline: Pipeline) -> CheckpointTerms:
+    """The terms of a pipeline's checkpoints."""
+    checkpoint = pipeline.checkpoint
+    return CheckpointTerms(
+        interval_ms=checkpoint.interval_ms,
+        timeout_ms=checkpoint.timeout_ms,
+        aligned=checkpoint.mode == "exactly-once",
+        tolerable_failures=checkpoint.tolerable_failures,
+        restart_delay_ms=_longest_delay_ms(pipeline.restart),
+    )
+
+
+def _longest_delay_ms(restart: Restart) -> int:
+    match restart:
+        case ExponentialDelay():
+            return restart.max_ms
+        case FixedDelay():
+            return restart.delay_ms
+        case FailureRate():
+            return RATE_DELAY_MS
+        case NoRestart():
+            return 0
+        case _:
+            assert_never(restart)
