@@ -1,0 +1,99 @@
+"""Which column of a table holds which type of ours: for tables that we make, and for those that are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from headrace.core.types import DataType, Decimal, ListOf, Primitive, Struct, Timestamp
+
+SqlType = sa.types.TypeEngine[Any]
+
+_MADE: dict[Primitive, SqlType] = {
+    Primitive.BOOL: sa.Boolean(),
+    Primitive.INT32: sa.Integer(),
+    Primitive.INT64: sa.BigInteger(),
+    Primitive.FLOAT32: sa.REAL(),
+    Primitive.FLOAT64: sa.Double(),
+    Primitive.STRING: sa.Text(),
+    Primitive.BINARY: sa.LargeBinary(),
+    Primitive.DATE: sa.Date(),
+}
+_TEXTS = (sa.String, sa.Uuid)
+_WHOLE = (sa.Integer, sa.Numeric)
+_ACCEPTED: dict[Primitive, tuple[type[SqlType], ...]] = {
+    Primitive.BOOL: (sa.Boolean,),
+    Primitive.INT32: _WHOLE,
+    Primitive.INT64: _WHOLE,
+    Primitive.FLOAT32: (sa.Float,),
+    Primitive.FLOAT64: (sa.Float,),
+    Primitive.STRING: _TEXTS,
+    Primitive.BINARY: (sa.LargeBinary, sa.types._Binary),
+    Primitive.DATE: (sa.Date,),
+}
+_LOOSELY: dict[Primitive, tuple[type[SqlType], ...]] = {
+    Primitive.BOOL: (sa.Boolean, sa.Integer, sa.Numeric),
+    Primitive.FLOAT32: (sa.Numeric,),
+    Primitive.FLOAT64: (sa.Numeric,),
+    Primitive.DATE: (sa.Date, sa.String),
+}
+"""Where columns have no types of their own (SQLite), or a driver converts."""
+
+
+def made_type(dtype: DataType, dialect: str) -> SqlType:
+    """The type of a column that we make."""
+    match dtype:
+        case Primitive():
+            return _MADE[dtype]
+        case Decimal(precision, scale):
+            # SQLite would make a float of it: as text it stays exact
+            return sa.Text() if dialect == "sqlite" else sa.Numeric(precision, scale)
+        case Timestamp():
+            return sa.DateTime(timezone=True)
+        case ListOf() | Struct():
+            return postgresql.JSONB() if dialect == "postgresql" else sa.JSON()
+
+
+def holds(column: SqlType, dtype: DataType, dialect: str) -> bool:
+    """Whether a column of that type takes every value of ours, unchanged."""
+    strict = dialect == "postgresql"
+    match dtype:
+        case Primitive():
+            accepted = _ACCEPTED[dtype] if strict else _LOOSELY.get(dtype, _ACCEPTED[dtype])
+            return isinstance(column, accepted) and not (strict and _too_narrow(column, dtype))
+        case Decimal():
+            return _holds_decimal(column, dtype) if strict else isinstance(column, sa.Numeric | sa.String)
+        case Timestamp():
+            return isinstance(column, sa.DateTime) or (not strict and isinstance(column, sa.String))
+        case ListOf() | Struct():
+            return isinstance(column, sa.JSON | sa.String)
+
+
+def _too_narrow(column: SqlType, dtype: Primitive) -> bool:
+    match dtype:
+        case Primitive.INT32:
+            return isinstance(column, sa.SmallInteger | sa.Float) or not _whole_digits(column, 10)
+        case Primitive.INT64:
+            narrow = isinstance(column, sa.Integer) and not isinstance(column, sa.BigInteger)
+            return narrow or isinstance(column, sa.Float) or not _whole_digits(column, 19)
+        case Primitive.FLOAT64:
+            return isinstance(column, sa.REAL)
+        case _:
+            return False
+
+
+def _whole_digits(column: SqlType, digits: int) -> bool:
+    """Whether so many digits fit before the point of a NUMERIC; NUMERIC without precision takes any number."""
+    if not isinstance(column, sa.Numeric) or column.precision is None:
+        return True
+    return column.precision - (column.scale or 0) >= digits
+
+
+def _holds_decimal(column: SqlType, dtype: Decimal) -> bool:
+    if not isinstance(column, sa.Numeric) or isinstance(column, sa.Float):
+        return False
+    if column.precision is None:
+        return True
+    return (column.scale or 0) >= dtype.scale and _whole_digits(column, dtype.precision - dtype.scale)

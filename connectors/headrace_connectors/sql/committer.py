@@ -1,0 +1,161 @@
+"""Moves staged rows into the user's table when their epoch is decided, and notes that in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from headrace.connect.sink import Committable, OpenTransaction, SinkContext
+from headrace.core.errors import ExternalError
+from headrace_connectors.sql.client import Database
+from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.staged_parts import StagedPart, part_of, writer_named
+from headrace_connectors.sql.statements import (
+    count_part,
+    delete_all,
+    forget_moved,
+    insert_all,
+    is_by,
+    is_part,
+    last_of_part,
+    note_moved,
+    unnote_moved,
+    upsert_all,
+)
+from headrace_connectors.sql.tables import plain, plain_staged
+from headrace_connectors.sql.target import ATTEMPT, JOB, PART_COLUMNS, SINK
+
+EPOCHS_KEPT = 1_000
+"""Notes of older epochs are dropped: nobody commits those again."""
+
+
+class SqlCommitter:
+    """The committer of one sink."""
+
+    def __init__(self, config: SqlSinkConfig, context: SinkContext, database: Database) -> None:
+        self._target, self._key = config.target, config.key
+        self._context, self._database = context, database
+        self._names = context.schema.names
+        self._staged = plain_staged(config.target, self._names)
+
+    def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """The same. Raises ExternalError where not all of their rows are staged any more."""
+        self._database.run(lambda connection, _: self._check(connection, committables))
+        return committables
+
+    def _check(self, connection: sa.Connection, committables: Sequence[Committable]) -> None:
+        for committable in committables:
+            found = self._count(connection, self._part(committable))
+            if found != committable.rows:
+                raise self._wrong_count(committable, found)
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """Moves their rows, all in one transaction; those moved already are passed over. Gives those whose rows are
+        gone though they were never moved."""
+        ordered = sorted(committables, key=lambda each: (self._part(each).number, each.subtask))
+        if not ordered:
+            return ()
+        return self._database.run(lambda connection, _: self._move_all(connection, ordered))
+
+    def _move_all(self, connection: sa.Connection, committables: Sequence[Committable]) -> Sequence[Committable]:
+        lost = [each for each in committables if not self._move(connection, each)]
+        newest = max(each.epoch for each in committables)
+        connection.execute(forget_moved(self._target, self._context.job, self._context.node, newest - EPOCHS_KEPT))
+        return lost
+
+    def _move(self, connection: sa.Connection, committable: Committable) -> bool:
+        """Whether the part is in the table now."""
+        part, dialect = self._part(committable), connection.dialect.name
+        # first, for this waits where another committer is moving the same part, and then finds it done
+        note = note_moved(dialect, self._target, part, epoch=committable.epoch, rows=committable.rows)
+        if connection.execute(note).rowcount == 0:
+            return True
+        found = self._count(connection, part)
+        if found == 0 and committable.rows:
+            connection.execute(unnote_moved(self._target, part))
+            return False
+        if found != committable.rows:
+            raise self._wrong_count(committable, found)
+        table = plain(self._target, self._names)
+        if self._key is None:
+            connection.execute(insert_all(table, self._staged, self._names, is_part(self._staged, part)))
+        else:
+            last = last_of_part(self._staged, part, self._names, self._key)
+            if committable.payload.get("deletes"):
+                connection.execute(delete_all(table, last, self._key))
+            connection.execute(upsert_all(dialect, table, last, self._names, key=self._key))
+        connection.execute(sa.delete(self._staged).where(is_part(self._staged, part)))
+        return True
+
+    def _part(self, committable: Committable) -> StagedPart:
+        return part_of(self._context.job, committable)
+
+    def _count(self, connection: sa.Connection, part: StagedPart) -> int:
+        return connection.execute(count_part(self._staged, part)).scalar_one()
+
+    def _wrong_count(self, committable: Committable, found: int) -> ExternalError:
+        return ExternalError(
+            f"{self._database.what}: of {committable.rows} rows staged as {committable.name} {found} are there",
+            remedy=f"leave the rows of {self._target.staged} to headrace",
+            retry=True,
+        )
+
+    def fence(self, names: Sequence[str]) -> None:
+        """Deletes what writers of these names staged. One that still lives may stage more: that is never moved."""
+        writers = {writer for name in names if (writer := writer_named(name)) is not None}
+        mine = [each for each in writers if (each.job, each.sink) == (self._context.job, self._context.node)]
+        if mine:
+            statements = [sa.delete(self._staged).where(is_by(self._staged, each)) for each in mine]
+            self._database.run(lambda connection, _: [connection.execute(each) for each in statements])
+
+    def sweep(self, attempt: int) -> Sequence[str]:
+        """Deletes what attempts before this one staged. Never of later ones: a coordinator that was replaced and does
+        not know it yet may call this."""
+        staged = self._staged
+        old = sa.and_(self._is_of_job(), staged.c[SINK] == self._context.node, staged.c[ATTEMPT] < attempt)
+
+        def sweep(connection: sa.Connection, _: int) -> list[str]:
+            found = [part.name for part in self._parts(connection, old)]
+            if found:
+                connection.execute(sa.delete(staged).where(old))
+            return found
+
+        return self._database.run(sweep)
+
+    def open_transactions(self) -> Sequence[OpenTransaction]:
+        """What is staged of this sink, or, without a job, of all jobs that write into the table."""
+        mine = self._is_of_job()
+        if self._context.job:
+            mine = sa.and_(mine, self._staged.c[SINK] == self._context.node)
+        return self._database.run(lambda connection, _: self._parts(connection, mine))
+
+    def _is_of_job(self) -> sa.ColumnElement[bool]:
+        job = self._context.job
+        return self._staged.c[JOB] == job if job else sa.true()
+
+    def _parts(self, connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[OpenTransaction]:
+        columns = [self._staged.c[name] for name in PART_COLUMNS]
+        found = connection.execute(
+            sa.select(*columns, sa.func.count()).where(where).group_by(*columns).order_by(*columns)
+        )
+        return [self._open_part(tuple(row)) for row in found]
+
+    def _open_part(self, row: tuple[Any, ...]) -> OpenTransaction:
+        job, sink, attempt, subtask, part, rows = row
+        number, _, tag = part.partition("-")
+        return OpenTransaction(
+            name=f"headrace-{job}-{sink}-{attempt}-{subtask}-p{part}",
+            sink=sink,
+            job=job,
+            attempt=attempt,
+            subtask=subtask,
+            state=f"{rows} rows staged",
+            places=(str(self._target),),
+            identity={"attempt": attempt, "number": int(number), "tag": tag},
+        )
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._database.close()

@@ -1,0 +1,184 @@
+"""The sql connector's config: what a pipeline file says of a table. Opens the live parts; itself asks no database.
+
+SQLAlchemy is imported only when something is opened: reading a pipeline stays cheap, and needs no `sql` extra.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
+from headrace.core.config import secret
+from headrace.core.errors import UserError
+from headrace_connectors.sql.staged_parts import StagedBy
+from headrace_connectors.sql.target import IDENTIFIER_BYTES_MAX, STAGED_SUFFIX, Target
+
+if TYPE_CHECKING:
+    from headrace_connectors.sql.client import Database
+
+_URL = re.compile(r"(?P<dialect>[a-z][a-z0-9_]*)(\+(?P<driver>[a-z0-9_]+))?://(?P<rest>.*)", re.DOTALL)
+_DRIVERS = {"postgresql": ("", "psycopg"), "sqlite": ("", "pysqlite")}
+"""Drivers that this connector speaks to itself; other dialects are left to SQLAlchemy."""
+
+
+class SqlSinkConfig(SinkConfig):
+    """Writes rows into a table of PostgreSQL or SQLite; into those of other databases it appends, at least once."""
+
+    # columns, not messages: a table has columns
+    takes: ClassVar[Literal["messages", "rows"]] = "rows"
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
+
+    # whole, for a password may stand anywhere in it
+    url: str = secret(description="SQLAlchemy URL: postgresql://user:password@host:5432/database, sqlite:////data/x.db")
+    table: str = Field(description="the table, or schema.table")
+    mode: Literal["append", "upsert"] = "append"
+    key: tuple[str, ...] | None = Field(
+        default=None, min_length=1, description="columns that name a row; the table has a unique constraint on them"
+    )
+    updates: Literal["as_rows"] | None = None
+    delivery: Literal["at-least-once", "exactly-once"] = "at-least-once"
+    create_table: bool = Field(default=False, description="make the table where there is none")
+
+    @field_validator("url")
+    @classmethod
+    def _url_is_one(cls, url: str) -> str:
+        # no message repeats the text: a password may be in it
+        found = _URL.fullmatch(url)
+        if found is None:
+            raise ValueError("url is no SQLAlchemy URL: write dialect://user:password@host:port/database")
+        dialect, driver = found["dialect"], found["driver"] or ""
+        if dialect == "postgres":
+            raise ValueError("write postgresql://, which is what SQLAlchemy calls it")
+        if dialect in _DRIVERS and driver not in _DRIVERS[dialect]:
+            raise ValueError(f"the driver {driver!r} is not used here: write {dialect}://")
+        if dialect == "sqlite" and (found["rest"].split("?")[0] in {"", "/"} or ":memory:" in found["rest"]):
+            raise ValueError("a SQLite database in memory is seen by nobody else: write sqlite:////path/of/a/file.db")
+        return url
+
+    @field_validator("table")
+    @classmethod
+    def _table_is_a_name(cls, table: str) -> str:
+        parts = table.split(".")
+        if len(parts) > 2 or not all(part.strip() == part and part for part in parts):
+            raise ValueError(f"{table!r} is no table: write table, or schema.table")
+        return table
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _one_or_many(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> SqlSinkConfig:
+        if self.mode == "upsert" and self.key is None:
+            raise ValueError("mode: upsert needs key: the columns that name a row")
+        if self.mode == "append" and self.key is not None:
+            raise ValueError("key goes with mode: upsert; appended rows need none")
+        if self.mode == "upsert" and self.updates is not None:
+            raise ValueError("updates: as_rows goes with mode: append; upsert keeps the last row per key")
+        if self.key is not None and len(set(self.key)) != len(self.key):
+            raise ValueError("key names a column twice")
+        if self.dialect not in _DRIVERS and (self.mode == "upsert" or self.exactly_once):
+            asked = "mode: upsert" if self.mode == "upsert" else "delivery: exactly-once"
+            raise ValueError(
+                f"{asked} is for PostgreSQL and SQLite; with {self.dialect} rows are appended at least once"
+            )
+        if self.exactly_once and len((self.target.table + STAGED_SUFFIX).encode()) > IDENTIFIER_BYTES_MAX:
+            longest = IDENTIFIER_BYTES_MAX - len(STAGED_SUFFIX)
+            raise ValueError(f"with delivery: exactly-once the name of a table has at most {longest} bytes")
+        return self
+
+    @property
+    def dialect(self) -> str:
+        """`postgresql`, `sqlite`, or another of SQLAlchemy's."""
+        return self.url.partition(":")[0].partition("+")[0]
+
+    @property
+    def target(self) -> Target:
+        """The table that rows end in."""
+        schema, _, table = self.table.rpartition(".")
+        return Target(table=table, schema=schema or None)
+
+    @property
+    def accepts_updates(self) -> bool:
+        """Whether updating rows may come: by key, or as plain rows by choice."""
+        return self.mode == "upsert" or self.updates == "as_rows"
+
+    @property
+    def accepts_deletes(self) -> bool:
+        """Whether a delete can be carried out: in upsert mode."""
+        return self.mode == "upsert"
+
+    @property
+    def key_columns(self) -> tuple[str, ...] | None:
+        """Columns of the key, in order."""
+        return self.key
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether rows are staged, and moved into the table when their epoch is committed."""
+        return self.delivery == "exactly-once"
+
+    def transactions(self, context: SinkContext) -> tuple[str, ...]:
+        """The name that begins those of all parts that this writer may stage."""
+        return (str(StagedBy.of(context)),) if self.exactly_once else ()
+
+    def check(self, context: SinkContext) -> list[str]:
+        """The key is that of the updates; exactly-once needs checkpoints that are aligned."""
+        found = []
+        if self.mode == "upsert" and context.update_key is not None and set(self.key or ()) != set(context.update_key):
+            wanted = ", ".join(context.update_key)
+            found.append(f"the rows update each other by ({wanted}): write `key: [{wanted}]`, in any order")
+        terms = context.checkpoint
+        if self.exactly_once and terms is not None and terms.interval_ms is None:
+            found.append("delivery: exactly-once commits at checkpoints, and there are none: set `checkpoint.interval`")
+        if self.exactly_once and terms is not None and not terms.aligned:
+            found.append("delivery: exactly-once needs aligned checkpoints: set `checkpoint.mode: exactly-once`")
+        return found
+
+    def open_writer(self, context: SinkContext) -> Writer:
+        """Writes into the table, or stages for it."""
+        database = _open_database(self, context)
+        if self.exactly_once:
+            from headrace_connectors.sql.staging_writer import StagingWriter
+
+            return StagingWriter(self, context, database)
+        from headrace_connectors.sql.direct_writer import DirectWriter
+
+        return DirectWriter(self, context, database)
+
+    def open_committer(self, context: SinkContext) -> Committer | None:
+        """Moves staged rows into the table."""
+        if not self.exactly_once:
+            return None
+        database = _open_database(self, context)
+        from headrace_connectors.sql.committer import SqlCommitter
+
+        return SqlCommitter(self, context, database)
+
+    def prepare(self, context: SinkContext) -> None:
+        """Checks that the table can take the rows, or creates it where `create_table` says so.
+
+        Raises UserError with the statement that puts it right; Unreachable where no database answers.
+        """
+        database = _open_database(self, context)
+        from headrace_connectors.sql.prepare import prepare_tables
+
+        try:
+            prepare_tables(self, context, database)
+        finally:
+            database.close()
+
+
+def _open_database(config: SqlSinkConfig, context: SinkContext) -> Database:
+    try:
+        from headrace_connectors.sql.client import open_database
+    except ModuleNotFoundError as cause:
+        raise UserError(
+            f"sink {context.node!r} needs SQLAlchemy and psycopg: {cause.name} is not installed",
+            remedy="pip install 'headrace[sql]'",
+        ) from cause
+    return open_database(config, context.node)

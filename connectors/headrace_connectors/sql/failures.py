@@ -1,0 +1,132 @@
+"""What a database's errors mean to the user: whose fault, what to do, and whether the same may succeed later.
+
+Knows SQLSTATE (PostgreSQL) and SQLite's result codes; of other databases only what SQLAlchemy says.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+import psycopg
+from sqlalchemy import exc
+
+from headrace.core.errors import DataError, ExternalError, HeadraceError, Unreachable, UserError
+
+_TRANSIENT = ("08", "57P", "40001", "40P01", "55P03", "53300", "25006", "57014")
+"""Connections, shutdown, serialization, deadlock, lock timeout, too many connections, a standby, cancelled."""
+_SQLITE_TRANSIENT = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+_LINE = re.compile(r"COPY .*, line (\d+)")
+
+DatabaseErrors = (exc.SQLAlchemyError, psycopg.Error, sqlite3.Error)
+"""Everything that a statement may raise."""
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same may succeed in a moment: nobody answered, or another transaction was in the way."""
+    cause = _driver_error(error)
+    if isinstance(cause, psycopg.Error):
+        state = cause.sqlstate
+        # without a state nothing came from the server: it is away, or went away in between
+        return isinstance(cause, psycopg.OperationalError) if state is None else state.startswith(_TRANSIENT)
+    if isinstance(cause, sqlite3.Error):
+        return _sqlite_code(cause) in _SQLITE_TRANSIENT
+    if isinstance(error, exc.DBAPIError):
+        return error.connection_invalidated or isinstance(error, exc.OperationalError)
+    return isinstance(error, exc.TimeoutError)
+
+
+def is_duplicate(error: BaseException) -> bool:
+    """Whether a unique constraint refused a row."""
+    cause = _driver_error(error)
+    if isinstance(cause, psycopg.Error):
+        return cause.sqlstate == "23505"
+    return isinstance(cause, sqlite3.IntegrityError) and _sqlite_code(cause) == sqlite3.SQLITE_CONSTRAINT
+
+
+def failed_line(error: BaseException) -> int | None:
+    """The row of a COPY that was refused, counted from 0; None where it does not say."""
+    cause = _driver_error(error)
+    context = cause.diag.context if isinstance(cause, psycopg.Error) else None
+    found = _LINE.search(context or "")
+    return None if found is None else int(found[1]) - 1
+
+
+def translated(error: BaseException, what: str) -> HeadraceError:
+    """The error in headrace's words; `what` says who wanted what (`sink 'out' and table delays`)."""
+    cause = _driver_error(error)
+    if is_transient(error):
+        return Unreachable(
+            f"{what}: the database does not answer: {_said(cause)}",
+            remedy="start it, or look at host, port and network",
+        )
+    if isinstance(cause, psycopg.Error) and cause.sqlstate is not None:
+        return _of_postgres(cause, cause.sqlstate, what)
+    if isinstance(cause, sqlite3.Error):
+        return _of_sqlite(cause, what)
+    if isinstance(error, exc.IntegrityError | exc.DataError):
+        return DataError(f"{what}: the table refuses a row: {_said(cause)}", remedy=_REFUSED_ROW)
+    if isinstance(error, exc.NoSuchModuleError):
+        return UserError(f"{what}: SQLAlchemy knows no such dialect: {_said(error)}", remedy="correct `url:`")
+    return ExternalError(f"{what}: {_said(cause)}")
+
+
+_REFUSED_ROW = "filter or correct such rows before the sink, or change the table"
+
+
+def _of_postgres(cause: psycopg.Error, state: str, what: str) -> HeadraceError:
+    said = _said(cause)
+    if state.startswith(("23", "22")):
+        return DataError(f"{what}: the table refuses a row: {said}", remedy=_REFUSED_ROW)
+    if state.startswith("28"):
+        return UserError(
+            f"{what}: the database refuses the login: {said}", remedy="correct user and password in `url:`"
+        )
+    if state == "3D000":
+        return UserError(f"{what}: {said}", remedy="create the database, or correct `url:`")
+    if state == "42501":
+        return UserError(
+            f"{what}: {said}",
+            remedy="grant this user SELECT, INSERT, UPDATE and DELETE on the sink's tables, and CREATE on their schema",
+        )
+    if state in {"42P01", "42703", "3F000"}:
+        return UserError(
+            f"{what}: {said}", remedy="the table was changed while it was written: put it right, run again"
+        )
+    return ExternalError(f"{what}: {said}", retry=state.startswith(("53", "58")))
+
+
+def _of_sqlite(cause: sqlite3.Error, what: str) -> HeadraceError:
+    said, code = _said(cause), _sqlite_code(cause)
+    if code in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG) or isinstance(
+        cause, sqlite3.DataError
+    ):
+        return DataError(f"{what}: the table refuses a row: {said}", remedy=_REFUSED_ROW)
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return UserError(f"{what}: {said}", remedy="allow this user to write the file and its folder")
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return UserError(f"{what}: {said}", remedy="make the folder of the file, or correct `url:`")
+    if code == sqlite3.SQLITE_NOTADB:
+        return UserError(f"{what}: {said}", remedy="correct `url:`")
+    return ExternalError(f"{what}: {said}", retry=code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR))
+
+
+def _driver_error(error: BaseException) -> BaseException:
+    """What the driver raised, without SQLAlchemy's wrapping, which would add statements and values."""
+    if isinstance(error, exc.DBAPIError) and error.orig is not None:
+        return error.orig
+    return error
+
+
+def _sqlite_code(cause: sqlite3.Error) -> int | None:
+    """The primary result code; None where the driver, not the database, refused."""
+    code: int | None = getattr(cause, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _said(cause: BaseException) -> str:
+    """The database's own words, on one line."""
+    if isinstance(cause, psycopg.Error) and cause.diag.message_primary:
+        parts = [cause.diag.message_primary, cause.diag.message_detail, cause.diag.context]
+        return "; ".join(" ".join(part.split()) for part in parts if part)
+    return " ".join(str(cause).split())
