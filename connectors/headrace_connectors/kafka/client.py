@@ -39,6 +39,15 @@ _DENIED_CODES = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
+_FENCED_CODES = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
+    }
+)
 UNKNOWN_TOPIC_CODES = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
@@ -82,6 +91,12 @@ def translated(error: KafkaError, brokers: str) -> ExternalError:
     if code in _DENIED_CODES:
         remedy = "ask for an ACL that allows this principal to do it"
         return ExternalError(f"Kafka at {brokers} denied access: {error.str()}", remedy=remedy)
+    if code in _FENCED_CODES:
+        remedy = (
+            "nothing of it becomes visible: a newer attempt of this job has taken over, or the transaction was open "
+            "for longer than transaction_timeout"
+        )
+        return ExternalError(f"Kafka at {brokers} ended the transaction: {error.str()}", remedy=remedy, retry=True)
     again = error.retriable() or error.fatal()
     return ExternalError(f"Kafka at {brokers}: {error.str()} ({error.name()})", retry=again)
 

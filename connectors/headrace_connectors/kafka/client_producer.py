@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
+from types import MappingProxyType
+from typing import Any
 
 import polars as pl
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, bad_settings, base_settings
+from headrace.core.errors import HeadraceError
+from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, bad_settings, base_settings, translated
 from headrace_connectors.kafka.records import HELD_SETTINGS, HURRY_MS, SETTINGS, Records, delivery_failed, rows_allowed
+from headrace_connectors.kafka.transaction_errors import ABORT_TIMEOUT_MS, init_outcome
 
 
 class ClientProducer:
-    """A producer to one topic."""
+    """A producer to one topic.
 
-    def __init__(self, brokers: str, topic: str, properties: Mapping[str, str]) -> None:
+    held   settings that `properties` may not change; with a transactional.id it is a producer for one transaction
+    """
+
+    def __init__(
+        self,
+        brokers: str,
+        topic: str,
+        properties: Mapping[str, str],
+        *,
+        held: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self._brokers, self._topic = brokers, topic
         self._watch = ClientWatch(brokers)
         self._failed: KafkaError | None = None
-        settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS
+        settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS | dict(held)
         try:
             self._producer = Producer(settings | {"on_delivery": self._on_delivery})
         except KafkaException as cause:
             raise bad_settings(cause) from cause
+        self._in_transaction = False
         self._closed = False
 
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
@@ -57,6 +72,10 @@ class ClientProducer:
         try:
             deque(map(self._producer.produce, *columns), maxlen=0)
         except KafkaException as cause:
+            # in a transaction that has failed, every record is refused: the reason is the first failure's
+            self._producer.poll(0)
+            self._raise_if_failed()
+            self._raise_if_doomed()
             raise delivery_failed(cause.args[0], self._topic, self._brokers) from cause
 
     def hurry(self) -> None:
@@ -67,7 +86,9 @@ class ClientProducer:
         """Waits for every record; each one is either acknowledged or failed after message.timeout.ms."""
         while self._producer.flush(0.5):
             self._raise_if_failed()
+            self._raise_if_doomed()
         self._raise_if_failed()
+        self._raise_if_doomed()
 
     def partitions(self) -> int:
         """How many partitions the topic has now."""
@@ -81,12 +102,56 @@ class ClientProducer:
             raise delivery_failed(topic.error, self._topic, self._brokers)
         return len(topic.partitions)
 
+    def init_transactions(self, timeout_s: float) -> HeadraceError | None:
+        """Registers the name; see TransactionalQueue."""
+        error = self._outcome(lambda: self._producer.init_transactions(timeout_s))
+        self._producer.poll(0)
+        self._watch.raise_if_hopeless()
+        return init_outcome(error, self._brokers, self._watch)
+
+    def begin_transaction(self) -> None:
+        """See TransactionalQueue."""
+        error = self._outcome(self._producer.begin_transaction)
+        if error is not None:
+            raise translated(error, self._brokers)
+        self._in_transaction = True
+
+    def _raise_if_doomed(self) -> None:
+        """A second begin is refused and changes nothing; the refusal names the transaction's failure, if it has one."""
+        if self._in_transaction:
+            error = self._outcome(self._producer.begin_transaction)
+            assert error is not None, "a transaction is open already"
+            if error.code() != KafkaError._STATE:
+                raise delivery_failed(error, self._topic, self._brokers)
+
+    def _outcome(self, call: Callable[[], object]) -> KafkaError | None:
+        try:
+            call()
+        except KafkaException as cause:
+            error = cause.args[0]
+            assert isinstance(error, KafkaError)
+            return error
+        return None
+
+    def drop(self) -> None:
+        """Releases the client alone: see TransactionalQueue."""
+        assert not len(self._producer), "a producer is dropped when all it had is delivered"
+        self._release()
+
+    def _release(self) -> None:
+        # the last reference goes, and with it the client: that sends nothing, and what is open stays open
+        self._closed = True
+        del self._producer
+
     def close(self) -> None:
-        """Drops what is queued."""
-        if not self._closed:
-            self._closed = True
-            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-            self._producer.flush(0.2)
+        """Drops what is queued, and aborts a transaction that is open."""
+        if self._closed:
+            return
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        self._producer.flush(0.2)
+        if self._in_transaction:
+            self._outcome(lambda: self._producer.abort_transaction(ABORT_TIMEOUT_MS / 1000))
+        self._release()
 
 
 def _as_list(column: object) -> list[bytes | None]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from headrace.connect.sink import SinkConfig, SinkContext, Writer
+from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
 from headrace.core.config import Config, Duration
 from headrace_connectors.kafka.positions import StartField, StopField
@@ -21,6 +21,12 @@ from headrace_connectors.kafka.properties import (
     PropertiesField,
     connection_settings,
     refused,
+)
+from headrace_connectors.kafka.transaction_names import lanes_of, names_of
+from headrace_connectors.kafka.transaction_terms import (
+    TRANSACTION_TIMEOUT_MAX_MS,
+    TRANSACTION_TIMEOUT_MIN_MS,
+    unmet_terms,
 )
 
 
@@ -127,9 +133,10 @@ class KafkaSourceConfig(SourceConfig):
         """`flights[2] offset 17`."""
         return f"{split} offset {position}"
 
-    def dead_letter_sink(self, topic: str) -> tuple[str, dict[str, Any]] | None:
+    def dead_letter_sink(self, topic: str, *, exactly_once: bool = False) -> tuple[str, dict[str, Any]] | None:
         """A Kafka sink on the same brokers, with the same login."""
-        return "kafka", {"brokers": self.brokers, "topic": topic, "properties": connection_settings(self.properties)}
+        fields = {"brokers": self.brokers, "topic": topic, "properties": connection_settings(self.properties)}
+        return "kafka", fields | ({"delivery": "exactly-once"} if exactly_once else {})
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
         """Finds partitions and resolves `start` and `stop` with the broker."""
@@ -158,13 +165,17 @@ class CreateTopic(Config):
 
 
 class KafkaSinkConfig(SinkConfig):
-    """Writes records to a topic; positions advance only when every record is acknowledged."""
+    """Writes records to a topic; positions advance only when every record is acknowledged.
+
+    Exactly once: in transactions, which the checkpoint's completion commits. Readers need isolation.level
+    read_committed, their default in most clients.
+    """
 
     brokers: Brokers
     topic: Topic
     key: tuple[str, ...] | None = Field(default=None, min_length=1, description="columns that make the record key")
     headers: dict[str, str] = Field(default_factory=dict, description="header name to the column that fills it")
-    delivery: Literal["at-least-once"] = "at-least-once"
+    delivery: Literal["at-least-once", "exactly-once"] = "at-least-once"
     mode: Literal["append", "upsert"] = "append"
     updates: Literal["as_rows"] | None = None
     timestamp: Literal["wall", "event"] = "wall"
@@ -176,13 +187,6 @@ class KafkaSinkConfig(SinkConfig):
     )
     create_topic: CreateTopic | None = None
     properties: PropertiesField
-
-    @field_validator("delivery", mode="before")
-    @classmethod
-    def _delivery_is_built(cls, given: Any) -> Any:
-        if given == "exactly-once":
-            raise ValueError("delivery: exactly-once is not in this version; write at-least-once")
-        return given
 
     @field_validator("key", mode="before")
     @classmethod
@@ -197,6 +201,10 @@ class KafkaSinkConfig(SinkConfig):
             raise ValueError("updates: as_rows goes with mode: append; upsert keeps the last row per key")
         if self.key is not None and len(set(self.key)) != len(self.key):
             raise ValueError("key names a column twice")
+        if self.exactly_once and not (
+            TRANSACTION_TIMEOUT_MIN_MS <= self.transaction_timeout_ms <= TRANSACTION_TIMEOUT_MAX_MS
+        ):
+            raise ValueError("transaction_timeout is between 1s and 24d")
         if message := refused(self.properties, OWNED_BY_SINK):
             raise ValueError(message)
         return self
@@ -226,8 +234,43 @@ class KafkaSinkConfig(SinkConfig):
         """Columns of key and headers."""
         return tuple(dict.fromkeys((*(self.key or ()), *self.headers.values())))
 
+    @property
+    def exactly_once(self) -> bool:
+        """Whether rows appear when their transaction is committed."""
+        return self.delivery == "exactly-once"
+
+    @property
+    def commit_within_ms(self) -> int | None:
+        """How long the brokers keep a transaction open."""
+        return self.transaction_timeout_ms if self.exactly_once else None
+
+    def transactions(self, context: SinkContext) -> tuple[str, ...]:
+        """The transactional ids of one writer."""
+        if not self.exactly_once:
+            return ()
+        lanes = lanes_of(0 if context.checkpoint is None else context.checkpoint.tolerable_failures)
+        return tuple(str(name) for name in names_of(context.job, context.node, context.attempt, context.subtask, lanes))
+
+    def check(self, context: SinkContext) -> list[str]:
+        """Whether checkpoints commit often and soon enough for the brokers to keep transactions open so long."""
+        if not self.exactly_once or context.checkpoint is None:
+            return []
+        return unmet_terms(context.checkpoint, self.transaction_timeout_ms)
+
+    def open_committer(self, context: SinkContext) -> Committer | None:
+        """Ends the writers' transactions."""
+        if not self.exactly_once:
+            return None
+        from headrace_connectors.kafka.committer import KafkaCommitter
+
+        return KafkaCommitter(self, context)
+
     def open_writer(self, context: SinkContext) -> Writer:
         """Produces to the topic."""
+        if self.exactly_once:
+            from headrace_connectors.kafka.transactional_writer import TransactionalWriter
+
+            return TransactionalWriter(self, context)
         from headrace_connectors.kafka.writer import KafkaWriter
 
         return KafkaWriter(self, context)

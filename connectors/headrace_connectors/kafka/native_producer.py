@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,31 +16,44 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from headrace.core.errors import UserError
+from headrace.core.errors import HeadraceError, UserError
 from headrace_connectors.kafka import librdkafka
-from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, LOG, ClientWatch, base_settings
+from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, LOG, ClientWatch, base_settings, translated
 from headrace_connectors.kafka.librdkafka import DELIVERY_CALLBACK, ERROR_CALLBACK, LOG_CALLBACK, MESSAGE, Metadata
 from headrace_connectors.kafka.records import HELD_SETTINGS, HURRY_MS, SETTINGS, Records, delivery_failed, rows_allowed
+from headrace_connectors.kafka.transaction_errors import ABORT_TIMEOUT_MS, init_outcome
 
 _CALLBACKS = ("error_cb", "logger")
 _LOG_LEVELS = {3: 40, 4: 30, 5: 20, 6: 20, 7: 10}
 
 
 class NativeProducer:
-    """A producer to one topic. Its callbacks run inside its own calls, on the caller's thread."""
+    """A producer to one topic. Its callbacks run inside its own calls, on the caller's thread.
 
-    def __init__(self, library: ctypes.CDLL, brokers: str, topic: str, properties: Mapping[str, str]) -> None:
+    held   settings that `properties` may not change; with a transactional.id it is a producer for one transaction
+    """
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        brokers: str,
+        topic: str,
+        properties: Mapping[str, str],
+        *,
+        held: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self._lib = library
         self._brokers, self._topic = brokers, topic
         self._watch = ClientWatch(brokers)
         self._failed: KafkaError | None = None
+        self._in_transaction = False
         # kept here: the library holds bare pointers to them
         self._callbacks = (
             DELIVERY_CALLBACK(self._on_delivery),
             ERROR_CALLBACK(self._on_error),
             LOG_CALLBACK(self._on_log),
         )
-        settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS
+        settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS | dict(held)
         self._handle: int | None = self._open({**settings, "log.queue": True})
         self._topic_handle = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
         assert self._topic_handle, f"librdkafka makes no handle for topic {topic!r}"
@@ -113,6 +127,10 @@ class NativeProducer:
             self._topic_handle, partition, librdkafka.COPY_PAYLOAD, messages.ctypes.data, count
         )
         if taken < count:
+            # in a transaction that has failed, every record is refused: the reason is the first failure's
+            lib.rd_kafka_poll(handle, 0)
+            self._raise_if_failed()
+            self._raise_if_doomed()
             codes = messages["err"]
             raise delivery_failed(KafkaError(int(codes[codes != 0][0])), self._topic, self._brokers)
 
@@ -125,7 +143,9 @@ class NativeProducer:
         while self._lib.rd_kafka_outq_len(self._handle):
             self._lib.rd_kafka_flush(self._handle, 500)
             self._raise_if_failed()
+            self._raise_if_doomed()
         self._raise_if_failed()
+        self._raise_if_doomed()
 
     def partitions(self) -> int:
         """How many partitions the topic has now."""
@@ -145,16 +165,61 @@ class NativeProducer:
         finally:
             lib.rd_kafka_metadata_destroy(answer)
 
+    def init_transactions(self, timeout_s: float) -> HeadraceError | None:
+        """Registers the name; see TransactionalQueue."""
+        error = self._outcome(self._lib.rd_kafka_init_transactions(self._handle, int(timeout_s * 1000)))
+        self._lib.rd_kafka_poll(self._handle, 0)
+        self._watch.raise_if_hopeless()
+        return init_outcome(error, self._brokers, self._watch)
+
+    def begin_transaction(self) -> None:
+        """See TransactionalQueue."""
+        error = self._outcome(self._lib.rd_kafka_begin_transaction(self._handle))
+        if error is not None:
+            raise translated(error, self._brokers)
+        self._in_transaction = True
+
+    def _raise_if_doomed(self) -> None:
+        """A second begin is refused and changes nothing; the refusal names the transaction's failure, if it has one."""
+        if self._in_transaction:
+            error = self._outcome(self._lib.rd_kafka_begin_transaction(self._handle))
+            assert error is not None, "a transaction is open already"
+            if error.code() != KafkaError._STATE:
+                raise delivery_failed(error, self._topic, self._brokers)
+
+    def _outcome(self, error: int | None) -> KafkaError | None:
+        """What an `rd_kafka_error_t` says; it is released."""
+        if not error:
+            return None
+        lib = self._lib
+        fatal, retriable = lib.rd_kafka_error_is_fatal(error), lib.rd_kafka_error_is_retriable(error)
+        text = lib.rd_kafka_error_string(error).decode("utf-8", "replace")
+        found = KafkaError(lib.rd_kafka_error_code(error), text, bool(fatal), bool(retriable))
+        lib.rd_kafka_error_destroy(error)
+        return found
+
+    def drop(self) -> None:
+        """Releases the client alone: see TransactionalQueue."""
+        assert not self._lib.rd_kafka_outq_len(self._handle), "a producer is dropped when all it had is delivered"
+        handle, self._handle = self._handle, None
+        self._destroy(handle)
+
+    def _destroy(self, handle: int | None) -> None:
+        # the library's own end: it sends nothing, and what is open stays open
+        self._lib.rd_kafka_topic_destroy(self._topic_handle)
+        self._lib.rd_kafka_destroy(handle)
+
     def close(self) -> None:
-        """Drops what is queued."""
+        """Drops what is queued, and aborts a transaction that is open."""
         if self._handle is None:
             return
         handle, self._handle = self._handle, None
         flags = librdkafka.PURGE_QUEUED | librdkafka.PURGE_IN_FLIGHT | librdkafka.PURGE_NON_BLOCKING
         self._lib.rd_kafka_purge(handle, flags)
         self._lib.rd_kafka_flush(handle, 200)
-        self._lib.rd_kafka_topic_destroy(self._topic_handle)
-        self._lib.rd_kafka_destroy(handle)
+        if self._in_transaction:
+            self._outcome(self._lib.rd_kafka_abort_transaction(handle, ABORT_TIMEOUT_MS))
+        self._destroy(handle)
 
 
 def _pointers(column: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:

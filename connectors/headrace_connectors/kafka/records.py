@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, HeadraceError
 from headrace_connectors.kafka.client import UNKNOWN_TOPIC_CODES, translated
 
 ANY_PARTITION = -1
@@ -96,6 +96,29 @@ class RecordQueue(Protocol):
 
     def close(self) -> None:
         """Drops what is still queued. Idempotent."""
+        ...
+
+
+class TransactionalQueue(RecordQueue, Protocol):
+    """A producer that lives for one transaction. `flush` also raises where the transaction can no longer be committed.
+
+    Its `close` gives up what is open: aborts it where the brokers answer soon, else leaves it to be fenced.
+    """
+
+    def init_transactions(self, timeout_s: float) -> HeadraceError | None:
+        """Registers its name with the brokers, which ends what an earlier producer left open under it.
+
+        Gives None when that is done; an error: it is not yet, and why; call it again. Raises what calling again does
+        not heal.
+        """
+        ...
+
+    def begin_transaction(self) -> None:
+        """Before the first record."""
+        ...
+
+    def drop(self) -> None:
+        """Leaves the transaction as it is, prepared: sends nothing, aborts nothing. Only after `flush`."""
         ...
 
 

@@ -32,7 +32,7 @@ SCHEMA = schema_of({"k": "string", "n": "int64"})
 def producer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to librdkafka must do the same."""
     if request.param == "client":
-        monkeypatch.setattr("headrace_connectors.kafka.writer.library", lambda: None)
+        monkeypatch.setattr("headrace_connectors.kafka.producers.library", lambda: None)
     else:
         assert library() is not None, "the wheel's librdkafka has what the batch call needs"
     return str(request.param)

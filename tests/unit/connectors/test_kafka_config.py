@@ -68,7 +68,9 @@ def test_what_is_wrong_with_a_source(fields: dict[str, Any], message: str) -> No
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"delivery": "exactly-once"}, "exactly-once is not in this version; write at-least-once"),
+        ({"delivery": "exactly once"}, "Input should be 'at-least-once' or 'exactly-once'"),
+        ({"delivery": "exactly-once", "transaction_timeout": "500ms"}, "transaction_timeout is between 1s and 24d"),
+        ({"delivery": "exactly-once", "transaction_timeout": "25d"}, "transaction_timeout is between 1s and 24d"),
         ({"mode": "upsert"}, "mode: upsert needs key"),
         ({"mode": "upsert", "key": "k", "updates": "as_rows"}, "updates: as_rows goes with mode: append"),
         ({"key": ["a", "a"]}, "key names a column twice"),

@@ -1,0 +1,81 @@
+"""What `delivery: exactly-once` asks of a job's checkpoints, and the client settings of a transaction. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.connect.sink import CheckpointTerms
+from headrace.core.config import duration_text
+
+TRANSACTION_TIMEOUT_MIN_MS = 1_000
+TRANSACTION_TIMEOUT_MAX_MS = 2**31 - 1
+"""What the client library takes."""
+
+_SOCKET_TIMEOUT_MS = 60_000
+_MESSAGE_TIMEOUT_MS = 300_000
+_SOCKET_TIMEOUT_NAME = "socket.timeout.ms"
+_MESSAGE_TIMEOUT_NAMES = ("message.timeout.ms", "delivery.timeout.ms")
+
+
+def unmet_terms(terms: CheckpointTerms, transaction_timeout_ms: int) -> list[str]:
+    """Why rows could not be delivered exactly once with these checkpoints: messages with their remedy."""
+    if terms.interval_ms is None:
+        return [
+            "delivery: exactly-once makes rows visible when a checkpoint is committed, and there are no checkpoints\n"
+            "  give checkpoint an interval, such as 10s, or write delivery: at-least-once"
+        ]
+    if not terms.aligned:
+        return [
+            "delivery: exactly-once needs aligned barriers, and checkpoint.mode is at-least-once\n"
+            "  write checkpoint: {mode: exactly-once}, or delivery: at-least-once"
+        ]
+    parts = {
+        "checkpoint.interval": terms.interval_ms,
+        "checkpoint.timeout": terms.timeout_ms,
+        "the restart delay": terms.restart_delay_ms,
+    }
+    needed = sum(parts.values())
+    if needed < transaction_timeout_ms:
+        return []
+    sums = " + ".join(f"{name} {duration_text(value)}" for name, value in parts.items())
+    longest = max(parts, key=lambda name: parts[name])
+    return [
+        f"a transaction may have to stay open for {duration_text(needed)} ({sums}), and the brokers would give it up "
+        f"after transaction_timeout {duration_text(transaction_timeout_ms)}\n"
+        f"  lower {longest}, or raise transaction_timeout above {duration_text(needed)} "
+        "(the brokers' transaction.max.timeout.ms, 15m by default, must allow it)"
+    ]
+
+
+def transaction_settings(
+    name: str, transaction_timeout_ms: int, properties: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """The pipeline's properties without, and the client settings with, all that depends on the transaction.
+
+    Left to itself the client library derives both time limits from the transaction's: 15 minutes for a socket. What the
+    pipeline chose stays where it is no longer than the transaction may be; the library refuses more.
+    """
+    limits = (*_MESSAGE_TIMEOUT_NAMES, _SOCKET_TIMEOUT_NAME)
+    rest = {each: value for each, value in properties.items() if each not in limits}
+    socket_timeout_ms = _number(properties, (_SOCKET_TIMEOUT_NAME,), _SOCKET_TIMEOUT_MS)
+    held: dict[str, Any] = {
+        "transactional.id": name,
+        "transaction.timeout.ms": transaction_timeout_ms,
+        _MESSAGE_TIMEOUT_NAMES[0]: message_timeout_ms(properties, transaction_timeout_ms),
+        _SOCKET_TIMEOUT_NAME: min(socket_timeout_ms, transaction_timeout_ms),
+    }
+    # what is no number is refused by the library, in its own words
+    return rest, held | {each: properties[each] for each in limits if not properties.get(each, "0").isdecimal()}
+
+
+def message_timeout_ms(properties: Mapping[str, str], transaction_timeout_ms: int) -> int:
+    """How long a record may wait for a broker: below the transaction's time, so that the one failure comes first."""
+    # 0 is no limit to the library
+    wanted = _number(properties, _MESSAGE_TIMEOUT_NAMES, _MESSAGE_TIMEOUT_MS) or transaction_timeout_ms
+    return wanted if wanted < transaction_timeout_ms else transaction_timeout_ms * 2 // 3
+
+
+def _number(properties: Mapping[str, str], names: tuple[str, ...], default: int) -> int:
+    given = [properties[name] for name in names if name in properties]
+    return int(given[0]) if given and given[0].isdecimal() else default
