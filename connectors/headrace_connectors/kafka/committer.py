@@ -110,14 +110,14 @@ class KafkaCommitter:
 
     def sweep(self, attempt: int) -> Sequence[str]:
         """Fences what is open of this job and sink but for attempt `attempt`."""
-        listed = self._admin.list(job_prefix(self._job), [ONGOING])
+        listed = self._admin.listed(job_prefix(self._job), [ONGOING])
         names = swept(listed, self._job, self._sink, attempt)
         self._fence(names)
         return names
 
     def open_transactions(self) -> Sequence[OpenTransaction]:
         """What holds back read_committed readers, of this job and sink; where the context has no job, of all jobs."""
-        listed = self._admin.list(job_prefix(self._job), UNSETTLED)
+        listed = self._admin.listed(job_prefix(self._job), UNSETTLED)
         found = self._admin.describe(list(ours(listed, self._job, self._sink)))
         return [
             _open_transaction(each)
@@ -159,7 +159,8 @@ class KafkaCommitter:
 
     def _not_committable(self, committable: Committable, state: str, because: str | None) -> ExternalError:
         return ExternalError(
-            f"transaction {committable.name} of epoch {committable.epoch} cannot be committed (state {state}): {because}",
+            f"transaction {committable.name} of epoch {committable.epoch} cannot be committed, it is {state}: "
+            f"{because}",
             remedy="the job goes on from the checkpoint before, nothing is lost; where it comes again, raise "
             "transaction_timeout above checkpoint interval, timeout and restart delay together, and look for another "
             "job of the same name",
@@ -191,14 +192,14 @@ def _end_call(committable: Committable) -> EndCall:
 def _open_transaction(found: Described) -> OpenTransaction:
     whose = parsed(found.name)
     places = tuple(f"{topic}[{number}]" for topic, numbers in sorted(found.partitions.items()) for number in numbers)
-    facts = {
-        "name": found.name,
-        "state": found.state,
-        "started_at_ms": max(found.started_at_ms, 0),
-        "timeout_ms": found.timeout_ms,
-        "places": places,
-        "identity": {"producer_id": found.producer_id, "producer_epoch": found.producer_epoch},
-    }
+    there = OpenTransaction(
+        name=found.name,
+        state=found.state,
+        started_at_ms=max(found.started_at_ms, 0),
+        timeout_ms=found.timeout_ms,
+        places=places,
+        identity={"producer_id": found.producer_id, "producer_epoch": found.producer_epoch},
+    )
     if whose is None:
-        return OpenTransaction(**facts)
-    return OpenTransaction(**facts, sink=whose.sink, job=whose.job, attempt=whose.attempt, subtask=whose.subtask)
+        return there
+    return replace(there, sink=whose.sink, job=whose.job, attempt=whose.attempt, subtask=whose.subtask)

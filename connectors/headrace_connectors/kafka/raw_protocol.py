@@ -11,6 +11,7 @@ No thread: kafka-python's loop runs in the caller's for as long as a call takes.
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,14 +20,17 @@ from kafka.errors import (
     AuthorizationError,
     IncompatibleBrokerVersion,
     KafkaConfigurationError,
+    KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
     for_code,
 )
 from kafka.future import Future
+from kafka.net.inet import KafkaNetSocket, create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
@@ -38,6 +42,7 @@ NETWORK_EXCEPTION = 13
 """Kafka's own code for: disconnected before an answer came."""
 _UNDER_WAY_MAX = 256
 """Requests to one broker that wait for their answers at a time."""
+_BOOTSTRAP_MS = 3_000
 _ANSWER_BYTES_MAX = 100_000_000
 _BROKER = 4
 """The resource type of a broker's settings."""
@@ -99,14 +104,14 @@ class BrokerClient:
                 **{
                     "bootstrap_servers": brokers.split(","),
                     "request_timeout_ms": answer_timeout_ms,
-                    "socket_connection_setup_timeout_ms": answer_timeout_ms,
+                    "socket_connection_setup_timeout_ms": _BOOTSTRAP_MS,
                     "reconnect_backoff_max_ms": 500,
                     "max_in_flight_requests_per_connection": _UNDER_WAY_MAX + 1,
                     "receive_message_max_bytes": _ANSWER_BYTES_MAX,
                     **settings,
                 },
             )
-            self._manager.bootstrap(answer_timeout_ms)
+            self._manager.bootstrap(_BOOTSTRAP_MS)
         except Exception as cause:
             last = self._manager.last_failure if hasattr(self, "_manager") else None
             self.close()
@@ -126,6 +131,7 @@ class BrokerClient:
         request = FindCoordinatorRequest(
             key_type=CoordinatorType.TRANSACTION.value, coordinator_keys=list(names), min_version=_OLD_FIND + 1
         )
+        answer: Any
         (answer,) = self._answers([(None, request)])
         if answer is None:
             return {name: Coordinator(NETWORK_EXCEPTION) for name in names}
@@ -181,7 +187,7 @@ class BrokerClient:
         ]
         return self._codes(calls)
 
-    def list(
+    def listed(
         self, brokers: Sequence[int], *, states: Sequence[str], pattern: str
     ) -> dict[int, tuple[int, dict[str, str]]]:
         """ListTransactions: broker -> (error code, name -> state). Brokers before 4.1 do not look at `pattern`."""
@@ -265,6 +271,20 @@ class BrokerClient:
             return Future().failure(error)
 
 
+class _ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # untyped
+    """Closes a socket that did not connect: kafka-python leaves that to the garbage collection."""
+
+    SCHEMES = ("headrace",)
+
+    async def sock_connect(self, net: Any, sock: Any, sockaddr: Any, timeout_at: float | None = None) -> Any:
+        """As its parent's."""
+        try:
+            return await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
+        except BaseException:
+            sock.close()
+            raise
+
+
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # untyped
     """Remembers why connections failed: kafka-python only logs it."""
 
@@ -278,6 +298,36 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # untyped
 
     def _remember(self, failure: Exception) -> None:
         self.last_failure = failure
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        """As its parent's, but a handshake that fails is closed, and one that is not answered ends in time."""
+        options = self.config["socket_options"]
+        sock = await create_connection(
+            self._net, node.host, node.port, options, proxy_url="headrace:", timeout_at=timeout_at
+        )
+        if not self.ssl_enabled:
+            return KafkaTCPTransport(self._net, sock, host=node.host)
+        transport = KafkaSSLTransport(self._net, sock, host=node.host, ssl_context=self.config["ssl_context"])
+        try:
+            await _shake_hands(self._net, transport._sock, timeout_at)
+        except BaseException as failure:
+            transport.abort(failure)
+            if isinstance(failure, Exception):
+                raise KafkaConnectionError(f"no TLS with {node.host}:{node.port}: {failure}") from failure
+            raise
+        return transport
+
+
+async def _shake_hands(net: Any, sock: ssl.SSLSocket, timeout_at: float | None) -> None:
+    while True:
+        try:
+            sock.do_handshake()
+        except ssl.SSLWantReadError:
+            await net.wait_read(sock, timeout_at=timeout_at)
+        except ssl.SSLWantWriteError:
+            await net.wait_write(sock, timeout_at=timeout_at)
+        else:
+            return
 
 
 _HOPELESS = (

@@ -86,10 +86,10 @@ class TxnAdmin:
             names, lambda placed: self._connected().init_producer_ids(placed, timeout_ms=_FENCE_TIMEOUT_MS), int
         )
 
-    def list(self, prefix: str, states: Sequence[str]) -> dict[str, str]:
+    def listed(self, prefix: str, states: Sequence[str]) -> dict[str, str]:
         """Transactions of all brokers in one of the states whose names begin so: name -> state."""
         pattern = rf"\Q{prefix}\E.*"
-        found = self._from_every_broker(lambda client, at: client.list(at, states=states, pattern=pattern))
+        found = self._from_every_broker(lambda client, at: client.listed(at, states=states, pattern=pattern))
         return {
             name: state for rows in found for name, state in rows.items() if name.startswith(prefix) and state in states
         }

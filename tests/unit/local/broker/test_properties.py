@@ -30,3 +30,12 @@ def test_a_mistyped_topic_makes_no_topic() -> None:
 
 def test_a_data_folder_of_any_name_is_escaped() -> None:
     assert settings(Path("/données/a\\b"))["log.dirs"] == r"/donn\u00e9es/a\\b"
+
+
+def test_settings_come_in_place_of_ours_and_listeners_beside_them() -> None:
+    settings = {"min.insync.replicas": "2", "listeners": "SECURE://127.0.0.1:9094", "log.retention.ms": "1"}
+    text = server_properties(port=9092, controller_port=9093, data=Path("/data"), settings=settings)
+    lines = text.splitlines()
+    assert {"min.insync.replicas=2", "log.retention.ms=1"} <= set(lines)
+    assert "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093,SECURE://127.0.0.1:9094" in lines
+    assert len({line.partition("=")[0] for line in lines}) == len(lines)
