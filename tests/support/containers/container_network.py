@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from docker.types import EndpointConfig, IPAMConfig, IPAMPool
-from testcontainers.core.network import Network
+from testcontainers.core.docker_client import DockerClient
 
 from support.network_hosts import free_subnets
 
@@ -21,13 +22,11 @@ class ContainerNetwork:
         self._subnet, _ = free_subnets()
         pool = IPAMPool(subnet=f"{self._subnet}.0/24")
         given = {"driver": "bridge", "ipam": IPAMConfig(pool_configs=[pool]), "options": _LOOPBACK_ONLY}
-        self._network = Network(docker_network_kw=given).create()
-        self._names: list[str] = []
-
-    @property
-    def name(self) -> str:
+        self.name = f"headrace-{uuid.uuid4().hex[:12]}"
         """As the engine knows it."""
-        return self._network.name
+        self._docker = DockerClient()
+        self._network = self._docker.client_networks_create(self.name, given)
+        self._names: list[str] = []
 
     def address(self, name: str) -> str:
         """Where the container of that name is, or will be."""
@@ -41,16 +40,16 @@ class ContainerNetwork:
 
     def connect(self, container: str, name: str) -> None:
         """Wires a container, which is found by its name here from then on."""
-        self._network._unwrap_network.connect(container, aliases=[name], ipv4_address=self.address(name))
+        self._network.connect(container, aliases=[name], ipv4_address=self.address(name))
 
     def disconnect(self, container: str) -> None:
         """Takes the wire away. Nobody gets a word of it."""
-        self._network._unwrap_network.disconnect(container, force=True)
+        self._network.disconnect(container, force=True)
 
     def close(self) -> None:
         """Its containers must be gone."""
         self._network.remove()
-        self._network._docker.client.close()
+        self._docker.client.close()
 
 
 @contextmanager

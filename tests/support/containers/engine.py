@@ -6,18 +6,20 @@ Whatever tests make carries testcontainers' session label; at the session's end 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 
 import docker
 import docker.errors
 import pytest
 from testcontainers.core.config import ConnectionMode, testcontainers_config
+from testcontainers.core.docker_client import DockerClient, get_docker_host
 from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 
 SESSION_LABEL = f"{LABEL_SESSION_ID}={SESSION_ID}"
-_ANSWER_SECONDS = 60
+_UNIX, _DEFAULT = "unix://", "unix:///var/run/docker.sock"
 _REMEDY = "install and start Docker (Debian: apt install docker.io), or run the tests by .ci/run, which does both"
 
 
@@ -45,10 +47,20 @@ def require_engine() -> None:
     pytest.skip(f"{trouble}; {_REMEDY}")
 
 
+@contextmanager
+def engine_client() -> Iterator[docker.DockerClient]:
+    """For what testcontainers has no word for."""
+    client = DockerClient().client
+    try:
+        yield client
+    finally:
+        client.close()
+
+
 def remove_all() -> None:
     """Removes containers, networks and images of this session."""
     mine = {"label": SESSION_LABEL}
-    with closing(docker.from_env(timeout=_ANSWER_SECONDS)) as client:
+    with engine_client() as client:
         for container in client.containers.list(all=True, filters=mine):
             with suppress(docker.errors.NotFound):
                 container.remove(force=True, v=True)
@@ -63,7 +75,7 @@ def remove_all() -> None:
 def leftovers() -> list[str]:
     """Containers and networks of this session that are there now."""
     mine = {"label": SESSION_LABEL}
-    with closing(docker.from_env(timeout=_ANSWER_SECONDS)) as client:
+    with engine_client() as client:
         containers = [f"container {each.name}" for each in client.containers.list(all=True, filters=mine)]
         return containers + [f"network {each.name}" for each in client.networks.list(filters=mine)]
 
@@ -71,12 +83,14 @@ def leftovers() -> list[str]:
 @cache
 def _trouble() -> str:
     """Why there is no engine that would do; empty: there is one."""
-    host = os.environ.get("DOCKER_HOST", "")
-    if host and not host.startswith("unix://"):
-        return f"the Docker engine at {host} is not of this machine: its containers would not see the programs here"
-    try:
-        with closing(docker.from_env(timeout=_ANSWER_SECONDS)) as client:
-            client.ping()
-    except docker.errors.DockerException as error:
-        return f"no Docker engine answers ({error})"
+    address = get_docker_host() or _DEFAULT
+    if not address.startswith(_UNIX):
+        return f"the Docker engine at {address} is not of this machine: its containers would not see the programs here"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(address.removeprefix(_UNIX))
+        except OSError as error:
+            return f"no Docker engine answers at {address} ({error.strerror})"
+    with engine_client() as client:
+        client.ping()
     return ""

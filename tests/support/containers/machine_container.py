@@ -69,7 +69,9 @@ class MachineContainer:
         inner.wait(timeout=STOP_SECONDS)
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code of what ran. SIGKILL after a minute."""
+        """SIGTERM, and the exit code of what ran; 0 where nothing did. SIGKILL after a minute."""
+        if not self._is_made:
+            return 0
         inner = self._container.get_wrapped_container()
         inner.stop(timeout=STOP_SECONDS)
         return int(inner.wait(timeout=STOP_SECONDS)["StatusCode"])

@@ -10,15 +10,12 @@ import io
 import json
 import sys
 import tarfile
-from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-import docker
-
 from headrace.local.broker.jars import ensure_jars, jars_folder
 from headrace.local.broker.java import Java, find_java
-from support.containers.engine import SESSION_LABEL
+from support.containers.engine import SESSION_LABEL, engine_client
 from support.repository import ROOT
 
 _SYSTEM = ("usr", "bin", "lib", "lib32", "lib64", "libx32")
@@ -33,7 +30,7 @@ _SETTINGS = (
 @cache
 def machine_image() -> str:
     """The id of this session's image."""
-    with closing(docker.from_env()) as client:
+    with engine_client() as client:
         answer = client.api.import_image_from_data(_root(), changes=[f"LABEL {SESSION_LABEL}"])
     return str(json.loads(answer.splitlines()[-1])["status"])
 
