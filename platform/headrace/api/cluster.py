@@ -28,6 +28,7 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
     take_over: bool = False,
     allow_dropped_state: bool = False,
     allow_drained: bool = False,
+    allow_lost_output: bool = False,
     allow_duplicate: bool = False,
     renames: Mapping[str, str] | None = None,
     py_files: Sequence[str | PathLike[str]] = (),
@@ -60,6 +61,7 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
         take_over=take_over,
         allow_dropped_state=allow_dropped_state,
         allow_drained=allow_drained,
+        allow_lost_output=allow_lost_output,
         allow_duplicate=allow_duplicate,
         renames=dict(renames or {}),
     )

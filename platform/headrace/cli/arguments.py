@@ -42,6 +42,9 @@ AllowDroppedState = Annotated[
 AllowDrained = Annotated[
     bool, typer.Option("--allow-drained", help="Though time had gone to its end when it was taken.")
 ]
+AllowLostOutput = Annotated[
+    bool, typer.Option("--allow-lost-output", help="Though its last output is not known to be visible.")
+]
 PyFiles = Annotated[
     list[str] | None,
     typer.Option("--py-files", metavar="PATH,..", help="Modules (.py, .zip, .whl, folders) that travel with the job."),

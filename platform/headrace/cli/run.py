@@ -19,6 +19,7 @@ import typer
 from headrace.cli.arguments import (
     AllowDrained,
     AllowDroppedState,
+    AllowLostOutput,
     File,
     Json,
     Rename,
@@ -76,6 +77,7 @@ def run(
     record_floors: Annotated[Path | None, typer.Option(help="Write the floors of this run to this file.")] = None,
     allow_dropped_state: AllowDroppedState = False,
     allow_drained: AllowDrained = False,
+    allow_lost_output: AllowLostOutput = False,
     rename: Rename = None,
     threads: Annotated[bool, typer.Option("--threads", help="All subtasks in this process, as threads.")] = False,
     as_json: Json = False,
@@ -102,7 +104,13 @@ def run(
     else:
         origin = None
         if from_savepoint is not None:
-            start = OriginWish(from_savepoint, renames_of(rename), allow_dropped_state, allow_drained)
+            start = OriginWish(
+                from_savepoint,
+                renames_of(rename),
+                allow_dropped_state,
+                allow_drained,
+                allow_lost_output=allow_lost_output,
+            )
             origin = find_origin(
                 start, JobPlans(compiled.pipeline.to_dict()), compiled.pipeline.parallelism, time.time_ns() // 1_000_000
             )

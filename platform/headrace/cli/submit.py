@@ -11,6 +11,7 @@ import typer
 from headrace.cli.arguments import (
     AllowDrained,
     AllowDroppedState,
+    AllowLostOutput,
     Archive,
     Coordinator,
     File,
@@ -64,6 +65,7 @@ def submit(
     ] = False,
     allow_dropped_state: AllowDroppedState = False,
     allow_drained: AllowDrained = False,
+    allow_lost_output: AllowLostOutput = False,
     rename: Rename = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
     py_files: PyFiles = None,
@@ -94,7 +96,14 @@ def submit(
         renames=renames,
         allow_dropped_state=allow_dropped_state,
         allow_drained=allow_drained,
-    ).model_copy(update={"claim": claim, "take_over": take_over, "allow_duplicate": allow_duplicate})
+    ).model_copy(
+        update={
+            "claim": claim,
+            "take_over": take_over,
+            "allow_duplicate": allow_duplicate,
+            "allow_lost_output": allow_lost_output,
+        }
+    )
     if mode is Mode.PER_JOB:
         run_alone(compiled, request, wait=wait, as_json=as_json)
         return

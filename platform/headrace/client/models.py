@@ -89,6 +89,7 @@ class SubmitRequest(Request):
     take_over            though it is the checkpoint of a job that may still run
     allow_dropped_state  though state in it fits no node
     allow_drained        though it was taken after time had gone to its end
+    allow_lost_output    though its last output is not known to be visible
     renames              node of the savepoint -> node of this pipeline
     floors               floors of an earlier run, to get the same rows again
     python_path          folders of the cluster's hosts, on the import path after `code`
@@ -104,6 +105,7 @@ class SubmitRequest(Request):
     take_over: bool = False
     allow_dropped_state: bool = False
     allow_drained: bool = False
+    allow_lost_output: bool = False
     renames: dict[str, str] = {}
     floors: tuple[AppliedFloor, ...] = ()
     python_path: tuple[str, ...] = ()

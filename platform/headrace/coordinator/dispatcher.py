@@ -171,6 +171,7 @@ class Dispatcher:
             allow_dropped_state=request.allow_dropped_state,
             allow_drained=request.allow_drained,
             take_over=request.take_over,
+            allow_lost_output=request.allow_lost_output,
         )
         return await self._blocking(partial(find_origin, wish, plans, parallelism, self._clock.now_ms()))
 
@@ -232,6 +233,7 @@ class Dispatcher:
             restart=model.restart,
             savepoint=None if origin is None else origin.url,
             origin=None if origin is None else origin.manifest,
+            left_open={} if origin is None else origin.open_names,
             wall_offset_ms=self._clock.now_ms() - self._clock.monotonic_ms(),
         )
         folder = self._store.folder(submission.job)

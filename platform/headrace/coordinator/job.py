@@ -116,6 +116,9 @@ class Job:
         self.epoch = max(self.epoch, read.epoch)
         self.restored, self.restored_own = read.restore or self.config.origin, read.restore is not None
         self.output, self.open_names = dict(read.output), dict(read.transactions)
+        if not self.restored_own:
+            for sink, names in self.config.left_open.items():
+                self.open_names[sink] = (*names, *self.open_names.get(sink, ()))
         self.add_splits(read.splits)
         if read.parallelism is not None and self.rescale is None:
             self.parallelism = read.parallelism

@@ -25,14 +25,19 @@ class OriginWish:
     allow_dropped_state: bool = False
     allow_drained: bool = False
     take_over: bool = False
+    allow_lost_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a job starts. manifest: located, with the nodes' new names."""
+    """Where a job starts. manifest: located, with the nodes' new names.
+
+    open_names   sink -> names under which the job that it comes from may have left output open, with the new names
+    """
 
     url: str
     manifest: Manifest
+    open_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def find_origin(wish: OriginWish, plans: JobPlans, parallelism: int, now_ms: int) -> Origin:
@@ -47,7 +52,7 @@ def find_origin(wish: OriginWish, plans: JobPlans, parallelism: int, now_ms: int
     _require_kept(wish, found, verdicts)
     if found.journal is not None:
         claim(found, secrets.token_hex(8), now_ms)
-    return Origin(found.url, _fitted(renamed(found.manifest, wish.renames), verdicts))
+    return _origin(found, wish.renames, verdicts)
 
 
 def origin_again(url: str, renames: Mapping[str, str], plans: JobPlans, parallelism: int) -> Origin:
@@ -57,7 +62,13 @@ def origin_again(url: str, renames: Mapping[str, str], plans: JobPlans, parallel
     """
     found = find(url)
     verdicts = judge(found.manifest, plans.plan(parallelism), renames)
-    return Origin(found.url, _fitted(renamed(found.manifest, renames), verdicts))
+    return _origin(found, renames, verdicts)
+
+
+def _origin(found: Found, renames: Mapping[str, str], verdicts: Sequence[NodeVerdict]) -> Origin:
+    left = {} if found.journal is None else found.journal.transactions
+    names = {renames.get(sink, sink): own for sink, own in left.items()}
+    return Origin(found.url, _fitted(renamed(found.manifest, renames), verdicts), names)
 
 
 def _require_startable(wish: OriginWish, found: Found, model: Pipeline, now_ms: int) -> None:
@@ -69,6 +80,23 @@ def _require_startable(wish: OriginWish, found: Found, model: Pipeline, now_ms: 
     if found.journal is not None and not wish.take_over:
         interval_ms = model.checkpoint.interval_ms or 0
         require_claimable(found.journal, found.manifest.job, now_ms, interval_ms, model.checkpoint.timeout_ms)
+    if not wish.allow_lost_output:
+        _require_visible(found)
+
+
+def _require_visible(found: Found) -> None:
+    """What its epoch decided must be visible: nobody commits it for another job, and going on behind it loses rows."""
+    waiting = None if found.journal is None else found.journal.uncommitted
+    if waiting is None or waiting.manifest.epoch != found.manifest.epoch or not waiting.manifest.committables:
+        return
+    items = waiting.manifest.committables
+    sinks = ", ".join(sorted({item.sink for item in items}))
+    raise UserError(
+        f"the output of {sinks} in checkpoint {found.manifest.epoch} ({sum(item.rows for item in items)} rows) was "
+        "decided, but may not be visible",
+        remedy=f"commit it first (`headrace transactions commit {found.manifest.job}`, or let its own job "
+        "go on); start from an earlier checkpoint, and rows that are visible come again; or --allow-lost-output",
+    )
 
 
 def _require_kept(wish: OriginWish, found: Found, verdicts: Sequence[NodeVerdict]) -> None:

@@ -61,6 +61,7 @@ class JobConfig:
     slots_timeout_ms    how long to wait for slots before that counts as a failure
     cancel_timeout_ms   how long the slots of an ended attempt are waited for, and then its committers
     names        under which names an attempt may leave output open
+    left_open    the same of the job that `origin` comes from
     """
 
     job: str
@@ -81,6 +82,7 @@ class JobConfig:
     slots_timeout_ms: int = 300_000
     cancel_timeout_ms: int = 45_000
     names: Namer = no_names
+    left_open: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

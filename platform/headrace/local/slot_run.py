@@ -190,6 +190,7 @@ class SlotRun:
             restart=self._pipeline.restart,
             savepoint=None if options.origin is None else options.origin.url,
             origin=None if options.origin is None else options.origin.manifest,
+            left_open={} if options.origin is None else options.origin.open_names,
             resume=options.resume is not None,
             impatient=True,
             wall_offset_ms=clock.now_ms() - clock.monotonic_ms(),
