@@ -1,6 +1,7 @@
 # Everything that one does with this repository. Each target sets up what it needs: a fresh clone and Python 3.11+ do.
 
 PYTHON ?= python3
+TEST_PROCESSES ?= 3
 SEEDS ?= 10000
 FROM ?= 0
 VENV := .venv
@@ -17,7 +18,7 @@ export PIP_NO_INPUT := 1
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
-	@echo "make test    lint, then every test"
+	@echo "make test    lint, then every test (TEST_PROCESSES=3: so many files at a time)"
 	@echo "make sim     10,000 clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make fmt     let ruff put the code in shape"
@@ -48,8 +49,10 @@ endef
 demo: $(READY)
 	$(BIN)/headrace demo
 
+# Tests start processes by the hundred: compiled code saves a fifth of each start, also where Python is told to keep none.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m compileall -q platform connectors
+	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)

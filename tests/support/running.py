@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 WAIT_SECONDS = 120.0
+PAUSE_SECONDS_MAX = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,13 @@ def headrace(arguments: Sequence[str], folder: Path) -> Finished:
 
 
 def wait_until(is_so: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:
-    """Asks again and again until it is so; fails with `what` after `seconds`."""
+    """Asks again and again until it is so; fails with `what` after `seconds`.
+
+    Less and less often: asking takes processor time from those that are waited for.
+    """
     deadline = time.monotonic() + seconds
+    pause = 0.01
     while not is_so():
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s: {what}"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(1.2 * pause, PAUSE_SECONDS_MAX)
