@@ -181,10 +181,7 @@ class Uploader:
             savepoint=whole,
             sources=dict([snapshot.source]) if snapshot.source is not None else {},
             counters=dict(snapshot.counters),
-            committables=tuple(
-                CommittableDocument(sink=each.sink, subtask=each.subtask, epoch=each.epoch, payload=each.payload)
-                for each in snapshot.committables
-            ),
+            committables=tuple(CommittableDocument.of(each) for each in snapshot.committables),
         )
         return document, size
 
