@@ -199,6 +199,7 @@ def _open_transaction(found: Described) -> OpenTransaction:
         timeout_ms=found.timeout_ms,
         places=places,
         identity={"producer_id": found.producer_id, "producer_epoch": found.producer_epoch},
+        ending=found.state != ONGOING,
     )
     if whose is None:
         return there

@@ -125,6 +125,7 @@ class OpenTransaction:
     started_at_ms, timeout_ms   epoch ms and ms; 0: not known
     places       what it holds back: topic partitions, a folder, a table
     identity     what `Committable.payload` has of it after `describe`: tells it from a later one of the same name
+    ending       it was committed or aborted already, and the outside is about to settle it
     """
 
     name: str
@@ -137,6 +138,7 @@ class OpenTransaction:
     timeout_ms: int = 0
     places: tuple[str, ...] = ()
     identity: dict[str, Any] = field(default_factory=dict)
+    ending: bool = False
 
 
 class Writer(Protocol):

@@ -1,0 +1,105 @@
+"""The documents of the REST API about what jobs have put out: open transactions, dead letters."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from headrace.client.models import Answer, Moment, Request
+
+LETTERS_MAX = 10_000
+"""Dead letters that one request may ask for."""
+
+
+class TransactionInfo(Answer):
+    """Output of a job that is open outside: neither visible nor given up.
+
+    state        the outside's own word
+    holds_back   what read_committed readers wait for: topic partitions
+    epoch        the complete checkpoint that names it, or null
+    safe         what may be done with it (`leave`: nothing), by_force: what `--force` allows beside that
+    done         what a request did with it: committed, aborted, lost; null: nothing
+    """
+
+    name: str
+    sink: str
+    job_id: str
+    job_state: str | None = None
+    attempt: int | None = None
+    subtask: int | None = None
+    state: str
+    started_at: Moment | None = None
+    age_ms: int | None = None
+    timeout_ms: int | None = None
+    holds_back: tuple[str, ...] = ()
+    epoch: int | None = None
+    safe: Literal["commit", "abort", "leave"]
+    by_force: Literal["commit", "abort", "leave"] = "leave"
+    why: str
+    done: Literal["committed", "aborted", "lost"] | None = None
+
+
+class TransactionList(Answer):
+    """What is open of a job. `note`: what was done beside, for people."""
+
+    transactions: tuple[TransactionInfo, ...]
+    note: str | None = None
+
+
+class EndTransactionsRequest(Request):
+    """Commit or abort what may be. names: only these; yes: do it, not only say what would be done.
+
+    force   abort what is undecided of a job that is suspended
+    """
+
+    action: Literal["commit", "abort"]
+    names: tuple[str, ...] = ()
+    yes: bool = False
+    force: bool = False
+
+
+class DeadLettersRequest(Request):
+    """Dead letters of a job. node: only those of this one; limit: the newest so many of each node."""
+
+    node: str | None = None
+    limit: int = Field(default=100, ge=1, le=LETTERS_MAX)
+
+
+class DeadLetterInfo(Answer):
+    """A row that was diverted. place: where it lies now; origin: where it came from; value: shortened text."""
+
+    node: str
+    topic: str
+    partition: int
+    offset: int
+    origin: str | None = None
+    reason: str | None = None
+    key: str | None = None
+    value: str | None = None
+    bytes: int = 0
+
+
+class DeadLetterList(Answer):
+    """Dead letters, oldest first. `total`: how many there are, node by node."""
+
+    letters: tuple[DeadLetterInfo, ...]
+    total: dict[str, int] = {}
+
+
+class RedriveRequest(Request):
+    """Write the dead letters of a node back. to: another topic than the one that they came from."""
+
+    node: str
+    to: str | None = None
+    yes: bool = False
+
+
+class Redriven(Answer):
+    """What was, or would be, written back. `skipped`: letters that no source can take again, with why."""
+
+    node: str
+    to: str
+    rows: int
+    done: bool
+    note: str | None = None
