@@ -23,6 +23,8 @@ _MADE: dict[Primitive, SqlType] = {
 }
 _TEXTS = (sa.String, sa.Uuid)
 _WHOLE = (sa.Integer, sa.Numeric)
+# SQLAlchemy 2.1 has Float beside Numeric, 2.0 below it
+_NUMBERS = (sa.Numeric, sa.Float)
 _ACCEPTED: dict[Primitive, tuple[type[SqlType], ...]] = {
     Primitive.BOOL: (sa.Boolean,),
     Primitive.INT32: _WHOLE,
@@ -35,8 +37,8 @@ _ACCEPTED: dict[Primitive, tuple[type[SqlType], ...]] = {
 }
 _LOOSELY: dict[Primitive, tuple[type[SqlType], ...]] = {
     Primitive.BOOL: (sa.Boolean, sa.Integer, sa.Numeric),
-    Primitive.FLOAT32: (sa.Numeric,),
-    Primitive.FLOAT64: (sa.Numeric,),
+    Primitive.FLOAT32: _NUMBERS,
+    Primitive.FLOAT64: _NUMBERS,
     Primitive.DATE: (sa.Date, sa.String),
 }
 """Where columns have no types of their own (SQLite), or a driver converts."""
