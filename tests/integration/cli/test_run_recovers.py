@@ -8,6 +8,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from support.local_cluster import processes_of
 from support.running import finish, headrace, start, wait_until
 
@@ -57,9 +59,10 @@ def slots(home: Path) -> list[int]:
     return [pid for pid in processes_of(home) if b"headrace-slot" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def reference(tmp_path: Path) -> list[str]:
-    folder = tmp_path / "straight"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What a run writes that nothing happens to."""
+    folder = tmp_path_factory.mktemp("straight")
     (folder / "p.yaml").write_text(PIPELINE.replace("      rate: 10000\n", ""))
     finished = headrace(["run", "p.yaml", "--json"], folder)
     assert finished.code == 0, finished.err
@@ -75,8 +78,7 @@ def begun(folder: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_slot_that_dies_costs_nothing(tmp_path: Path) -> None:
-    expected = reference(tmp_path)
+def test_a_slot_that_dies_costs_nothing(tmp_path: Path, expected: list[str]) -> None:
     folder = tmp_path / "killed"
     process = begun(folder)
     os.kill(slots(folder / "home")[0], signal.SIGKILL)
@@ -89,8 +91,7 @@ def test_a_slot_that_dies_costs_nothing(tmp_path: Path) -> None:
     assert not any((folder / "home" / "checkpoints").iterdir()), "nothing is kept of a run that has read everything"
 
 
-def test_a_run_that_dies_is_taken_up_again(tmp_path: Path) -> None:
-    expected = reference(tmp_path)
+def test_a_run_that_dies_is_taken_up_again(tmp_path: Path, expected: list[str]) -> None:
     folder = tmp_path / "killed"
     process = begun(folder)
     process.kill()
@@ -106,8 +107,7 @@ def test_a_run_that_dies_is_taken_up_again(tmp_path: Path) -> None:
     assert "no run of counted to resume" in refused.err
 
 
-def test_ctrl_c_keeps_the_state_and_resume_goes_on(tmp_path: Path) -> None:
-    expected = reference(tmp_path)
+def test_ctrl_c_keeps_the_state_and_resume_goes_on(tmp_path: Path, expected: list[str]) -> None:
     folder = tmp_path / "stopped"
     process = begun(folder)
     process.send_signal(signal.SIGINT)
