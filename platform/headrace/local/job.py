@@ -86,6 +86,8 @@ class Progress:
     rows_queued: int
     waiting_for: tuple[str, ...] = ()
     """Once the job ends or was asked to: sinks that still have rows to write out, or subtasks that still run."""
+    doing: str = ""
+    """What the job does before it runs, for people."""
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ class ProgressLine:
         parts += [f"late {count_text(progress.late)}"] if progress.late else []
         parts += [f"bad {count_text(progress.bad)}"] if progress.bad else []
         parts += [f"waiting for {', '.join(progress.waiting_for)}"] if progress.waiting_for else []
+        parts += [progress.doing] if progress.doing else []
         return " | ".join(parts)
 
 

@@ -241,8 +241,8 @@ class SlotRun:
 
     def _seen(self, driver: JobDriver) -> Progress:
         plan = self._plans.plan(driver.machine.job.parallelism)
-        waiting = () if driver.machine.state is JobState.RUNNING else ((driver.message or driver.machine.state.value),)
-        return progress_of(plan, driver, waiting)
+        state = driver.machine.state
+        return progress_of(plan, driver, "" if state is JobState.RUNNING else driver.message or state.value)
 
     def _outcome(self, driver: JobDriver) -> RunOutcome:
         ended = self._over.ended
@@ -265,7 +265,7 @@ class SlotRun:
         )
 
 
-def progress_of(plan: PhysicalPlan, driver: JobDriver, waiting: tuple[str, ...]) -> Progress:
+def progress_of(plan: PhysicalPlan, driver: JobDriver, doing: str = "") -> Progress:
     """The slots' reports summed up."""
     statuses = list(driver.statuses.values())
     counters = total_counters([driver.machine.job.counted, *(status.counters for status in statuses)])
@@ -275,7 +275,7 @@ def progress_of(plan: PhysicalPlan, driver: JobDriver, waiting: tuple[str, ...])
         lag=sum(each.lag for each in reports),
         watermark=min((each.watermark for each in reports if each.has_splits), default=TIME_MIN),
         rows_queued=sum(each.rows_queued for status in statuses for each in status.subtasks),
-        waiting_for=waiting,
+        doing=doing,
     )
 
 
