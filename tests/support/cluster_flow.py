@@ -5,7 +5,7 @@
             ├─> per_key.late ─> late_rows
             └─> events.bad (dead letters)
 
-Sinks are at-least-once: a row may be there twice, but then it is the same row.
+Where sinks are at-least-once, a row may be there twice, but then it is the same row; exactly-once, it may not.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ steps:
 {added}sinks:
   windows:
     from: {window}
-    kafka: {{brokers: "{brokers}", topic: {stem}-windows, key: [key]}}
+    {sink}: {{brokers: "{brokers}", topic: {stem}-windows, key: [key], delivery: {delivery}}}
     format: json
   kept_rows:
     from: doubled
-    kafka: {{brokers: "{brokers}", topic: {stem}-kept, key: [id]}}
+    {sink}: {{brokers: "{brokers}", topic: {stem}-kept, key: [id], delivery: {delivery}}}
     format: json
   late_rows:
     from: {window}.late
-    kafka: {{brokers: "{brokers}", topic: {stem}-late, key: [id]}}
+    {sink}: {{brokers: "{brokers}", topic: {stem}-late, key: [id], delivery: {delivery}}}
     format: json
 """
 DOUBLING = """\
@@ -105,8 +105,9 @@ class Seen:
 class Output:
     """Reads the output topics as they grow."""
 
-    def __init__(self, brokers: str, stem: str) -> None:
+    def __init__(self, brokers: str, stem: str, *, exactly_once: bool = False) -> None:
         self._stem = stem
+        self._exactly_once = exactly_once
         self._consumer = Consumer(
             {
                 "bootstrap.servers": brokers,
@@ -140,7 +141,7 @@ class Output:
             given = message.headers() or []
             headers = dict(given.items() if isinstance(given, dict) else given)
             topic, partition, offset = (_text(headers[name]) for name in ("topic", "partition", "offset"))
-            self.seen.bad.add((topic, int(partition), int(offset)))
+            self._add(self.seen.bad, (topic, int(partition), int(offset)))
             return
         row = json.loads(message.value() or b"")
         if kind == "windows":
@@ -149,9 +150,16 @@ class Output:
         elif kind == "kept":
             self._keep(self.seen.kept, row["id"], row["doubled"])
         else:
-            self.seen.late.add(row["id"])
+            self._add(self.seen.late, row["id"])
+
+    def _add(self, rows: set[K], row: K) -> None:
+        if self._exactly_once and row in rows:
+            self.seen.contradictions.append(f"{row} is there twice")
+        rows.add(row)
 
     def _keep(self, rows: dict[K, V], key: K, value: V) -> None:
+        if self._exactly_once and key in rows:
+            self.seen.contradictions.append(f"{key} is there twice")
         if rows.setdefault(key, value) != value:
             self.seen.contradictions.append(f"{key}: {rows[key]} and {value}")
 
@@ -163,13 +171,22 @@ def _text(header: str | bytes | None) -> str:
 class Flow:
     """The pipeline's files, topics, feed and output; `job` is the one that runs it now.
 
-    `job_brokers`: what the job calls the brokers, where that is not what this process does.
+    `job_brokers`: what the job calls the brokers, where that is not what this process does. `sink`: the connector.
     """
 
-    def __init__(
-        self, cluster: Cluster, broker: Broker, name: str = "flow", storage: str = "", *, job_brokers: str = ""
+    def __init__(  # noqa: PLR0913 - what tests vary
+        self,
+        cluster: Cluster,
+        broker: Broker,
+        name: str = "flow",
+        storage: str = "",
+        *,
+        job_brokers: str = "",
+        exactly_once: bool = False,
+        sink: str = "kafka",
     ) -> None:
         self.cluster, self.broker, self.name = cluster, broker, name
+        self._sink, self._delivery = sink, "exactly-once" if exactly_once else "at-least-once"
         self.stem = unique_topic(name)
         self._storage = storage
         self._job_brokers = job_brokers or broker.bootstrap
@@ -179,7 +196,7 @@ class Flow:
         for kind in ("windows", "kept", "late", "dead"):
             create_topic(broker, f"{self.stem}-{kind}", 2)
         self.feed = SteadyFeed(broker.bootstrap, self.inputs)
-        self.output = Output(broker.bootstrap, self.stem)
+        self.output = Output(broker.bootstrap, self.stem, exactly_once=exactly_once)
         self.job = ""
         (cluster.folder / "doubling.py").write_text(DOUBLING)
 
@@ -191,6 +208,8 @@ class Flow:
             storage=f', storage: "{self._storage}"' if self._storage else "",
             brokers=self._job_brokers,
             stem=self.stem,
+            sink=self._sink,
+            delivery=self._delivery,
             on_error=bad or f"{{dead_letter: {self.stem}-dead}}",
             window=window,
             added=f"  {added}: {{from: kept, filter: value > 0}}\n" if added else "",
@@ -325,11 +344,18 @@ def _lines(what: str, missing: set[object], surplus: set[object]) -> list[str]:
 
 
 @contextmanager
-def running_flow(
-    cluster: Cluster, broker: Broker, name: str = "flow", storage: str = "", *, job_brokers: str = ""
+def running_flow(  # noqa: PLR0913 - as Flow
+    cluster: Cluster,
+    broker: Broker,
+    name: str = "flow",
+    storage: str = "",
+    *,
+    job_brokers: str = "",
+    exactly_once: bool = False,
+    sink: str = "kafka",
 ) -> Iterator[Flow]:
     """The flow, fed from the start, not yet submitted."""
-    flow = Flow(cluster, broker, name, storage, job_brokers=job_brokers)
+    flow = Flow(cluster, broker, name, storage, job_brokers=job_brokers, exactly_once=exactly_once, sink=sink)
     try:
         with flow.feed:
             yield flow

@@ -21,7 +21,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def flow(cluster: Cluster, broker: EmbeddedBroker) -> Iterator[Flow]:
     """Runs from the module's first test on; at the end it is drained, which closes every window."""
-    with running_flow(cluster, broker) as running:
+    with running_flow(cluster, broker, exactly_once=True) as running:
         running.submit()
         running.wait_checkpoint()
         running.settle()
