@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import ClassVar
 
 import pytest
@@ -9,10 +10,12 @@ from headrace.connect.sink import SinkContext
 from headrace.connect.source import SourceContext
 from headrace.core.types import schema_of
 from headrace.local.broker import EmbeddedBroker
-from headrace.testing.sink_conformance import SCHEMA, SinkConformance, SinkUnderTest
+from headrace.testing.committer_conformance import CommitterConformance
+from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, SinkUnderTest
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from support.broker import consume_all, create_topic, produce, unique_topic
+from support.running import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -75,3 +78,31 @@ class TestSinkWithHeaders(KafkaSink):
 class TestUnkeyedSink(KafkaSink):
     def test_order_of_a_key_is_kept(self, sink: SinkUnderTest) -> None:
         """Without a key there is no order over partitions to keep."""
+
+
+class TestExactlyOnceSink(SinkConformance, CommitterConformance):
+    @pytest.fixture
+    def sink(self, broker: EmbeddedBroker) -> Iterator[SinkUnderTest]:
+        topic = create_topic(broker, unique_topic("out"), 3)
+        given = {"brokers": broker.bootstrap, "topic": topic, "key": ["key"], "delivery": "exactly-once"}
+        config = KafkaSinkConfig.model_validate(given)
+        # transactional ids are the broker's: each test is a job of its own
+        context = SinkContext(topic, "n", 0, 1, SCHEMA, format="json", attempt=1)
+        committer = config.open_committer(context)
+        assert committer is not None
+
+        def visible() -> Rows:
+            # a commit is answered before its markers are written
+            wait_until(
+                lambda: not any(each.state.startswith("Prepare") for each in committer.open_transactions()),
+                "markers of ended transactions",
+            )
+            return [json.loads(record.value or b"") for record in consume_all(broker, topic)]
+
+        yield SinkUnderTest(
+            config,
+            context,
+            visible=visible,
+            broken=KafkaSinkConfig.model_validate(given | {"topic": unique_topic("missing")}),
+        )
+        committer.close()
