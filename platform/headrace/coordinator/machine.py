@@ -16,7 +16,7 @@ What follows what is in `job_state.TRANSITIONS`; what a state does with an event
 from __future__ import annotations
 
 from headrace.coordinator.effects import Effect, Entered
-from headrace.coordinator.events import Event, SlotsReleased
+from headrace.coordinator.events import Event, HostFailed, SlotsReleased
 from headrace.coordinator.job import Job
 from headrace.coordinator.job_state import TRANSITIONS, JobState
 from headrace.coordinator.plan_facts import JobConfig, JobView
@@ -58,6 +58,8 @@ class Machine:
         self._now_ms = now_ms
         if isinstance(event, SlotsReleased):
             self.job.releasing = max(self.job.releasing - 1, 0)
+        if isinstance(event, HostFailed):
+            self.job.hosted = False
         following = self._state.on(self.job, event, now_ms)
         while following is not self._state:
             assert following.name in TRANSITIONS[self.state], f"{self.state} is not followed by {following.name}"

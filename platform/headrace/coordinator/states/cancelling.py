@@ -7,6 +7,7 @@ from typing import ClassVar
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.states.base import State
 from headrace.coordinator.states.leaving import Leaving
+from headrace.rpc.messages import Failure
 
 
 class Cancelling(Leaving):
@@ -17,6 +18,7 @@ class Cancelling(Leaving):
     def __init__(self, request: str) -> None:
         super().__init__()
         self.asked.append(request)
+        self._failure: Failure | None = None
 
     def end(self) -> State:
         """CANCELED."""
@@ -25,5 +27,9 @@ class Cancelling(Leaving):
         return Canceled(*self.asked)
 
     def error(self) -> str | None:
-        """Nothing went wrong."""
-        return None
+        """Nothing went wrong, or what the user has to know of the output."""
+        return None if self._failure is None else self._failure.message
+
+    def visible_in_part(self, failure: Failure) -> None:
+        """Stands in the record."""
+        self._failure = failure

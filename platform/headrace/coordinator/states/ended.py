@@ -26,6 +26,7 @@ class Over:
         job.message = ""
         job.savepoint = self._savepoint
         job.failure = self._failure
+        job.raise_alarm(None)
         self.answer(job)
         job.stop = job.rescale = None
         job.do(CloseHost(), Ended(self.name, self._savepoint, self._failure, job.facts.parallelism))

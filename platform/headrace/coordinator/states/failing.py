@@ -34,3 +34,7 @@ class Failing(Leaving):
     def error(self) -> str | None:
         """The failure's text."""
         return self._failure.message
+
+    def visible_in_part(self, failure: Failure) -> None:
+        """The user's choice comes first, whatever else failed."""
+        self._failure = failure

@@ -47,3 +47,13 @@ def mixed_loss(manifest: Manifest, lost: tuple[CommittableDocument, ...], before
         remedy=f"choose: submit it {back}, or --from-savepoint of checkpoint {epoch} with --allow-lost-output "
         f"(those {rows} rows are never written); `headrace checkpoints {job}` shows the paths",
     )
+
+
+def not_committed(manifest: Manifest) -> Failure:
+    """A job ends with an epoch that is decided, and nobody knows whether its output is visible."""
+    return Failure(
+        f"epoch {manifest.epoch} was decided, but its committers did not say that its output is visible",
+        Domain.EXTERNAL,
+        retry=True,
+        remedy=f"`headrace transactions list --job {manifest.job}` shows what is still open, `commit` makes it visible",
+    )

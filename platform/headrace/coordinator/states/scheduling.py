@@ -70,8 +70,8 @@ class Scheduling:
         self._stopped: CheckpointRecord | None = None
         self._unfinished: CheckpointRecord | None = None
         """An epoch whose savepoint may lack its manifest: it is finished on the way, whatever comes of it."""
-        self._read = False
-        """The journal's answer is here: nothing that comes before it is an answer to anything asked for here."""
+        self._read: JournalRead | None = None
+        """The journal's answer: nothing that comes before it is an answer to anything asked for here."""
         self._host = False
         self._committing = False
         self._workers: tuple[str, ...] | None = None
@@ -89,11 +89,11 @@ class Scheduling:
     def on(self, job: Job, event: Event, now_ms: int) -> State:  # noqa: PLR0911 - one step a case
         """Goes from step to step."""
         match event:
-            case JournalRead() if not self._read:
+            case JournalRead() if self._read is None:
                 return self._on_journal(job, event, now_ms)
             case JournalRead() if self._lost:
                 return self._on_read_again(job, event, now_ms)
-            case HostOpened() | HostFailed() | SlotFailed() | CommitFailed() if not self._read:
+            case HostOpened() | HostFailed() | SlotFailed() | CommitFailed() if self._read is None:
                 return self
             case HostOpened():
                 self._on_host(job, event)
@@ -154,8 +154,8 @@ class Scheduling:
         """The same again: nobody else has gone on, so the output is lost indeed."""
         from headrace.coordinator.states.suspended import Suspended
 
-        assert self._decided is not None, "something decided was lost"
-        if read.uncommitted != self._decided:
+        assert self._decided is not None and self._read is not None, "something decided was lost"
+        if _marks(read) != _marks(self._read):
             return Suspended("another coordinator has gone on with this job")
         manifest, lost, self._lost = self._decided.manifest, self._lost, ()
         if not all_lost(manifest, lost):
@@ -170,7 +170,7 @@ class Scheduling:
         return self._next(job, now_ms)
 
     def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> State:
-        self._read = True
+        self._read = read
         job.take_journal(read)
         if read.finished is not None and not job.begins_anew:
             return recorded_end(read.finished)
@@ -294,6 +294,11 @@ class Scheduling:
 
 def _named(before: Manifest | None) -> str:
     return "where it began" if before is None else f"checkpoint {before.epoch}"
+
+
+def _marks(read: JournalRead) -> tuple[object, ...]:
+    """What another coordinator changes whatever it does: commits the epoch, goes on from another one, stops, ends."""
+    return read.attempt, read.epoch, read.uncommitted, read.stopping, read.finished
 
 
 def _stopped(read: JournalRead) -> CheckpointRecord | None:
