@@ -16,20 +16,25 @@ from dataclasses import dataclass, field
 
 from headrace.checkpoint.journal import Journal, Written
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument, SubtaskDocument
-from headrace.checkpoint.records import Record
+from headrace.checkpoint.records import CommittedRecord, FinishedRecord, Record
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.machine import Machine
-from headrace.coordinator.plan_facts import JobConfig, PlanFacts
+from headrace.coordinator.plan_facts import JobConfig, PlanFacts, no_names
 from headrace.core.config import parse_duration_ms
+from headrace.core.digest import digest_text
 from headrace.core.source_state import SourceState
-from headrace.rpc.messages import Failure
+from headrace.rpc.messages import EpochCompleted, Failure
 from headrace.spec.settings import Checkpoint, ExponentialDelay, FixedDelay, NoRestart, Restart
 from support.transcript_words import effect_words, record_words, span
 
 TICKS_MAX = 1_000
 SOURCE = "flights"
+SINK = "delays"
+LANES = 2
+ROWS = 10
+"""In each committable of a sink whose transactions have names."""
 
 
 def played(text: str) -> str:
@@ -51,6 +56,7 @@ class _Asked:
     records: list[WriteRecord] = field(default_factory=list)
     descriptions: list[do.Describe] = field(default_factory=list)
     commits: list[do.Commit] = field(default_factory=list)
+    fences: list[do.Fence] = field(default_factory=list)
     savepoints: list[do.WriteSavepoint] = field(default_factory=list)
     slots: list[do.RequestSlots] = field(default_factory=list)
 
@@ -65,6 +71,11 @@ class Player:
         self._config: JobConfig | None = None
         self._asked = _Asked()
         self._commits = False
+        self._names = False
+        self._within_ms: int | None = None
+        self._prepared: dict[int, list[CommittableDocument]] = {}
+        """Slot -> what its writer has prepared and does not know to be committed."""
+        self._openings = 0
         self._runs = 0
 
     def play(self, command: str) -> list[str]:
@@ -77,6 +88,7 @@ class Player:
             "coordinator": self._coordinator,
             "journal": self._show_journal,
             "unanswered": self._unanswered,
+            "another": self._another,
         }
         run = simple.get(words[0])
         if run is not None:
@@ -88,7 +100,10 @@ class Player:
     def _submit(self, words: list[str]) -> list[str]:
         about = dict(word.partition("=")[::2] for word in words)
         self._journal, self._now_ms = Journal(), 0
-        self._commits = "commits" in about
+        self._names = "names" in about
+        self._commits = "commits" in about or self._names
+        self._within_ms = parse_duration_ms(about["within"]) if "within" in about else None
+        self._prepared, self._openings = {}, 0
         interval = about.get("interval", "10s")
         checkpoint = Checkpoint.model_validate(
             {
@@ -99,7 +114,14 @@ class Player:
             }
         )
         self._config = JobConfig(
-            "j1", "flights", int(about.get("slots", "1")), _plan, "1.0", checkpoint, _restart(about.get("restart"))
+            "j1",
+            "flights",
+            int(about.get("slots", "1")),
+            self._plan,
+            "1.0",
+            checkpoint,
+            _restart(about.get("restart")),
+            names=_names if self._names else no_names,
         )
         return self._coordinator(["starts"])
 
@@ -146,6 +168,16 @@ class Player:
         """The oldest record asked for stands, but nobody is told."""
         return [f"journal: {record_words(self._put())}"]
 
+    def _another(self, words: list[str]) -> list[str]:
+        """Another coordinator writes a record."""
+        match words:
+            case ["committed", epoch]:
+                draft: Record = CommittedRecord(at_ms=self._now_ms, epoch=int(epoch))
+            case _:
+                assert words == ["canceled"], words
+                draft = FinishedRecord(at_ms=self._now_ms, state="CANCELED")
+        return [f"journal: {record_words(self._stands(draft, 'another'))}"]
+
     # ---- events --------------------------------------------------------------------------------------------------
 
     def _event(self, words: list[str]) -> on.Event:
@@ -159,21 +191,36 @@ class Player:
             case ["granted"]:
                 wanted = self._asked.slots.pop()
                 return on.SlotsGranted(wanted.attempt, tuple(f"worker-{index}" for index in range(wanted.count)))
-            case ["described"]:
-                described = self._asked.descriptions.pop(0)
-                return on.Described(described.epoch, described.committables)
-            case ["committed"]:
-                return on.Committed(self._asked.commits.pop(0).epoch)
             case ["saved"]:
                 return on.SavepointWritten(self._asked.savepoints.pop(0).manifest.epoch)
-            case ["commit", "failed", domain, *text]:
-                return on.CommitFailed(self._asked.commits.pop(0).epoch, _failure(domain, text))
             case ["save", "failed", domain, *text]:
                 return on.SavepointFailed(self._asked.savepoints.pop(0).manifest.epoch, _failure(domain, text))
             case ["journal", "failed"]:
                 if self._asked.records:
                     del self._asked.records[0]
                 return on.JournalFailed(_failure("external", ["storage", "is", "away"]))
+            case _:
+                return self._outside_event(words)
+
+    def _outside_event(self, words: list[str]) -> on.Event:
+        asked = self._asked
+        match words:
+            case ["described", *left]:
+                described = asked.descriptions.pop(0)
+                return on.Described(described.epoch, _with_successors(described.committables, left))
+            case ["describe", "failed", domain, *text]:
+                return on.DescribeFailed(asked.descriptions.pop(0).epoch, _failure(domain, text))
+            case ["committed"]:
+                return on.Committed(asked.commits.pop(0).epoch)
+            case ["committed", "lost", *numbers]:
+                commit = asked.commits.pop(0)
+                return on.Committed(commit.epoch, tuple(commit.committables[int(number)] for number in numbers))
+            case ["commit", "failed", domain, *text]:
+                return on.CommitFailed(asked.commits.pop(0).epoch, _failure(domain, text))
+            case ["fenced"]:
+                return on.Fenced(asked.fences.pop(0).attempt)
+            case ["fence", "failed", domain, *text]:
+                return on.FenceFailed(asked.fences.pop(0).attempt, _failure(domain, text))
             case _:
                 return self._slot_event(words)
 
@@ -196,7 +243,9 @@ class Player:
             case ["host", "opened", splits]:
                 found, final = _splits(splits), splits.endswith("!")
                 looks = {SOURCE: None if final else 60_000}
-                return on.HostOpened({SOURCE: found}, looks, frozenset({SOURCE} if final else ()))
+                self._openings += 1
+                begins = {SINK: {"opening": self._openings}} if self._names else {}
+                return on.HostOpened({SOURCE: found}, looks, frozenset({SOURCE} if final else ()), begins)
             case ["host", "failed"]:
                 return on.HostFailed(_failure("external", ["the", "host", "died"]))
             case ["found", splits]:
@@ -223,6 +272,13 @@ class Player:
                 self._asked.descriptions.append(effect)
             case do.Commit():
                 self._asked.commits.append(effect)
+            case do.Fence():
+                self._asked.fences.append(effect)
+            case do.DeploySlots():
+                self._prepared = {}
+            case do.TellAll(EpochCompleted(epoch)):
+                for slot, held in self._prepared.items():
+                    self._prepared[slot] = [item for item in held if item.epoch > epoch]
             case do.WriteSavepoint():
                 self._asked.savepoints.append(effect)
             case do.RequestSlots():
@@ -238,20 +294,42 @@ class Player:
         return self._machine
 
     def _put(self) -> Record:
-        put = self._journal.next(draft_of(self._asked.records.pop(0), self._now_ms), f"run-{self._runs}")
+        return self._stands(draft_of(self._asked.records.pop(0), self._now_ms), f"run-{self._runs}")
+
+    def _stands(self, draft: Record, writer: str) -> Record:
+        put = self._journal.next(draft, writer)
         verdict = self._journal.on_put(put, None, ())
         assert isinstance(verdict, Written), verdict
         self._journal = verdict.journal
         return put
 
-    def _document(self, index: int, epoch: int) -> SubtaskDocument:
-        staged = CommittableDocument(sink="delays", subtask=index, epoch=epoch, payload={})
-        return SubtaskDocument(
-            task=SOURCE,
-            subtask=index,
-            sources={SOURCE: SourceState()},
-            committables=(staged,) if self._commits else (),
+    def _plan(self, parallelism: int) -> PlanFacts:
+        return PlanFacts(
+            plan_hash=f"plan-{parallelism}",
+            slots=parallelism,
+            max_parallelism=128,
+            sources={SOURCE: parallelism},
+            nodes={SOURCE: "source", SINK: "sink"},
+            parallelism={SOURCE: parallelism, SINK: parallelism},
+            timed=frozenset({SOURCE}),
+            commit_within_ms=self._within_ms,
         )
+
+    def _document(self, index: int, epoch: int) -> SubtaskDocument:
+        held = self._prepared.setdefault(index, [])
+        if self._commits:
+            held.append(self._committable(index, epoch))
+        return SubtaskDocument(task=SOURCE, subtask=index, sources={SOURCE: SourceState()}, committables=tuple(held))
+
+    def _committable(self, index: int, epoch: int) -> CommittableDocument:
+        """What a writer prepares: under the first of its names that is free, where it has names."""
+        plain = CommittableDocument(sink=SINK, subtask=index, epoch=epoch, payload={})
+        if not self._names:
+            return plain
+        held = {item.name for item in self._prepared[index]}
+        own = (_name(self._live.job.attempt, index, lane) for lane in range(LANES + 1))
+        name = next(name for name in own if name not in held)
+        return plain.model_copy(update={"name": name, "rows": ROWS, "digest": digest_text(epoch)})
 
     def _standing(self) -> str:
         machine = self._live
@@ -284,15 +362,20 @@ def _user_event(words: list[str]) -> on.Event:
             raise AssertionError(f"unknown command: {' '.join(words)}")
 
 
-def _plan(parallelism: int) -> PlanFacts:
-    return PlanFacts(
-        plan_hash=f"plan-{parallelism}",
-        slots=parallelism,
-        max_parallelism=128,
-        sources={SOURCE: parallelism},
-        nodes={SOURCE: "source", "delays": "sink"},
-        parallelism={SOURCE: parallelism, "delays": parallelism},
-        timed=frozenset({SOURCE}),
+def _name(attempt: int, index: int, lane: int) -> str:
+    return f"{SINK}-{attempt}-{index}-{lane}"
+
+
+def _names(parallelism: int, attempt: int) -> dict[str, tuple[str, ...]]:
+    """Those of all slots."""
+    return {SINK: tuple(_name(attempt, index, lane) for index in range(parallelism) for lane in range(LANES))}
+
+
+def _with_successors(items: tuple[CommittableDocument, ...], left: list[str]) -> tuple[CommittableDocument, ...]:
+    """As a committer describes them; the names `left` are left for others."""
+    assert {item.name for item in items} >= set(left), "a name that is left was used"
+    return tuple(
+        item.model_copy(update={"successor": f"{item.name}+"}) if item.name in left else item for item in items
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from headrace.checkpoint.manifest import Manifest
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal
 from headrace.checkpoint.records import (
     AttemptRecord,
     CheckpointRecord,
@@ -41,9 +42,11 @@ def effect_words(effect: do.Effect) -> str:  # noqa: PLR0911, PLR0912 - one line
             return "read the journal"
         case do.WriteAttempt():
             origin = "nothing" if effect.restored_epoch is None else f"epoch {effect.restored_epoch}"
-            return f"write: attempt {effect.attempt} from {origin}, parallelism {effect.parallelism}"
+            told = f"{_named(effect.transactions)}{_totals(effect.output)}"
+            return f"write: attempt {effect.attempt} from {origin}, parallelism {effect.parallelism}{told}"
         case do.WriteCheckpoint():
-            return f"write: checkpoint {effect.manifest.epoch}{_marks(effect.manifest)}{_into(effect.savepoint)}"
+            told = f"{_named(effect.manifest.transactions)}{_totals(effect.manifest.output)}"
+            return f"write: checkpoint {effect.manifest.epoch}{_marks(effect.manifest)}{_into(effect.savepoint)}{told}"
         case do.WriteCommitted(_, epoch):
             return f"write: committed {epoch}"
         case do.WriteStopping():
@@ -70,9 +73,9 @@ def effect_words(effect: do.Effect) -> str:  # noqa: PLR0911, PLR0912 - one line
         case do.TellAll(told):
             return f"tell all: {told_words(told)}"
         case do.Commit(epoch, committables):
-            return f"commit epoch {epoch}: {len(committables)} committables"
+            return f"commit epoch {epoch}: {_committables(committables)}"
         case do.Describe(epoch, committables):
-            return f"describe epoch {epoch}: {len(committables)} committables"
+            return f"describe epoch {epoch}: {_committables(committables)}"
         case do.Fence(attempt, names):
             return f"fence for attempt {attempt}: {', '.join(name for own in names.values() for name in own)}"
         case do.Sweep(attempt):
@@ -106,8 +109,9 @@ def told_words(told: ToSlot) -> str:
         case TriggerEpoch(epoch, savepoint, stop, drain):
             after = f"{', then stop' if stop else ''}{', drained' if drain else ''}"
             return f"epoch {epoch}{_into(savepoint or None)}{after}"
-        case EpochCompleted(epoch):
-            return f"epoch {epoch} is complete"
+        case EpochCompleted(epoch, renamed):
+            names = "".join(f", {each.successor} in place of {each.name}" for each in renamed)
+            return f"epoch {epoch} is complete{names}"
         case EpochAborted(epoch):
             return f"epoch {epoch} is given up"
         case FinishSlot():
@@ -129,7 +133,7 @@ def record_words(record: Record) -> str:
     match record:
         case AttemptRecord():
             origin = "nothing" if record.restored_epoch is None else f"epoch {record.restored_epoch}"
-            about = f"attempt {record.attempt} from {origin}"
+            about = f"attempt {record.attempt} from {origin}{_named(record.transactions)}"
         case CheckpointRecord():
             about = f"checkpoint {record.manifest.epoch}{_marks(record.manifest)}{_into(record.savepoint)}"
         case CommittedRecord():
@@ -137,7 +141,8 @@ def record_words(record: Record) -> str:
         case StoppingRecord():
             about = f"stopping{_into(record.savepoint)}{', drained' if record.drain else ''}"
         case FinishedRecord():
-            about = f"finished as {record.state}{_into(record.savepoint)}"
+            error = f": {record.error}" if record.error else ""
+            about = f"finished as {record.state}{_into(record.savepoint)}{error}"
         case _:
             assert_never(record)
     return f"{record.number} {record.writer} {about}"
@@ -149,3 +154,21 @@ def _into(folder: str | None) -> str:
 
 def _marks(manifest: Manifest) -> str:
     return (" (drained)" if manifest.drained else "") + (" (final)" if manifest.final else "")
+
+
+def _committables(items: Sequence[CommittableDocument]) -> str:
+    names = [item.name for item in items if item.name]
+    return f"{len(items)} committables{': ' if names else ''}{', '.join(names)}"
+
+
+def _named(transactions: Mapping[str, tuple[str, ...]]) -> str:
+    names = [name for own in transactions.values() for name in own]
+    return f", names {', '.join(names)}" if names else ""
+
+
+def _totals(output: Mapping[str, OutputTotal]) -> str:
+    """Rows, their digest as a number, and which opening of the connector host said where output begins."""
+    return "".join(
+        f", {sink} has {total.rows} rows (digest {int(total.digest or '0', 16)}) since opening {total.begin['opening']}"
+        for sink, total in output.items()
+    )
