@@ -75,7 +75,14 @@ class SteadyFeed:
 
     def __init__(self, brokers: str, topics: Mapping[str, int]) -> None:
         self._producer = Producer(
-            {"bootstrap.servers": brokers, "linger.ms": 2, "topic.metadata.refresh.interval.ms": 200, "log_level": 3}
+            {
+                "bootstrap.servers": brokers,
+                # a broker that is busy may refuse a request for a moment: later ones must not overtake it
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "topic.metadata.refresh.interval.ms": 200,
+                "log_level": 3,
+            }
         )
         self._partitions: list[_Partition] = []
         self._sums = _Sums()
