@@ -211,7 +211,8 @@ class Leaving:
             job.note(output_lost(manifest.epoch, lost), f"the job is {self.end().name.value} all the same")
         else:
             failure = mixed_loss(manifest, lost, self._before)
-            job.note(failure, f"the job is {self.end().name.value} all the same")
+            if failure.message != self.error():
+                job.note(failure, f"the job is {self.end().name.value} all the same")
             self.visible_in_part(failure)
         return self._write(job)
 
