@@ -30,6 +30,7 @@ from headrace.client.models import (
     WorkerInfo,
     moment,
 )
+from headrace.client.output_models import EndTransactionsRequest, TransactionInfo, TransactionList
 from headrace.coordinator.job_reference import NamedJob, find_job
 from headrace.coordinator.rest import rest_app
 from headrace.coordinator.service import JobConflict, NoSuchJob
@@ -71,6 +72,7 @@ class ScriptedCluster:
         self.failing: HeadraceError | None = None
         self.ended = threading.Event()
         self._operations: dict[str, _Operation] = {}
+        self.output = ScriptedOutput(self)
 
     async def submit(self, request: SubmitRequest) -> str:
         self._refuse()
@@ -201,6 +203,25 @@ class ScriptedCluster:
         refuse, self.refuse = self.refuse, None
         if refuse is not None:
             raise refuse
+
+
+class ScriptedOutput:
+    """An OutputService in memory. `open`: what the jobs have open; `asked`: what was asked for."""
+
+    def __init__(self, cluster: ScriptedCluster) -> None:
+        self._cluster = cluster
+        self.open: tuple[TransactionInfo, ...] = ()
+        self.asked: list[EndTransactionsRequest] = []
+
+    async def transactions(self, reference: str) -> TransactionList:
+        job = self._cluster._id(reference)
+        return TransactionList(transactions=tuple(each for each in self.open if each.job_id == job))
+
+    async def end_transactions(self, reference: str, request: EndTransactionsRequest) -> TransactionList:
+        self._cluster._refuse()
+        self.asked.append(request)
+        found = await self.transactions(reference)
+        return found.model_copy(update={"note": "done" if request.yes else "dry run"})
 
 
 @contextmanager

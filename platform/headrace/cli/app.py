@@ -34,6 +34,7 @@ from headrace.cli import (
     stop,
     submit,
     test,
+    transactions,
     upgrade,
     validate,
     worker,
@@ -94,6 +95,7 @@ app.command(WORKER_ROLE, hidden=True)(worker.worker)
 app.add_typer(cluster.app)
 app.add_typer(state.app)
 app.add_typer(kafka.app)
+app.add_typer(transactions.app)
 
 
 def main() -> None:

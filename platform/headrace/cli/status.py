@@ -53,6 +53,8 @@ def _lines(found: JobStatus) -> Iterator[str]:
     )
     if found.message:
         yield f"  {found.message}"
+    if found.alarm:
+        yield f"  {typer.style('alarm', bold=True)}: {found.alarm}"
     if found.checkpoint is None:
         yield "  no checkpoint yet"
     else:

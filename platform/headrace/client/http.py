@@ -39,6 +39,7 @@ from headrace.client.models import (
     Submitted,
     Trigger,
 )
+from headrace.client.output_models import EndTransactionsRequest, TransactionList
 from headrace.core.errors import ExternalError, Unreachable, UserError
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
@@ -110,6 +111,16 @@ class Client:
     def logs(self, job: str, lines: int = 1000) -> tuple[str, ...]:
         """The last lines that its processes logged."""
         return self._ask(LogLines, "GET", f"{_job(job)}/logs?lines={lines}").lines
+
+    # ---- their output ----------------------------------------------------------------------------------------
+
+    def transactions(self, job: str) -> TransactionList:
+        """What a job has open outside, and what may be done with it."""
+        return self._ask(TransactionList, "GET", f"{_job(job)}/transactions")
+
+    def end_transactions(self, job: str, request: EndTransactionsRequest) -> TransactionList:
+        """Commits or aborts what a job that does not run has open."""
+        return self._ask(TransactionList, "POST", f"{_job(job)}/transactions", request)
 
     # ---- long operations -------------------------------------------------------------------------------------
 

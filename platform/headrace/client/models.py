@@ -216,7 +216,8 @@ class CompletedCheckpoint(Answer):
 
 
 class JobStatus(Answer):
-    """All about a job. `failure`: what ended it, or what it restarts from; `message`: what it waits for, for people."""
+    """All about a job. `failure`: what ended it, or what it restarts from; `message`: what it waits for, for people;
+    `alarm`: what a person should look at before it goes wrong."""
 
     job_id: str
     name: str
@@ -230,6 +231,7 @@ class JobStatus(Answer):
     ended_at: Moment | None = None
     restarts: int = 0
     message: str | None = None
+    alarm: str | None = None
     savepoint: str | None = None
 
 

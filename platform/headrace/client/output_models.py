@@ -1,15 +1,10 @@
-"""The documents of the REST API about what jobs have put out: open transactions, dead letters."""
+"""The documents of the REST API about what jobs have put out."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from headrace.client.models import Answer, Moment, Request
-
-LETTERS_MAX = 10_000
-"""Dead letters that one request may ask for."""
 
 
 class TransactionInfo(Answer):
@@ -57,49 +52,3 @@ class EndTransactionsRequest(Request):
     names: tuple[str, ...] = ()
     yes: bool = False
     force: bool = False
-
-
-class DeadLettersRequest(Request):
-    """Dead letters of a job. node: only those of this one; limit: the newest so many of each node."""
-
-    node: str | None = None
-    limit: int = Field(default=100, ge=1, le=LETTERS_MAX)
-
-
-class DeadLetterInfo(Answer):
-    """A row that was diverted. place: where it lies now; origin: where it came from; value: shortened text."""
-
-    node: str
-    topic: str
-    partition: int
-    offset: int
-    origin: str | None = None
-    reason: str | None = None
-    key: str | None = None
-    value: str | None = None
-    bytes: int = 0
-
-
-class DeadLetterList(Answer):
-    """Dead letters, oldest first. `total`: how many there are, node by node."""
-
-    letters: tuple[DeadLetterInfo, ...]
-    total: dict[str, int] = {}
-
-
-class RedriveRequest(Request):
-    """Write the dead letters of a node back. to: another topic than the one that they came from."""
-
-    node: str
-    to: str | None = None
-    yes: bool = False
-
-
-class Redriven(Answer):
-    """What was, or would be, written back. `skipped`: letters that no source can take again, with why."""
-
-    node: str
-    to: str
-    rows: int
-    done: bool
-    note: str | None = None

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
+from headrace.connect.sink import OpenTransaction
 from headrace.coordinator.connector_host_messages import (
     LENGTH_BYTES,
     AnswerFrame,
@@ -31,10 +32,12 @@ from headrace.coordinator.connector_host_messages import (
     DiscoveredSource,
     DiscoverRequest,
     FenceRequest,
+    OpenCommittersRequest,
     OpenRequest,
     Request,
     RequestFrame,
     SweepRequest,
+    TransactionsRequest,
     framed,
     length_of,
 )
@@ -188,6 +191,16 @@ class ConnectorHost:
     async def sweep(self, attempt: int) -> tuple[str, ...]:
         """Ends what is open and not of this attempt; gives the names. Raises as `open`."""
         return (await self._ask_or_kill(SweepRequest(attempt=attempt), self._times.commit_s)).names
+
+    async def open_committers(self, pipeline: Mapping[str, Any]) -> None:
+        """Opens the committers alone: nothing is prepared, and no source is looked at. Raises as `open`."""
+        request = OpenCommittersRequest(job=self._job, pipeline=dict(pipeline))
+        await self._ask_or_kill(request, self._times.open_s)
+
+    async def transactions(self) -> tuple[OpenTransaction, ...]:
+        """What is open outside. Raises as `open`."""
+        answer = await self._ask_or_kill(TransactionsRequest(), self._times.commit_s)
+        return tuple(each.transaction() for each in answer.transactions)
 
     async def close(self) -> None:
         """Closes the connectors and ends the process, by force where it takes too long. Idempotent."""

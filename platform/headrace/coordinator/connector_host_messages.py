@@ -6,11 +6,13 @@ may come in another order. Shapes and their form only; who waits for what is the
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from headrace.checkpoint.manifest import CommittableDocument, Document, SplitDocument
+from headrace.connect.sink import OpenTransaction
 from headrace.rpc.messages import Failure
 
 LENGTH_BYTES = 4
@@ -69,13 +71,37 @@ class SweepRequest(Document):
     attempt: int
 
 
+class OpenCommittersRequest(Document):
+    """Open the committers, and nothing else: for looking at what a job has put out, whether it runs or not."""
+
+    do: Literal["open committers"] = "open committers"
+    job: str
+    pipeline: dict[str, Any]
+
+
+class TransactionsRequest(Document):
+    """Look what is open outside."""
+
+    do: Literal["look for transactions"] = "look for transactions"
+
+
 class CloseRequest(Document):
     """Close everything and end."""
 
     do: Literal["close"] = "close"
 
 
-Request = OpenRequest | DiscoverRequest | DescribeRequest | CommitRequest | FenceRequest | SweepRequest | CloseRequest
+Request = (
+    OpenRequest
+    | DiscoverRequest
+    | DescribeRequest
+    | CommitRequest
+    | FenceRequest
+    | SweepRequest
+    | OpenCommittersRequest
+    | TransactionsRequest
+    | CloseRequest
+)
 
 
 class RequestFrame(Document):
@@ -83,6 +109,31 @@ class RequestFrame(Document):
 
     number: int
     request: Annotated[Request, Field(discriminator="do")]
+
+
+class TransactionDocument(Document):
+    """A `connect.sink.OpenTransaction` on its way."""
+
+    name: str
+    sink: str = ""
+    job: str = ""
+    attempt: int = -1
+    subtask: int = -1
+    state: str = ""
+    started_at_ms: int = 0
+    timeout_ms: int = 0
+    places: tuple[str, ...] = ()
+    identity: dict[str, Any] = Field(default_factory=dict)
+    ending: bool = False
+
+    @staticmethod
+    def of(there: OpenTransaction) -> TransactionDocument:
+        """An open transaction written down."""
+        return TransactionDocument(**dataclasses.asdict(there))
+
+    def transaction(self) -> OpenTransaction:
+        """The open transaction again."""
+        return OpenTransaction(**self.model_dump())
 
 
 class DiscoveredSource(Document):
@@ -107,6 +158,7 @@ class AnswerFrame(Document):
     begins    sink -> where its output begins outside, as it is now (open)
     committables   with what it takes to commit them (describe); those that are lost (commit)
     names     what was ended (sweep)
+    transactions   what is open (look for transactions)
     """
 
     number: int
@@ -116,6 +168,7 @@ class AnswerFrame(Document):
     begins: dict[str, dict[str, Any]] = Field(default_factory=dict)
     committables: tuple[CommittableDocument, ...] = ()
     names: tuple[str, ...] = ()
+    transactions: tuple[TransactionDocument, ...] = ()
 
 
 def framed(document: Document) -> bytes:

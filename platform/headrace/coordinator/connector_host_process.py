@@ -29,10 +29,12 @@ from headrace.coordinator.connector_host_messages import (
     DescribeRequest,
     DiscoverRequest,
     FenceRequest,
+    OpenCommittersRequest,
     OpenRequest,
     Request,
     RequestFrame,
     SweepRequest,
+    TransactionsRequest,
     framed,
     length_of,
 )
@@ -105,6 +107,10 @@ class _Host:
                 self._job.fence(request.names)
             case SweepRequest():
                 return AnswerFrame(number=number, names=self._job.sweep(request.attempt))
+            case OpenCommittersRequest():
+                self._job.open_committers(request)
+            case TransactionsRequest():
+                return AnswerFrame(number=number, transactions=self._job.open_transactions())
             case CloseRequest():
                 self._job.close()
             case _:

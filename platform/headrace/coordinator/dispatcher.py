@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 from headrace import __version__
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.paths import code_path, default_storage, job_url, joined, savepoint_url
-from headrace.checkpoint.savepoint import checkpoint_url
 from headrace.checkpoint.store import open_store
 from headrace.client.models import (
     CheckpointInfo,
@@ -38,8 +37,10 @@ from headrace.coordinator import events as on
 from headrace.coordinator import job_status
 from headrace.coordinator.driver import JobDriver, JobSetup, JobWatch
 from headrace.coordinator.fleet import Fleet
+from headrace.coordinator.held_job import HeldJob, phase_of
 from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_log import JobLog
+from headrace.coordinator.job_output import JobOutput
 from headrace.coordinator.job_reference import NamedJob, find_job, new_job_id
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, StoredJob
@@ -94,6 +95,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resuming: set[asyncio.Task[None]] = set()
         self._submitting: list[str] = []
+        self.output = JobOutput(self._held, clock)
 
     async def start(self) -> None:
         """Finds the jobs of this home; those that had not ended go on."""
@@ -318,7 +320,7 @@ class Dispatcher:
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         """Retained checkpoints, newest first, as the journal has them."""
         storage = self._known(reference).submission.storage
-        return await self._blocking(partial(_checkpoints, storage))
+        return await self._blocking(partial(job_status.retained_checkpoints, storage))
 
     async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:
         """Failures, newest first."""
@@ -416,6 +418,12 @@ class Dispatcher:
         except UserError as error:
             raise NoSuchJob(error.message, remedy=error.remedy) from error
 
+    def _held(self, reference: str) -> HeldJob:
+        known = self._known(reference)
+        phase = phase_of(driven=known.driver is not None, ended=known.result is not None)
+        folder = self._store.folder(known.submission.job)
+        return HeldJob.of(known.submission, known.history, (phase, self._state(known)), folder, self._home)
+
     def _driver(self, reference: str) -> JobDriver:
         known = self._known(reference)
         if known.driver is None:
@@ -467,17 +475,6 @@ def _origin_again(submission: JobSubmission, plans: JobPlans) -> Origin | None:
     if JournalStore(open_store(submission.storage), "", "").load().checkpoints:
         return None
     return origin_again(options["from_savepoint"], options["renames"], plans, int(options["parallelism"]))
-
-
-def _checkpoints(storage: str) -> tuple[CheckpointInfo, ...]:
-    journal = JournalStore(open_store(storage), "", "").load()
-    open_epoch = None if journal.uncommitted is None else journal.uncommitted.manifest.epoch
-    return tuple(
-        job_status.checkpoint_info(
-            record, checkpoint_url(storage, record), committed=record.manifest.epoch != open_epoch
-        )
-        for record in reversed(journal.checkpoints)
-    )
 
 
 def _floors(stored: list[list[Any]]) -> tuple[Any, ...]:

@@ -15,7 +15,12 @@ from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
 from headrace.connect.restored import restored
 from headrace.connect.sink import AuditedCommitter, Committable, Committer
 from headrace.connect.source import Enumerator, Split
-from headrace.coordinator.connector_host_messages import DiscoveredSource, OpenRequest
+from headrace.coordinator.connector_host_messages import (
+    DiscoveredSource,
+    OpenCommittersRequest,
+    OpenRequest,
+    TransactionDocument,
+)
 from headrace.core.errors import InternalError
 from headrace.plan.chaining import plan_physical
 from headrace.plan.contexts import sink_context, source_context
@@ -57,12 +62,23 @@ class HostedJob:
             self._close_all()
             raise
 
-    def _open_sinks(self, plan: PhysicalPlan, job: str) -> None:
+    def open_committers(self, request: OpenCommittersRequest) -> None:
+        """Opens the committers alone, and touches nothing else outside."""
+        self._close_all()
+        pipeline = Pipeline.from_dict(request.pipeline)
+        try:
+            self._open_sinks(plan_physical(plan_logical(pipeline), pipeline), request.job, prepare=False)
+        except BaseException:
+            self._close_all()
+            raise
+
+    def _open_sinks(self, plan: PhysicalPlan, job: str, *, prepare: bool = True) -> None:
         for task in plan.tasks:
             for node in task.nodes:
                 if isinstance(node, SinkSpec):
                     context = sink_context(node, job, parallelism=task.parallelism, terms=plan.checkpoint)
-                    node.config.prepare(context)
+                    if prepare:
+                        node.config.prepare(context)
                     committer = node.config.open_committer(context)
                     if committer is not None:
                         self._committers[node.node] = committer
@@ -126,6 +142,14 @@ class HostedJob:
     def sweep(self, attempt: int) -> tuple[str, ...]:
         """Ends what is open and not of this attempt. Gives the names."""
         return tuple(name for committer in self._committers.values() for name in committer.sweep(attempt))
+
+    def open_transactions(self) -> tuple[TransactionDocument, ...]:
+        """What is open of all sinks."""
+        return tuple(
+            TransactionDocument.of(there)
+            for committer in self._committers.values()
+            for there in committer.open_transactions()
+        )
 
     def close(self) -> None:
         """Closes all parts; raises the first error after that. Idempotent."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.records import CheckpointRecord
+from headrace.checkpoint.savepoint import checkpoint_url
+from headrace.checkpoint.store import open_store
 from headrace.client.models import (
     CheckpointInfo,
     CompletedCheckpoint,
@@ -54,6 +57,7 @@ def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalP
         started_at=moment(submission.submitted_at_ms),
         restarts=driver.machine.job.restarts,
         message=driver.message or None,
+        alarm=view.alarm,
     )
 
 
@@ -66,6 +70,7 @@ def ended_status(last: JobStatus, result: JobResult) -> JobStatus:
             "ended_at": moment(result.ended_at_ms),
             "savepoint": result.savepoint,
             "message": None,
+            "alarm": None,
         }
     )
 
@@ -139,6 +144,16 @@ def checkpoint_info(record: CheckpointRecord, path: str, *, committed: bool) -> 
         completed_at=moment(record.at_ms),
         bytes=manifest.bytes,
         path=record.savepoint or path,
+    )
+
+
+def retained_checkpoints(storage: str) -> tuple[CheckpointInfo, ...]:
+    """All that the journal in a job's storage has, newest first. Blocking."""
+    journal = JournalStore(open_store(storage), "", "").load()
+    open_epoch = None if journal.uncommitted is None else journal.uncommitted.manifest.epoch
+    return tuple(
+        checkpoint_info(record, checkpoint_url(storage, record), committed=record.manifest.epoch != open_epoch)
+        for record in reversed(journal.checkpoints)
     )
 
 

@@ -41,6 +41,7 @@ from headrace.client.models import (
     Submitted,
     Trigger,
 )
+from headrace.coordinator.rest_output import output_routes
 from headrace.coordinator.service import ClusterService, JobConflict, NoSuchJob
 from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
 
@@ -81,7 +82,8 @@ def rest_app(service: ClusterService, token: str | None) -> FastAPI:
         return Health(version=__version__)
 
     app.include_router(open_routes)
-    for router in (_jobs(service), _operations(service), _history(service), _cluster(service)):
+    output = output_routes(lambda: service.output)
+    for router in (_jobs(service), _operations(service), _history(service), output, _cluster(service)):
         app.include_router(router, prefix="/v1", dependencies=[Depends(authorised)], responses=_ERRORS)
     _answer_errors(app)
     app.middleware("http")(_limit_body)

@@ -18,6 +18,7 @@ from headrace.client.models import (
     SubmitRequest,
     Trigger,
 )
+from headrace.coordinator.output_service import OutputService
 from headrace.core.errors import UserError
 
 
@@ -31,6 +32,11 @@ class JobConflict(UserError):  # noqa: N818 - reads as the sentence it is
 
 class ClusterService(Protocol):
     """A coordinator, as its clients see it. Long operations return at once with a trigger that is in progress."""
+
+    @property
+    def output(self) -> OutputService:
+        """What can be asked about the output of jobs."""
+        ...
 
     async def submit(self, request: SubmitRequest) -> str:
         """Accepts a job and returns its id, once a crash cannot lose it any more."""

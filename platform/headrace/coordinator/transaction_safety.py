@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, assert_never
+from typing import assert_never
 
 from headrace.checkpoint.journal import Journal
 from headrace.checkpoint.manifest import CommittableDocument
@@ -146,15 +146,14 @@ def _naming(there: OpenTransaction, items: Sequence[CommittableDocument]) -> Com
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a command does: the names to end by sink, whether the decided epoch is committed, and what is refused."""
+    """What a command does: the transactions that it ends, and those that it was asked for and must not end."""
 
-    action: Literal[Action.COMMIT, Action.ABORT]
     chosen: tuple[OpenTransaction, ...]
     refused: tuple[OpenTransaction, ...]
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Sink -> names that are to be aborted."""
+        """Sink -> names of the chosen."""
         names: dict[str, dict[str, None]] = {}
         for each in self.chosen:
             names.setdefault(each.sink, {})[each.name] = None
@@ -162,19 +161,15 @@ class Plan:
 
 
 def planned(
-    wanted: Literal[Action.COMMIT, Action.ABORT],
-    found: Iterable[tuple[OpenTransaction, Judgement]],
-    names: Sequence[str],
-    *,
-    force: bool,
+    wanted: Action, found: Iterable[tuple[OpenTransaction, Judgement]], names: Sequence[str], *, force: bool
 ) -> Plan:
     """What is done when a user asks for it. `names`: only these; empty: whatever may be.
 
     A transaction that was asked for by name and may not be ended is refused; without names it is passed over.
     """
-    chosen, refused = [], []
+    chosen: list[OpenTransaction] = []
+    refused: list[OpenTransaction] = []
     for there, judgement in found:
-        if names and there.name not in names:
-            continue
-        (chosen if judgement.allows(wanted, force=force) else refused).append(there)
-    return Plan(wanted, tuple(chosen), tuple(refused))
+        if not names or there.name in names:
+            (chosen if judgement.allows(wanted, force=force) else refused).append(there)
+    return Plan(tuple(chosen), tuple(refused))

@@ -1,0 +1,22 @@
+"""What a coordinator can be asked for about the output of its jobs: the seam between REST and what does the work.
+
+References and errors are as in `coordinator.service`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headrace.client.output_models import EndTransactionsRequest, TransactionList
+
+
+class OutputService(Protocol):
+    """The output of a cluster's jobs, running or ended."""
+
+    async def transactions(self, reference: str) -> TransactionList:
+        """What a job has open outside, and what may be done with it."""
+        ...
+
+    async def end_transactions(self, reference: str, request: EndTransactionsRequest) -> TransactionList:
+        """Commits or aborts what may be, or says what it would do."""
+        ...
