@@ -13,8 +13,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from headrace.core.errors import ExternalError, Unreachable, UserError
+from headrace.core.errors import ExternalError, HeadraceError, Unreachable, UserError
 from headrace_connectors.kafka.properties import connection_settings
+from headrace_connectors.kafka.transaction_names import PREFIX
 
 CONNECT_TIMEOUT_S = 8.0
 """How long a first answer of the brokers may take before they count as not there."""
@@ -36,7 +37,6 @@ _DENIED_CODES = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 _FENCED_CODES = frozenset(
@@ -69,7 +69,7 @@ class ClientWatch:
             self._last = error.str()
 
     def raise_if_hopeless(self) -> None:
-        """Raises ExternalError when the client reported what waiting does not heal."""
+        """Raises what the client's error is to us, when the client reported what waiting does not heal."""
         if self._hopeless is not None:
             raise translated(self._hopeless, self._brokers)
 
@@ -82,9 +82,20 @@ class ClientWatch:
         )
 
 
-def translated(error: KafkaError, brokers: str) -> ExternalError:
+def translated(error: KafkaError, brokers: str) -> HeadraceError:
     """A client error as ours, with what to do about it."""
     code = error.code()
+    if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        return UserError(
+            f"the brokers at {brokers} allow no transaction as long as transaction_timeout",
+            remedy="lower the sink's transaction_timeout, or raise the brokers' transaction.max.timeout.ms",
+        )
+    if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return UserError(
+            f"Kafka at {brokers} denied the transaction: {error.str()}",
+            remedy="delivery: exactly-once needs an ACL that allows this principal WRITE on the TransactionalIds with "
+            f"prefix {PREFIX}-",
+        )
     if code in _AUTH_CODES:
         remedy = "check security.protocol, sasl.mechanism and the credentials under `properties:`"
         return ExternalError(f"Kafka at {brokers} refused the login: {error.str()}", remedy=remedy)

@@ -47,6 +47,19 @@ class ClientProducer:
         if error is not None and self._failed is None:
             self._failed = error
 
+    def _serve(self, timeout_s: float) -> None:
+        """Runs callbacks. The client raises by itself what is fatal to it."""
+        error = self._outcome(lambda: self._producer.poll(timeout_s))
+        if error is not None:
+            raise delivery_failed(error, self._topic, self._brokers)
+
+    def _flushed(self, timeout_s: float) -> bool:
+        """Whether nothing is left to send; as `_serve`."""
+        error = self._outcome(lambda: self._producer.flush(timeout_s))
+        if error is not None:
+            raise delivery_failed(error, self._topic, self._brokers)
+        return not len(self._producer)
+
     def _raise_if_failed(self) -> None:
         if self._failed is not None:
             raise delivery_failed(self._failed, self._topic, self._brokers)
@@ -56,10 +69,10 @@ class ClientProducer:
         """Queues records; see RecordQueue."""
         count = len(records)
         allowed = rows_allowed(count, records.values.nbytes)
-        self._producer.poll(0)
+        self._serve(0)
         self._raise_if_failed()
         while (queued := len(self._producer)) and queued + count > allowed:
-            self._producer.poll(0.01)
+            self._serve(0.01)
             self._raise_if_failed()
         values = _as_list(records.values)
         keys = repeat(None) if records.keys is None else _as_list(records.keys)
@@ -73,18 +86,18 @@ class ClientProducer:
             deque(map(self._producer.produce, *columns), maxlen=0)
         except KafkaException as cause:
             # in a transaction that has failed, every record is refused: the reason is the first failure's
-            self._producer.poll(0)
+            self._serve(0)
             self._raise_if_failed()
             self._raise_if_doomed()
             raise delivery_failed(cause.args[0], self._topic, self._brokers) from cause
 
     def hurry(self) -> None:
         """Sends what is queued: while a flush is under way, the client does not linger."""
-        self._producer.flush(HURRY_MS / 1000)
+        self._flushed(HURRY_MS / 1000)
 
     def flush(self) -> None:
         """Waits for every record; each one is either acknowledged or failed after message.timeout.ms."""
-        while self._producer.flush(0.5):
+        while not self._flushed(0.5):
             self._raise_if_failed()
             self._raise_if_doomed()
         self._raise_if_failed()
@@ -105,8 +118,7 @@ class ClientProducer:
     def init_transactions(self, timeout_s: float) -> HeadraceError | None:
         """Registers the name; see TransactionalQueue."""
         error = self._outcome(lambda: self._producer.init_transactions(timeout_s))
-        self._producer.poll(0)
-        self._watch.raise_if_hopeless()
+        self._serve(0)
         return init_outcome(error, self._brokers, self._watch)
 
     def begin_transaction(self) -> None:
@@ -128,9 +140,12 @@ class ClientProducer:
         try:
             call()
         except KafkaException as cause:
-            error = cause.args[0]
-            assert isinstance(error, KafkaError)
-            return error
+            return _error_of(cause)
+        except SystemError as cause:
+            # the client raises what is fatal amid its callbacks, and the callback after that trips over it
+            if isinstance(cause.__cause__, KafkaException):
+                return _error_of(cause.__cause__)
+            raise
         return None
 
     def drop(self) -> None:
@@ -147,11 +162,17 @@ class ClientProducer:
         """Drops what is queued, and aborts a transaction that is open."""
         if self._closed:
             return
-        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-        self._producer.flush(0.2)
+        self._outcome(lambda: self._producer.purge(in_queue=True, in_flight=True, blocking=False))
+        self._outcome(lambda: self._producer.flush(0.2))
         if self._in_transaction:
             self._outcome(lambda: self._producer.abort_transaction(ABORT_TIMEOUT_MS / 1000))
         self._release()
+
+
+def _error_of(cause: KafkaException) -> KafkaError:
+    error = cause.args[0]
+    assert isinstance(error, KafkaError)
+    return error
 
 
 def _as_list(column: object) -> list[bytes | None]:

@@ -133,10 +133,20 @@ class KafkaSourceConfig(SourceConfig):
         """`flights[2] offset 17`."""
         return f"{split} offset {position}"
 
-    def dead_letter_sink(self, topic: str, *, exactly_once: bool = False) -> tuple[str, dict[str, Any]] | None:
+    def dead_letter_sink(
+        self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None
+    ) -> tuple[str, dict[str, Any]] | None:
         """A Kafka sink on the same brokers, with the same login."""
-        fields = {"brokers": self.brokers, "topic": topic, "properties": connection_settings(self.properties)}
-        return "kafka", fields | ({"delivery": "exactly-once"} if exactly_once else {})
+        fields: dict[str, Any] = {
+            "brokers": self.brokers,
+            "topic": topic,
+            "properties": connection_settings(self.properties),
+        }
+        if exactly_once:
+            fields["delivery"] = "exactly-once"
+            if commit_within_ms is not None:
+                fields["transaction_timeout"] = commit_within_ms
+        return "kafka", fields
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
         """Finds partitions and resolves `start` and `stop` with the broker."""
@@ -276,7 +286,11 @@ class KafkaSinkConfig(SinkConfig):
         return KafkaWriter(self, context)
 
     def prepare(self, context: SinkContext) -> None:
-        """Checks that the topic is there, or creates it where `create_topic` says so."""
+        """Checks that the topic is there, or creates it where `create_topic` says so; and the transactions' timeout."""
         from headrace_connectors.kafka.topics import ensure_topic
 
         ensure_topic(self)
+        if self.exactly_once:
+            from headrace_connectors.kafka.timeout_check import require_timeout_allowed
+
+            require_timeout_allowed(self)

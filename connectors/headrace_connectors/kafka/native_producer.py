@@ -169,7 +169,6 @@ class NativeProducer:
         """Registers the name; see TransactionalQueue."""
         error = self._outcome(self._lib.rd_kafka_init_transactions(self._handle, int(timeout_s * 1000)))
         self._lib.rd_kafka_poll(self._handle, 0)
-        self._watch.raise_if_hopeless()
         return init_outcome(error, self._brokers, self._watch)
 
     def begin_transaction(self) -> None:

@@ -128,7 +128,7 @@ def rows_allowed(rows: int, size: int) -> int:
     return max(min(QUEUED_ROWS_MAX, QUEUED_BYTES_MAX // mean), 1)
 
 
-def delivery_failed(error: KafkaError, topic: str, brokers: str) -> ExternalError:
+def delivery_failed(error: KafkaError, topic: str, brokers: str) -> HeadraceError:
     """The error for a record that the brokers did not take."""
     code = error.code()
     what = f"a record for topic {topic!r} was not delivered: {error.str()}"

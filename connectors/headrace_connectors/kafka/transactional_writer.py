@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace.core.config import duration_text
-from headrace.core.digest import add_digests, digest_of, digest_text
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.batch_sender import BatchSender
 from headrace_connectors.kafka.config import KafkaSinkConfig
 from headrace_connectors.kafka.producers import open_transactional_producer
 from headrace_connectors.kafka.record_maker import RecordMaker
-from headrace_connectors.kafka.records import Records, TransactionalQueue
+from headrace_connectors.kafka.records import TransactionalQueue
+from headrace_connectors.kafka.running_digest import RunningDigest
 from headrace_connectors.kafka.spare_producer import RENEWED_AFTER_S, SpareProducer
 from headrace_connectors.kafka.transaction_lanes import TransactionLanes
 from headrace_connectors.kafka.transaction_terms import message_timeout_ms
@@ -36,12 +36,7 @@ class _Transaction:
 
     name: str
     queue: TransactionalQueue
-    rows: int = 0
-    digest: int = 0
-
-    def add(self, records: Records) -> None:
-        self.rows += len(records)
-        self.digest = add_digests(self.digest, digest_of(records.values, records.keys))
+    digest: RunningDigest = field(default_factory=RunningDigest)
 
 
 class TransactionalWriter:
@@ -75,7 +70,7 @@ class TransactionalWriter:
         with self._in_use:
             opened = self._open or self._begin()
             self._sender.send(opened.queue, records)
-            opened.add(records)
+            opened.digest.add(records)
 
     def flush(self, epoch: int) -> Sequence[Committable]:
         """Prepares the open transaction, and gives all that `committed` has not heard of."""
@@ -149,6 +144,6 @@ class TransactionalWriter:
             epoch=epoch,
             payload={"topic": self._config.topic},
             name=transaction.name,
-            rows=transaction.rows,
-            digest=digest_text(transaction.digest),
+            rows=transaction.digest.rows,
+            digest=transaction.digest.text(),
         )

@@ -242,9 +242,15 @@ class SourceConfig(Config):
         """A position for people: `flights[2] offset 17`."""
         return f"{split} offset {position}"
 
-    def dead_letter_sink(self, topic: str) -> tuple[str, dict[str, Any]] | None:
+    def dead_letter_sink(
+        self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None
+    ) -> tuple[str, dict[str, Any]] | None:
         """Connector name and fields of a sink on the same cluster that writes to `topic`, for `on_error:
-        {dead_letter: <topic>}`; None where the connector has nothing of the kind."""
+        {dead_letter: <topic>}`; None where the connector has nothing of the kind.
+
+        exactly_once       a sink of the job delivers so: this one shall too, where it can
+        commit_within_ms   what the job's sinks say of themselves (`SinkConfig.commit_within_ms`); None: nothing
+        """
         return None
 
     @abstractmethod

@@ -10,6 +10,7 @@ from headrace.connect.sink import SinkConfig, SinkContext
 from headrace.core.batch import O_MAJOR, O_MINOR, O_TEXT
 from headrace.core.types import Field, Primitive, Schema
 from headrace.operators.operator import BAD, REASON
+from headrace.plan.contexts import sink_context
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec
 from headrace.plan.problems import Path, Problems
@@ -87,7 +88,13 @@ def _format(path: Path, use: FormatUse | None, schema: Schema, problems: Problem
 def dead_letter_sinks(
     pipeline: Pipeline, nodes: Mapping[str, LogicalNode], problems: Problems
 ) -> Iterator[LogicalNode]:
-    """The implicit sink `<node>.bad` of every node with `on_error: {dead_letter: <topic>}`."""
+    """The implicit sink `<node>.bad` of every node with `on_error: {dead_letter: <topic>}`.
+
+    They deliver exactly once if any sink of the job does: then diverted rows are not repeated either.
+    """
+    exact = [sink.config for sink in pipeline.sinks.values() if sink.config.exactly_once]
+    # the shortest one: every one of them has been found to fit the checkpoints
+    commit_within_ms = min((each.commit_within_ms for each in exact if each.commit_within_ms is not None), default=None)
     for group, members in (("sources", pipeline.sources), ("steps", pipeline.steps)):
         for name, member in members.items():
             if isinstance(member.on_error, DeadLetter) and name in nodes:
@@ -95,7 +102,9 @@ def dead_letter_sinks(
                 origin = _first_source(name, nodes)
                 if origin is None:
                     continue
-                made = origin.config.dead_letter_sink(member.on_error.topic)
+                made = origin.config.dead_letter_sink(
+                    member.on_error.topic, exactly_once=bool(exact), commit_within_ms=commit_within_ms
+                )
                 if made is None:
                     problems.add(
                         path,
@@ -103,7 +112,16 @@ def dead_letter_sinks(
                         "use `divert`, and a sink that reads from " + f"{name}.bad",
                     )
                     continue
-                yield _dead_letter_node(name, nodes[name], *made)
+                node = _dead_letter_node(name, nodes[name], *made)
+                for message in _check_made(node, pipeline):
+                    problems.add(path, message)
+                yield node
+
+
+def _check_made(node: LogicalNode, pipeline: Pipeline) -> list[str]:
+    assert isinstance(node.spec, SinkSpec)
+    terms = checkpoint_terms(pipeline)
+    return node.spec.config.check(sink_context(node.spec, pipeline.name, parallelism=node.parallelism, terms=terms))
 
 
 def _first_source(name: str, nodes: Mapping[str, LogicalNode]) -> SourceSpec | None:

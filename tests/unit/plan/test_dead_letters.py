@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.core.errors import InvalidPipeline
+from headrace.local.compile import compile_pipeline
+from headrace.plan.physical import SinkSpec
+from headrace.spec.pipeline import Pipeline
+from headrace_connectors.kafka import KafkaSinkConfig
+
+
+def made(sink: dict[str, Any], **settings: Any) -> dict[str, KafkaSinkConfig]:
+    """The Kafka sinks of a pipeline whose source and step write dead letters, by name."""
+    data = {
+        "name": "p",
+        "sources": {
+            "a": {
+                "kafka": {"brokers": "b:1", "topic": "t"},
+                "format": "json",
+                "schema": {"x": "string"},
+                "on_error": {"dead_letter": "bad"},
+            }
+        },
+        "steps": {"b": {"from": "a", "select": {"n": "cast(x as bigint)"}, "on_error": {"dead_letter": "worse"}}},
+        "sinks": {"out": {"from": "b"} | sink},
+    } | settings
+    nodes = compile_pipeline(Pipeline.from_dict(data)).logical.nodes
+    specs = [node.spec for node in nodes if isinstance(node.spec, SinkSpec)]
+    return {spec.node: spec.config for spec in specs if isinstance(spec.config, KafkaSinkConfig)}
+
+
+def kafka(**fields: Any) -> dict[str, Any]:
+    return {"kafka": {"brokers": "b:1", "topic": "out"} | fields, "format": "json"}
+
+
+def test_dead_letters_are_delivered_as_the_job_delivers() -> None:
+    plain = made(kafka())
+    assert {name: config.delivery for name, config in plain.items()} == dict.fromkeys(
+        ("out", "a.bad", "b.bad"), "at-least-once"
+    )
+    exact = made(kafka(delivery="exactly-once", transaction_timeout="14m"))
+    assert {name: config.delivery for name, config in exact.items()} == dict.fromkeys(
+        ("out", "a.bad", "b.bad"), "exactly-once"
+    )
+    assert {config.transaction_timeout_ms for config in exact.values()} == {14 * 60_000}
+
+
+def test_exactly_once_without_checkpoints_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidPipeline) as raised:
+        made(kafka(delivery="exactly-once"), checkpoint={"interval": "none"})
+    problem, *others = raised.value.problems
+    assert problem.path == ("sinks", "out", "kafka")
+    assert problem.message.startswith("delivery: exactly-once makes rows visible when a checkpoint is committed")
+    assert {each.path for each in others} == {("sources", "a", "on_error"), ("steps", "b", "on_error")}
