@@ -32,6 +32,7 @@ from headrace.client.models import (
 )
 from headrace.client.output_models import EndTransactionsRequest, TransactionInfo, TransactionList
 from headrace.coordinator.job_reference import NamedJob, find_job
+from headrace.coordinator.metrics import JobSample, metrics_text
 from headrace.coordinator.rest import rest_app
 from headrace.coordinator.service import JobConflict, NoSuchJob
 from headrace.core.errors import Domain, HeadraceError, UserError
@@ -157,6 +158,12 @@ class ScriptedCluster:
         worker = WorkerInfo(worker="worker-1", host="127.0.0.1", pid=1, slots=4, slots_free=3, version=__version__)
         return ClusterInfo(
             cluster_id="c", version=__version__, workers=(worker,), slots=4, slots_free=3, jobs_running=1
+        )
+
+    async def metrics(self) -> str:
+        return metrics_text(
+            JobSample(job, found.name, alarm=False, restarts=0, checkpoint_age_s=1.5)
+            for job, found in self.jobs_by_id.items()
         )
 
     async def shutdown(self) -> None:

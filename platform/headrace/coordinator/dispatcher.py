@@ -45,6 +45,7 @@ from headrace.coordinator.job_reference import NamedJob, find_job, new_job_id
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, StoredJob
 from headrace.coordinator.journaling import end_state
+from headrace.coordinator.metrics import metrics_text
 from headrace.coordinator.origin import Origin, OriginWish, find_origin, origin_again
 from headrace.coordinator.plan_facts import JobConfig
 from headrace.coordinator.planning import JobPlans
@@ -358,6 +359,12 @@ class Dispatcher:
             slots_free=view.slots_free,
             jobs_running=running,
         )
+
+    async def metrics(self) -> str:
+        """The running jobs for a monitoring system."""
+        running = [(each.submission, each.driver) for each in self._jobs.values()]
+        now_ms = self._clock.now_ms()
+        return metrics_text(job_status.sample(job, driver, now_ms) for job, driver in running if driver is not None)
 
     # ---- operations ----------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from headrace.coordinator.driver import JobDriver
 from headrace.coordinator.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job_store import JobResult, JobSubmission
 from headrace.coordinator.manifests import total_counters
+from headrace.coordinator.metrics import JobSample
 from headrace.coordinator.planning import node_kind
 from headrace.coordinator.slot_pool import PooledSlot
 from headrace.core.signals import TIME_MIN
@@ -58,6 +59,18 @@ def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalP
         restarts=driver.machine.job.restarts,
         message=driver.message or None,
         alarm=view.alarm,
+    )
+
+
+def sample(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobSample:
+    """A running job for a monitoring system."""
+    newest = driver.checkpoint
+    return JobSample(
+        job=submission.job,
+        name=submission.name,
+        alarm=driver.machine.view.alarm is not None,
+        restarts=driver.machine.job.restarts,
+        checkpoint_age_s=None if newest is None else max(0, now_ms - newest.completed_at_ms) / 1000,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import Response
@@ -41,6 +41,7 @@ from headrace.client.models import (
     Submitted,
     Trigger,
 )
+from headrace.coordinator.metrics import MEDIA_TYPE
 from headrace.coordinator.rest_output import output_routes
 from headrace.coordinator.service import ClusterService, JobConflict, NoSuchJob
 from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
@@ -177,6 +178,11 @@ def _cluster(service: ClusterService) -> APIRouter:
     async def cluster() -> ClusterInfo:
         """Workers and slots."""
         return await service.cluster()
+
+    @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
+    async def metrics() -> PlainTextResponse:
+        """The running jobs in Prometheus' text format."""
+        return PlainTextResponse(await service.metrics(), media_type=MEDIA_TYPE)
 
     @router.delete("/cluster", operation_id="shutdown", status_code=ACCEPTED)
     async def shutdown() -> ClusterInfo:

@@ -90,6 +90,10 @@ class ClusterService(Protocol):
         """Workers and slots."""
         ...
 
+    async def metrics(self) -> str:
+        """The running jobs for a monitoring system, in Prometheus' text format."""
+        ...
+
     async def shutdown(self) -> None:
         """Asks the coordinator to end with its workers: running jobs are suspended, and go on when it starts again.
 
