@@ -85,7 +85,7 @@ def unmapped(properties: Mapping[str, str]) -> str | None:
     try:
         client_security(properties)
     except UserError as error:
-        return f"{error.message}; {error.remedy}"
+        return str(error)
     return None
 
 

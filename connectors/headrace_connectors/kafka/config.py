@@ -262,10 +262,16 @@ class KafkaSinkConfig(SinkConfig):
         return tuple(str(name) for name in names_of(context.job, context.node, context.attempt, context.subtask, lanes))
 
     def check(self, context: SinkContext) -> list[str]:
-        """Whether checkpoints commit often and soon enough for the brokers to keep transactions open so long."""
-        if not self.exactly_once or context.checkpoint is None:
+        """Whether checkpoints commit often and soon enough for the brokers to keep transactions open so long, and
+        whether the committer can connect and log in as the writers do."""
+        if not self.exactly_once:
             return []
-        return unmet_terms(context.checkpoint, self.transaction_timeout_ms)
+        from headrace_connectors.kafka.client_security import unmapped
+
+        problems = [] if (problem := unmapped(self.properties)) is None else [problem]
+        if context.checkpoint is not None:
+            problems += unmet_terms(context.checkpoint, self.transaction_timeout_ms)
+        return problems
 
     def open_committer(self, context: SinkContext) -> Committer | None:
         """Ends the writers' transactions."""

@@ -245,11 +245,10 @@ class BrokerClient:
         answers: list[Any] = []
         for at in range(0, len(calls), _UNDER_WAY_MAX):
             answers += self._net.run(self._sent, calls[at : at + _UNDER_WAY_MAX])
-        for each in answers:
-            if isinstance(each, _HOPELESS):
-                self.broken = True
-                raise _translated(each, self._brokers) from each
-        self.broken = self.broken or any(isinstance(each, Exception) for each in answers)
+        if any(isinstance(each, Exception) for each in answers):
+            self.broken = True
+            if isinstance(self._manager.last_failure, _HOPELESS):
+                raise _translated(self._manager.last_failure, self._brokers)
         return [None if isinstance(each, Exception) else each for each in answers]
 
     async def _sent(self, calls: Iterable[tuple[int | None, Any]]) -> list[Any]:
@@ -260,7 +259,7 @@ class BrokerClient:
             try:
                 answers.append(await each)
             except Exception as error:  # whatever broke the connection comes here as it was: sockets, TLS, SASL
-                self._manager.last_failure = error
+                self._manager.remember(error)
                 answers.append(error)
         return answers
 
@@ -285,19 +284,40 @@ class _ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # untyped
             raise
 
 
+class _LastWords:
+    """What a broker said just before it hung up is heard: why it refused a login. kafka-python throws it away."""
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        received, error = super()._sock_recv()  # type: ignore[misc]
+        # the end comes again with the next read
+        return received, None if received else error
+
+
+class _PlainTransport(_LastWords, KafkaTCPTransport):  # type: ignore[misc]  # untyped
+    pass
+
+
+class _TlsTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # untyped
+    pass
+
+
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # untyped
-    """Remembers why connections failed: kafka-python only logs it."""
+    """Remembers why connections failed: kafka-python only logs it. Not used again after a failure."""
 
     last_failure: Exception | None = None
 
-    def get_connection(self, *args: Any, **options: Any) -> Any:
+    def get_connection(self, node_id: Any, *args: Any, **options: Any) -> Any:
         """As its parent's."""
-        connection = super().get_connection(*args, **options)
-        connection.init_future.add_errback(self._remember)
+        known = node_id in self._conns
+        connection = super().get_connection(node_id, *args, **options)
+        if not known:
+            connection.init_future.add_errback(self.remember)
         return connection
 
-    def _remember(self, failure: Exception) -> None:
-        self.last_failure = failure
+    def remember(self, failure: Exception) -> None:
+        """Keeps a refused login: the broken connections after it say less."""
+        if not isinstance(self.last_failure, _HOPELESS):
+            self.last_failure = failure
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         """As its parent's, but a handshake that fails is closed, and one that is not answered ends in time."""
@@ -306,8 +326,8 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # untyped
             self._net, node.host, node.port, options, proxy_url="headrace:", timeout_at=timeout_at
         )
         if not self.ssl_enabled:
-            return KafkaTCPTransport(self._net, sock, host=node.host)
-        transport = KafkaSSLTransport(self._net, sock, host=node.host, ssl_context=self.config["ssl_context"])
+            return _PlainTransport(self._net, sock, host=node.host)
+        transport = _TlsTransport(self._net, sock, host=node.host, ssl_context=self.config["ssl_context"])
         try:
             await _shake_hands(self._net, transport._sock, timeout_at)
         except BaseException as failure:

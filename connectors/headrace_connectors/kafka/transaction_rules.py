@@ -111,7 +111,10 @@ def refusal(described: Description, topic: str) -> str | None:
         return "the broker knows none of that name: it never took a record, or its state was deleted"
     if described.state == ONGOING:
         if topic not in described.partitions:
-            return f"it is open, but holds no record of topic {topic!r}: another producer uses its name"
+            return (
+                f"it is open, but holds no record of topic {topic!r} that this login may see: it lacks DESCRIBE on the "
+                "topic, or another producer uses the name"
+            )
         return None
     if described.state in ABORTED:
         return f"the broker aborted it: it was open for longer than transaction_timeout ({described.timeout_ms} ms)"

@@ -56,7 +56,7 @@ def test_error_codes(code: int, answer: Answer) -> None:
     ("found", "said"),
     [
         (described("Ongoing"), None),
-        (Described("n", "Ongoing", 7, 3, 1000, 60_000, {"another": (0,)}), "no record of topic 't'"),
+        (Described("n", "Ongoing", 7, 3, 1000, 60_000, {"another": (0,)}), "no record of topic 't' that"),
         (described("PrepareCommit"), "committed it already"),
         (described("CompleteCommit"), "committed it already"),
         (described("PrepareAbort"), "longer than transaction_timeout (60000 ms)"),
