@@ -41,7 +41,7 @@ _Result = TypeVar("_Result")
 class Database:
     """One connection to a database, made when it is needed and again when it was lost. Used by one thread at a time."""
 
-    def __init__(self, engine: sa.Engine, what: str, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, engine: sa.Engine, what: str, patience_s: float) -> None:
         self.engine = engine
         self.what = what
         """Who uses it for what, as errors say it."""
@@ -88,12 +88,12 @@ def open_database(config: SqlSinkConfig, node: str) -> Database:
     """The database of a sink; connects to nothing yet. Raises UserError where the URL or a driver is no good."""
     what = f"sink {node!r}, table {config.target}"
     try:
-        return Database(_engine(config.url), what)
-    except sa.exc.ArgumentError as error:
-        # the message would repeat the URL, and so a password
-        raise UserError(f"{what}: SQLAlchemy cannot read the URL", remedy="correct `url:`") from _unwrapped(error)
-    except sa.exc.SQLAlchemyError as error:
+        return Database(_engine(config.url), what, PATIENCE_S)
+    except sa.exc.NoSuchModuleError as error:
         raise translated(error, what) from error
+    except (sa.exc.ArgumentError, ValueError):
+        # the message repeats the URL or a part of it, and so maybe a password
+        raise UserError(f"{what}: SQLAlchemy cannot read the URL", remedy="correct `url:`") from None
     except ModuleNotFoundError as error:
         raise UserError(
             f"{what}: the driver of that database is not installed: {error.name}", remedy=f"pip install {error.name}"
@@ -127,8 +127,6 @@ def _begin_with_the_lock(engine: sa.Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _unwrapped(error: BaseException) -> BaseException | None:
-    """The driver's error: SQLAlchemy's own text has statements in it, and of a URL the whole."""
-    if isinstance(error, sa.exc.ArgumentError):
-        return None
+def _unwrapped(error: BaseException) -> BaseException:
+    """The driver's error: SQLAlchemy's own text has statements in it."""
     return error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error

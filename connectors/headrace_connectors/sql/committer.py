@@ -70,7 +70,7 @@ class SqlCommitter:
         part, dialect = self._part(committable), connection.dialect.name
         # first, for this waits where another committer is moving the same part, and then finds it done
         note = note_moved(dialect, self._target, part, epoch=committable.epoch, rows=committable.rows)
-        if connection.execute(note).rowcount == 0:
+        if connection.execute(note).first() is None:
             return True
         found = self._count(connection, part)
         if found == 0 and committable.rows:

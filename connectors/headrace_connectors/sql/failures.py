@@ -5,7 +5,6 @@ Knows SQLSTATE (PostgreSQL) and SQLite's result codes; of other databases only w
 
 from __future__ import annotations
 
-import re
 import sqlite3
 
 import psycopg
@@ -16,7 +15,16 @@ from headrace.core.errors import DataError, ExternalError, HeadraceError, Unreac
 _TRANSIENT = ("08", "57P", "40001", "40P01", "55P03", "53300", "25006", "57014")
 """Connections, shutdown, serialization, deadlock, lock timeout, too many connections, a standby, cancelled."""
 _SQLITE_TRANSIENT = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
-_LINE = re.compile(r"COPY .*, line (\d+)")
+_PASSING_WORDS = (
+    "starting up",
+    "shutting down",
+    "recovery",
+    "too many",
+    "connection slots",
+    "terminating",
+    "accepting",
+)
+"""Of refusals at login that pass by themselves."""
 
 DatabaseErrors = (exc.SQLAlchemyError, psycopg.Error, sqlite3.Error)
 """Everything that a statement may raise."""
@@ -26,9 +34,10 @@ def is_transient(error: BaseException) -> bool:
     """Whether the same may succeed in a moment: nobody answered, or another transaction was in the way."""
     cause = _driver_error(error)
     if isinstance(cause, psycopg.Error):
-        state = cause.sqlstate
-        # without a state nothing came from the server: it is away, or went away in between
-        return isinstance(cause, psycopg.OperationalError) if state is None else state.startswith(_TRANSIENT)
+        if cause.sqlstate is not None:
+            return cause.sqlstate.startswith(_TRANSIENT)
+        # nothing came from the server: it is away, or went away in between; but a refused login has no state either
+        return isinstance(cause, psycopg.OperationalError) and not _refuses_login(cause)
     if isinstance(cause, sqlite3.Error):
         return _sqlite_code(cause) in _SQLITE_TRANSIENT
     if isinstance(error, exc.DBAPIError):
@@ -44,14 +53,6 @@ def is_duplicate(error: BaseException) -> bool:
     return isinstance(cause, sqlite3.IntegrityError) and _sqlite_code(cause) == sqlite3.SQLITE_CONSTRAINT
 
 
-def failed_line(error: BaseException) -> int | None:
-    """The row of a COPY that was refused, counted from 0; None where it does not say."""
-    cause = _driver_error(error)
-    context = cause.diag.context if isinstance(cause, psycopg.Error) else None
-    found = _LINE.search(context or "")
-    return None if found is None else int(found[1]) - 1
-
-
 def translated(error: BaseException, what: str) -> HeadraceError:
     """The error in headrace's words; `what` says who wanted what (`sink 'out' and table delays`)."""
     cause = _driver_error(error)
@@ -59,6 +60,11 @@ def translated(error: BaseException, what: str) -> HeadraceError:
         return Unreachable(
             f"{what}: the database does not answer: {_said(cause)}",
             remedy="start it, or look at host, port and network",
+        )
+    if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
+        return UserError(
+            f"{what}: the database refuses the login: {_said(cause)}",
+            remedy="correct user, password and database in `url:`",
         )
     if isinstance(cause, psycopg.Error) and cause.sqlstate is not None:
         return _of_postgres(cause, cause.sqlstate, what)
@@ -116,6 +122,12 @@ def _driver_error(error: BaseException) -> BaseException:
     if isinstance(error, exc.DBAPIError) and error.orig is not None:
         return error.orig
     return error
+
+
+def _refuses_login(cause: psycopg.Error) -> bool:
+    """Whether the server answered with a refusal that stays. Only its words tell."""
+    _, fatal, words = str(cause).partition("FATAL:")
+    return bool(fatal) and not any(each in words for each in _PASSING_WORDS)
 
 
 def _sqlite_code(cause: sqlite3.Error) -> int | None:

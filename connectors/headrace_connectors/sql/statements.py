@@ -68,11 +68,13 @@ def count_part(staged: sa.TableClause, part: StagedPart) -> sa.Select[int]:
     return sa.select(sa.func.count()).select_from(staged).where(is_part(staged, part))
 
 
-def note_moved(dialect: str, target: Target, part: StagedPart, *, epoch: int, rows: int) -> sa.Insert:
-    """Says that a part was moved; changes nothing where that is said already, so its row count tells which it was."""
+def note_moved(dialect: str, target: Target, part: StagedPart, *, epoch: int, rows: int) -> sa.Executable:
+    """Says that a part was moved, and gives a row; changes nothing and gives none where that is said already."""
     values: dict[str, Any] = dict(zip(EPOCH_PART_COLUMNS, part.values, strict=True)) | {EPOCH: epoch, ROWS: rows}
-    made = _insert(dialect, plain_epochs(target)).values(values)
-    return made.on_conflict_do_nothing(index_elements=list(EPOCH_PART_COLUMNS))
+    epochs = plain_epochs(target)
+    made = _insert(dialect, epochs).values(values).on_conflict_do_nothing(index_elements=list(EPOCH_PART_COLUMNS))
+    # not the row count: not every driver tells it of an insert
+    return made.returning(epochs.c[EPOCH])
 
 
 def unnote_moved(target: Target, part: StagedPart) -> sa.Delete:
