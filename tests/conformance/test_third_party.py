@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +17,7 @@ from headrace.connect.source import SourceContext
 from headrace.core.types import schema_of
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, SinkUnderTest
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
-
-PACKAGE = Path(__file__).parents[1] / "support" / "third_party"
+from support.third_party_site import third_party_path
 
 
 def _forget_installed() -> None:
@@ -29,18 +27,9 @@ def _forget_installed() -> None:
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connector]:
-    """The package as pip would leave it on the path: its modules, and metadata made from its own pyproject."""
-    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
-    info = tmp_path / "site" / f"headrace_tiny-{project['version']}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    groups = project["entry-points"].items()
-    lines = [
-        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items()) for group, entries in groups
-    ]
-    (info / "entry_points.txt").write_text("\n".join(lines))
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.syspath_prepend(PACKAGE)
+    """The package is on the path."""
+    for folder in third_party_path(tmp_path / "site"):
+        monkeypatch.syspath_prepend(folder)
     _forget_installed()
     yield connector("tiny")
     monkeypatch.undo()

@@ -36,14 +36,18 @@ COORDINATOR, WORKER, SLOT = "headrace-coordinator", "headrace-worker", "headrace
 
 
 class Cluster:
-    """The cluster of the home `<folder>/home`. `prefix`: put before every command line, such as a namespace's."""
+    """The cluster of the home `<folder>/home`. `prefix`: put before every command line, such as a namespace's.
 
-    def __init__(self, folder: Path, *, prefix: Sequence[str] = ()) -> None:
+    python_path   folders with packages that its processes find beside headrace
+    """
+
+    def __init__(self, folder: Path, *, prefix: Sequence[str] = (), python_path: Sequence[Path] = ()) -> None:
         self.folder = folder
         self.home = folder / "home"
         self.temporary = folder / "t"
         self.temporary.mkdir(parents=True)
         self._prefix = list(prefix)
+        self._python_path = python_path
         self._client: Client | None = None
 
     # ---- commands ------------------------------------------------------------------------------------------------
@@ -67,6 +71,8 @@ class Cluster:
     def environment(self) -> Mapping[str, str]:
         """What every process of the cluster has."""
         own = {"HEADRACE_HOME": str(self.home), "TMPDIR": str(self.temporary), "COLUMNS": "200"}
+        if self._python_path:
+            own["PYTHONPATH"] = os.pathsep.join(str(path) for path in self._python_path)
         return os.environ | TIMES | own
 
     def start(self, workers: int = 2, slots: int = 2) -> None:
@@ -196,9 +202,11 @@ def is_held(lock: Path) -> bool:
 
 
 @contextmanager
-def running_cluster(folder: Path, *, workers: int = 2, slots: int = 2) -> Iterator[Cluster]:
+def running_cluster(
+    folder: Path, *, workers: int = 2, slots: int = 2, python_path: Sequence[Path] = ()
+) -> Iterator[Cluster]:
     """A cluster that has started; ended at the end, and checked for what it leaves."""
-    cluster = Cluster(folder)
+    cluster = Cluster(folder, python_path=python_path)
     try:
         cluster.start(workers, slots)
         yield cluster

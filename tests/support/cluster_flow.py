@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
@@ -71,15 +71,15 @@ steps:
 {added}sinks:
   windows:
     from: {window}
-    {sink}: {{brokers: "{brokers}", topic: {stem}-windows, key: [key], delivery: {delivery}}}
+    {sink}: {{brokers: "{brokers}", topic: {stem}-windows, key: [key], delivery: {delivery}{sink_fields}}}
     format: json
   kept_rows:
     from: doubled
-    {sink}: {{brokers: "{brokers}", topic: {stem}-kept, key: [id], delivery: {delivery}}}
+    {sink}: {{brokers: "{brokers}", topic: {stem}-kept, key: [id], delivery: {delivery}{sink_fields}}}
     format: json
   late_rows:
     from: {window}.late
-    {sink}: {{brokers: "{brokers}", topic: {stem}-late, key: [id], delivery: {delivery}}}
+    {sink}: {{brokers: "{brokers}", topic: {stem}-late, key: [id], delivery: {delivery}{sink_fields}}}
     format: json
 """
 DOUBLING = """\
@@ -171,10 +171,11 @@ def _text(header: str | bytes | None) -> str:
 class Flow:
     """The pipeline's files, topics, feed and output; `job` is the one that runs it now.
 
-    `job_brokers`: what the job calls the brokers, where that is not what this process does. `sink`: the connector.
+    `job_brokers`: what the job calls the brokers, where that is not what this process does.
+    `sink`, `sink_fields`: the connector, and fields of its own.
     """
 
-    def __init__(  # noqa: PLR0913 - what tests vary
+    def __init__(
         self,
         cluster: Cluster,
         broker: Broker,
@@ -184,9 +185,11 @@ class Flow:
         job_brokers: str = "",
         exactly_once: bool = False,
         sink: str = "kafka",
+        sink_fields: str = "",
     ) -> None:
         self.cluster, self.broker, self.name = cluster, broker, name
-        self._sink, self._delivery = sink, "exactly-once" if exactly_once else "at-least-once"
+        self._sink, self._sink_fields = sink, f", {sink_fields}" if sink_fields else ""
+        self._delivery = "exactly-once" if exactly_once else "at-least-once"
         self.stem = unique_topic(name)
         self._storage = storage
         self._job_brokers = job_brokers or broker.bootstrap
@@ -209,6 +212,7 @@ class Flow:
             brokers=self._job_brokers,
             stem=self.stem,
             sink=self._sink,
+            sink_fields=self._sink_fields,
             delivery=self._delivery,
             on_error=bad or f"{{dead_letter: {self.stem}-dead}}",
             window=window,
@@ -344,18 +348,9 @@ def _lines(what: str, missing: set[object], surplus: set[object]) -> list[str]:
 
 
 @contextmanager
-def running_flow(  # noqa: PLR0913 - as Flow
-    cluster: Cluster,
-    broker: Broker,
-    name: str = "flow",
-    storage: str = "",
-    *,
-    job_brokers: str = "",
-    exactly_once: bool = False,
-    sink: str = "kafka",
-) -> Iterator[Flow]:
-    """The flow, fed from the start, not yet submitted."""
-    flow = Flow(cluster, broker, name, storage, job_brokers=job_brokers, exactly_once=exactly_once, sink=sink)
+def running_flow(cluster: Cluster, broker: Broker, **options: Any) -> Iterator[Flow]:
+    """The flow, fed from the start, not yet submitted. `options`: as those of `Flow`."""
+    flow = Flow(cluster, broker, **options)
     try:
         with flow.feed:
             yield flow
