@@ -13,6 +13,7 @@ from support.network_hosts import free_subnets
 
 _LOOPBACK_ONLY = {"com.docker.network.bridge.host_binding_ipv4": "127.0.0.1"}
 _FIRST = 11
+_API = "1.41"  # of Docker 20.10
 
 
 class ContainerNetwork:
@@ -36,7 +37,7 @@ class ContainerNetwork:
 
     def endpoint(self, name: str) -> EndpointConfig:
         """What a container of that name is made with."""
-        return EndpointConfig("1.41", aliases=[name], ipv4_address=self.address(name))
+        return EndpointConfig(_API, aliases=[name], ipv4_address=self.address(name))
 
     def connect(self, container: str, name: str) -> None:
         """Wires a container, which is found by its name here from then on."""

@@ -21,7 +21,7 @@ from headrace.local.broker.ports import free_port
 from headrace.local.broker.topics import client_settings
 from support.containers.container_network import container_network
 from support.containers.engine import require_engine
-from support.containers.kafka_settings import INSIDE_PORT, KafkaNode, prepare
+from support.containers.kafka_settings import INSIDE_PORT, KafkaNode, KafkaPrograms, find_programs, prepare
 from support.containers.machine_container import ContainerConfig, MachineContainer
 from support.running import wait_until
 
@@ -54,8 +54,9 @@ class KafkaContainers:
                 ports.add(free_port())
             for number, port in enumerate(sorted(ports), 1):
                 self._nodes[number] = KafkaNode(number, port, self._folder / f"kafka-{number}")
+            programs = find_programs()
             for number in self._nodes:
-                self._containers[number] = self._described(number)
+                self._containers[number] = self._described(number, programs)
                 undo.callback(self._containers[number].remove)
             for container in self._containers.values():
                 container.start()
@@ -159,11 +160,17 @@ class KafkaContainers:
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
-    def _described(self, number: int) -> MachineContainer:
+    def _described(self, number: int, programs: KafkaPrograms) -> MachineContainer:
         node = self._nodes[number]
-        command = prepare(node, list(self._nodes.values()))
-        ports = {node.port: node.port}
-        return MachineContainer(ContainerConfig(node.name, command, [self.network], folders=[node.folder], ports=ports))
+        config = ContainerConfig(
+            name=node.name,
+            command=prepare(node, list(self._nodes.values()), programs),
+            networks=[self.network],
+            folders=[node.folder],
+            files=programs.folders,
+            ports={node.port: node.port},
+        )
+        return MachineContainer(config)
 
     def _wait_ready(self) -> None:
         try:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.local.broker.jars import ensure_jars, jars_folder
+from headrace.local.broker.java import find_java
 from headrace.local.broker.properties import LOGGING, server_properties
-from support.containers.machine_image import broker_jars, machine_java
 
 INSIDE_PORT, CONTROLLER_PORT = 9092, 9093
 _HEAP_MB = 256
@@ -40,7 +41,26 @@ class KafkaNode:
         return self.folder / "broker.log"
 
 
-def prepare(node: KafkaNode, nodes: Sequence[KafkaNode]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class KafkaPrograms:
+    """Java by its true path, and the broker's jars."""
+
+    java: Path
+    jars: tuple[Path, ...]
+
+    @property
+    def folders(self) -> tuple[Path, Path]:
+        """Where they lie."""
+        return self.java.parents[1], jars_folder()
+
+
+def find_programs() -> KafkaPrograms:
+    """Those of the development broker; the jars are fetched where they are missing."""
+    java = find_java()
+    return KafkaPrograms(java.program.resolve(), ensure_jars(java))
+
+
+def prepare(node: KafkaNode, nodes: Sequence[KafkaNode], programs: KafkaPrograms) -> list[str]:
     """Writes the node's settings, and returns the command that formats its data folder if it is new, and runs it."""
     node.folder.mkdir(parents=True, exist_ok=True)
     settings, logging = node.folder / "server.properties", node.folder / "log4j2.properties"
@@ -49,8 +69,8 @@ def prepare(node: KafkaNode, nodes: Sequence[KafkaNode]) -> list[str]:
     settings.write_text(one + "".join(f"{key}={value}\n" for key, value in _of_several(node, nodes).items()))
     logging.write_text(LOGGING)
     script = _SCRIPT.format(
-        java=shlex.quote(str(machine_java().program)),
-        jars=shlex.quote(":".join(map(str, broker_jars()))),
+        java=shlex.quote(str(programs.java)),
+        jars=shlex.quote(":".join(map(str, programs.jars))),
         cluster=_CLUSTER_ID,
         identity=shlex.quote(str(node.folder / "logs" / "meta.properties")),
         settings=shlex.quote(str(settings)),

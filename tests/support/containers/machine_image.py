@@ -1,7 +1,7 @@
 """The image of all test containers: nothing but the shape of a root. What runs is this machine's, mounted read-only.
 
 So it is made in a moment, without a registry and without copying, and what is tested is what is installed here. Same
-paths inside as outside: of programs, the interpreter and its environment, the repository, Java and the broker's jars.
+paths inside as outside: of programs, the interpreter and its environment, the repository.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import tarfile
 from functools import cache
 from pathlib import Path
 
-from headrace.local.broker.jars import ensure_jars, jars_folder
-from headrace.local.broker.java import Java, find_java
 from support.containers.engine import SESSION_LABEL, engine_client
 from support.repository import ROOT
 
@@ -36,26 +34,12 @@ def machine_image() -> str:
 
 
 @cache
-def machine_java() -> Java:
-    """The Java that containers run, by its true path."""
-    found = find_java()
-    return Java(found.program.resolve(), found.major, found.version, found.origin)
-
-
-@cache
-def broker_jars() -> tuple[Path, ...]:
-    """Fetched where they are missing."""
-    return ensure_jars(machine_java())
-
-
-@cache
 def machine_folders() -> tuple[Path, ...]:
-    """What containers see of this machine, none inside of another."""
+    """What every container sees of this machine, none inside of another."""
     system = [Path("/", name) for name in _SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()]
     settings = [path for pattern in _SETTINGS for path in sorted(Path("/etc").glob(pattern))]
     python = [Path(sys.prefix), Path(sys.prefix).resolve(), Path(sys.base_prefix), Path(sys.base_prefix).resolve()]
-    java = machine_java().program.parents[1]
-    wanted = dict.fromkeys((*system, *settings, *python, ROOT, java, jars_folder()))
+    wanted = dict.fromkeys((*system, *settings, *python, ROOT))
     return tuple(path for path in wanted if not any(other in path.parents for other in wanted))
 
 
