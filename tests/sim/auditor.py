@@ -24,6 +24,8 @@ from headrace.coordinator import events as on
 from headrace.coordinator.job_state import JobState
 from sim.outside import SOURCE, Appended, Ledger, Source
 from sim.slot import read_chunk, tiled
+from sim.transaction_auditor import TransactionAuditor
+from sim.transactions import Entry
 from sim.world import Violation, World
 
 
@@ -40,6 +42,10 @@ class Auditor:
         self._source = source
         self.history: list[Record] = []
         self._held = held
+        self.transactions: TransactionAuditor | None = None
+        """Where the sink commits by transactions."""
+        self.fenced_ms: dict[int, int] = {}
+        """Attempt -> when everything before it was fenced for the last time."""
 
     # ---- what was written ----------------------------------------------------------------------------------------
 
@@ -80,6 +86,8 @@ class Auditor:
         if record.attempt <= self.attempt:
             raise Violation(f"attempt {record.attempt} follows attempt {self.attempt}")
         newest = self.checkpoint
+        if newest is not None and self.transactions is not None and self.transactions.may_go_back(newest):
+            newest = self.live[-2] if len(self.live) > 1 else None
         epoch = None if newest is None else newest.manifest.epoch
         if record.restored_epoch != epoch:
             raise Violation(f"attempt {record.attempt} restores {record.restored_epoch}, but {epoch} is the newest")
@@ -96,6 +104,8 @@ class Auditor:
             if manifest.epoch <= before.manifest.epoch:
                 raise Violation(f"epoch {manifest.epoch} follows epoch {before.manifest.epoch}")
             self._require_committed(before)
+        if self.transactions is not None:
+            self.transactions.decides(record)
         self._require_no_stop_before(manifest)
         self._require_whole(manifest)
         if self._ledger is None:
@@ -116,8 +126,11 @@ class Auditor:
             raise Violation(f"epoch {record.epoch} is said to be committed, but it is not the newest")
         if self._ledger is None:
             return
-        self._ledger.require_committed(newest.manifest.committables)
+        if self.transactions is None:
+            self._ledger.require_committed(newest.manifest.committables)
         self._require_exact(newest.manifest)
+        if self.transactions is not None:
+            self.transactions.committed(newest)
 
     def _require_exact(self, manifest: Manifest) -> None:
         assert self._ledger is not None, "there is one"
@@ -152,6 +165,10 @@ class Auditor:
         epoch = None if wanted.restore is None else wanted.restore.epoch
         if len(found) != 1 or found[0].restored_epoch != epoch:
             raise Violation(f"attempt {wanted.attempt} is deployed from {epoch}, but its record is {found}")
+
+    def fenced(self, attempt: int) -> None:
+        """A coordinator was told that everything before an attempt is fenced, or everything where the job is over."""
+        self.fenced_ms[attempt] = self._world.now_ms
 
     def answered(self, event: on.Event, path: str | None) -> None:
         """A user was told that it is done."""
@@ -188,9 +205,15 @@ class Auditor:
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
-    def ended(self, state: JobState) -> None:
+    def ended(self, state: JobState, open_ones: list[Entry]) -> None:
         """The job is over for good: what is visible is what its newest epoch says."""
         newest = self.checkpoint
+        if self.transactions is not None:
+            fenced_ms = self.fenced_ms.get(self.attempt)
+            self.transactions.require_closed(open_ones, fenced_ms, finished=state is JobState.FINISHED)
+            if newest is not None and self.transactions.mixed(newest):
+                self._require_choice(state)
+                return
         if state is JobState.FINISHED:
             assert self.history, "an end is recorded"
             last = self.history[-1]
@@ -202,6 +225,15 @@ class Auditor:
                 self._require_all_read(newest.manifest)
         elif self._ledger is not None and newest is not None:
             self._require_prefix(newest.manifest)
+
+    def _require_choice(self, state: JobState) -> None:
+        """Rows come twice or never: that is the user's to know and to decide."""
+        last = self.history[-1]
+        said = isinstance(last, FinishedRecord) and "visible in part" in (last.error or "")
+        if state is JobState.FINISHED:
+            raise Violation("the newest epoch is visible in part, but the job has FINISHED")
+        if state is JobState.FAILED and not said:
+            self._world.tell("the newest epoch is visible in part, which nobody had found out before the end")
 
     def _require_all_read(self, manifest: Manifest) -> None:
         read = positions(manifest)
@@ -220,9 +252,21 @@ class Auditor:
     # ---- looks ---------------------------------------------------------------------------------------------------
 
     @property
+    def live(self) -> list[CheckpointRecord]:
+        """Complete epochs that were not given up, ascending: an attempt from an earlier one gives up those above."""
+        live: list[CheckpointRecord] = []
+        for record in self.history:
+            if isinstance(record, CheckpointRecord):
+                live.append(record)
+            elif isinstance(record, AttemptRecord):
+                live = [each for each in live if each.manifest.epoch <= (record.restored_epoch or 0)]
+        return live
+
+    @property
     def checkpoint(self) -> CheckpointRecord | None:
         """The newest complete one."""
-        return next((each for each in reversed(self.history) if isinstance(each, CheckpointRecord)), None)
+        live = self.live
+        return live[-1] if live else None
 
     @property
     def attempt(self) -> int:

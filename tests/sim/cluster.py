@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from headrace.checkpoint.paths import JOURNAL
 from headrace.coordinator import effects as do
@@ -10,11 +11,14 @@ from headrace.coordinator import events as on
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.plan_facts import JobConfig, PlanFacts
 from sim.auditor import Auditor
-from sim.coordinator import JOB, Coordinator
+from sim.coordinator import Coordinator
+from sim.names import JOB, names_of_attempt
 from sim.outside import SINK, SOURCE, Appended, Ledger, Source
 from sim.slot import Slot
 from sim.storage import Storage, StorageFaults
 from sim.story import Story
+from sim.transaction_auditor import TransactionAuditor
+from sim.transactions import Brokers
 from sim.worker import Worker
 from sim.world import Process, World
 
@@ -34,18 +38,23 @@ class Cluster:
         self.storage = Storage(world, faults, self._on_written)
         held = self.storage.objects.held
         self.auditor = Auditor(world, self.ledger if story.commits else None, self.appended, self.source, held)
+        self.brokers: Brokers | None = None
+        if story.transactional:
+            self.auditor.transactions = TransactionAuditor(self.auditor, self.ledger)
+            self.brokers = Brokers(world, self.auditor.transactions, story.lost_answers, story.denied)
         deploying, waiting, leaving = story.patience_ms
         self.config = JobConfig(
             JOB,
             "flow",
             story.parallelism,
-            _plan,
+            self._plan,
             "1.0",
             story.checkpoint,
             story.restart,
             deploy_timeout_ms=deploying,
             slots_timeout_ms=waiting,
             cancel_timeout_ms=leaving,
+            names=partial(names_of_attempt, story),
         )
         self.result: JobState | None = None
         """The end, as the job store keeps it."""
@@ -65,6 +74,11 @@ class Cluster:
         for number in range(story.workers):
             self._start_worker(f"w{number}")
         self._watch()
+
+    @property
+    def rows_outside(self) -> int:
+        """How many rows are visible."""
+        return sum(behind - first for ranges in self.ledger.ranges.values() for first, behind in ranges)
 
     # ---- parts ---------------------------------------------------------------------------------------------------
 
@@ -134,6 +148,7 @@ class Cluster:
             "coordinator leaves": self._suspend,
             "storage away": self._lose_storage,
             "host killed": self._kill_host,
+            "brokers away": self._lose_brokers,
             "partition added": self._add_partition,
             "row cannot be read": self._poison,
         }[fault]()
@@ -206,6 +221,10 @@ class Cluster:
         if self.endpoint is not None and self.endpoint.alive:
             self.endpoint.kill_host()
 
+    def _lose_brokers(self) -> None:
+        if self.brokers is not None:
+            self.brokers.away_until_ms = self.world.now_ms + self.world.between(500, 60_000)
+
     def _add_partition(self) -> None:
         if self.source.discovered_ms is not None and len(self.source.stops) < 9:
             self.source.stops.append(None)
@@ -260,6 +279,8 @@ class Cluster:
         self.world.tell("* peace")
         self.world.calm = True
         self.storage.away_until_ms = 0
+        if self.brokers is not None:
+            self.brokers.away_until_ms = 0
         self._cuts.clear()
         for worker in self.workers:
             worker.wake()
@@ -272,13 +293,13 @@ class Cluster:
                 self.world.after(self.world.between(0, 60_000), coordinator.kill)
             coordinator.wake()
 
-
-def _plan(parallelism: int) -> PlanFacts:
-    return PlanFacts(
-        plan_hash=f"plan-{parallelism}",
-        slots=parallelism,
-        max_parallelism=128,
-        sources={SOURCE: parallelism},
-        nodes={SOURCE: "source", "count": "aggregate", SINK: "sink"},
-        parallelism={SOURCE: parallelism, "count": parallelism, SINK: parallelism},
-    )
+    def _plan(self, parallelism: int) -> PlanFacts:
+        return PlanFacts(
+            plan_hash=f"plan-{parallelism}",
+            slots=parallelism,
+            max_parallelism=128,
+            sources={SOURCE: parallelism},
+            nodes={SOURCE: "source", "count": "aggregate", SINK: "sink"},
+            parallelism={SOURCE: parallelism, "count": parallelism, SINK: parallelism},
+            commit_within_ms=self.story.transaction_ms if self.story.transactional else None,
+        )

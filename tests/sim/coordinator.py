@@ -20,6 +20,7 @@ from headrace.core.errors import HeadraceError
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import CancelSlot, Failure, SlotInfo, ToSlot, TriggerEpoch
 from sim.host import Host
+from sim.names import JOB
 from sim.slot import Acked, Declined, Deployed, Deployment, Failed, InputEnded, Said
 from sim.storage import Lane
 from sim.world import Process, Violation
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from sim.cluster import Cluster
     from sim.worker import Session, Worker
 
-JOB = "j1"
 CHECK_MS = 1_000
 WORKER_LOST_MS = 15_000
 CANCEL_MS = 35_000
@@ -167,6 +167,14 @@ class Coordinator(Process):
                     self._cluster.betray()
             case do.Commit(epoch, committables):
                 self._host.commit(epoch, committables)
+            case do.Describe(epoch, committables):
+                self._host.describe(epoch, committables)
+            case do.Fence(attempt, names):
+                self._host.fence(attempt, names)
+            case do.Sweep(attempt):
+                self._host.sweep(attempt)
+            case do.Alarm(text):
+                self.world.tell(f"{self.name}: alarm: {text}")
             case do.WriteSavepoint(manifest, folder):
                 self._save(manifest, folder)
             case do.Prune(retained):

@@ -28,6 +28,14 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
+def digest_of_rows(ranges: Sequence[Range]) -> int:
+    """The sum of their hashes, which are numbers of their own here."""
+    return sum(
+        (behind - first) * (partition + 1) * 1_000_003 + (first + behind - 1) * (behind - first) // 2
+        for partition, first, behind in ranges
+    )
+
+
 @dataclass(slots=True)
 class Source:
     """Partitions and where they end; `stops[p]` None: it never does. More may be added."""
@@ -67,9 +75,11 @@ class Ledger:
     def commit(self, item: CommittableDocument) -> None:
         """Makes a committable visible. A row that is visible already, by another one, is a violation."""
         name = str(item.payload["part"])
-        if name in self.parts:
-            return
-        rows: tuple[Range, ...] = tuple((p, first, behind) for p, first, behind in item.payload["rows"])
+        if name not in self.parts:
+            self.show(name, tuple((p, first, behind) for p, first, behind in item.payload["rows"]))
+
+    def show(self, name: str, rows: tuple[Range, ...]) -> None:
+        """Makes rows visible."""
         self.parts[name] = rows
         self._world.tell(f"ledger: {name} {rows}")
         for partition, first, behind in rows:

@@ -27,6 +27,7 @@ from headrace.rpc.messages import (
 )
 from sim.outside import SINK, SOURCE, TOPIC, Range
 from sim.world import Process, Violation
+from sim.writer import Writer
 
 if TYPE_CHECKING:
     from sim.worker import Worker
@@ -112,6 +113,7 @@ class _Work:
     restored: Restored = field(default_factory=dict)
     chunks: list[str] = field(default_factory=list)
     parts: list[_Part] = field(default_factory=list)
+    writer: Writer | None = None
     assigned: bool = False
     final: bool = False
     halted: bool = False
@@ -158,7 +160,9 @@ class Slot(Process):
                 self._assign(self.work, message)
             case TriggerEpoch():
                 self._barrier(self.work, message)
-            case EpochCompleted(epoch):
+            case EpochCompleted(epoch, renamed):
+                if self.work.writer is not None:
+                    self.work.writer.committed(epoch, {each.name: each.successor for each in renamed})
                 self.work.parts = [part for part in self.work.parts if part.epoch > epoch]
             case EpochAborted():
                 pass  # what was staged for it goes with the next one
@@ -177,6 +181,10 @@ class Slot(Process):
                 held.setdefault(partition, []).append((first, behind))
         for partition, ranges in held.items():
             self.work.restored[partition] = tiled(partition, ranges)
+        if self._worker.brokers is not None:
+            about = self.work.deployment
+            terms = self._worker.writer_terms(about.attempt, about.index)
+            self.work.writer = Writer(self, self._worker.brokers, terms, lambda: self.fail("external", "fenced"))
         self._say(Deployed())
         self._step()
 
@@ -204,10 +212,10 @@ class Slot(Process):
         assert work is not None, "it was deployed"
         if work.halted or work.ended:
             return
-        if self._orphaned():
+        if self._orphaned() and not self._worker.lax:
             self.leave()
             return
-        if work.assigned:
+        if work.assigned and (work.writer is None or not work.writer.blocked):
             self._read(work)
         self.after(self.world.between(STEP_MS // 2, STEP_MS), self._step)
 
@@ -224,9 +232,15 @@ class Slot(Process):
         if self.poisoned:
             self.fail("user", "row 17 cannot be read")
             return
-        for reading in work.read.values():
+        rows: list[Range] = []
+        for partition, reading in work.read.items():
             more = self.world.between(0, 30)
-            reading.position += more if reading.stop is None else min(more, reading.stop - reading.position)
+            more = more if reading.stop is None else min(more, reading.stop - reading.position)
+            if more:
+                rows.append((partition, reading.position, reading.position + more))
+            reading.position += more
+        if work.writer is not None:
+            work.writer.write(tuple(rows))
         ended = work.final and all(each.position == each.stop for each in work.read.values())
         if ended and not work.ended:
             work.ended = True
@@ -250,7 +264,9 @@ class Slot(Process):
         rows = tuple((p, each.staged, each.position) for p, each in work.read.items() if each.staged < each.position)
         for each in work.read.values():
             each.staged = each.position
-        if self._worker.commits:
+        if work.writer is not None:
+            pass  # it has them already
+        elif self._worker.commits:
             work.parts.append(_Part(trigger.epoch, rows))
         else:
             self._worker.appended.append(rows)
@@ -269,7 +285,16 @@ class Slot(Process):
             whole = f"{trigger.savepoint}/{path}"
             files[whole] = _content([(p, 0, each.position) for p, each in work.read.items()])
             document = document.model_copy(update={"savepoint": (self._handle(work, [whole]),)})
-        self._uploads.append(_Upload(trigger.epoch, document, list(files.items())))
+        upload = _Upload(trigger.epoch, document, list(files.items()))
+        if work.writer is None:
+            self._begin_upload(upload)
+        else:
+            work.writer.flush(trigger.epoch, lambda prepared: self._begin_upload(upload, prepared))
+
+    def _begin_upload(self, upload: _Upload, prepared: tuple[CommittableDocument, ...] = ()) -> None:
+        if prepared:
+            upload.document = upload.document.model_copy(update={"committables": prepared})
+        self._uploads.append(upload)
         if len(self._uploads) == 1:
             self._upload()
 

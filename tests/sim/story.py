@@ -18,6 +18,7 @@ FAULTS = (
     "coordinator leaves",
     "storage away",
     "host killed",
+    "brokers away",
     "partition added",
     "row cannot be read",
     "savepoint asked",
@@ -37,6 +38,11 @@ class Story:
     pause_ms     mean time between two faults
     chaos_ms     how long faults happen
     treachery    how likely a coordinator dies or sleeps just when it has put a record
+    commits      the sink shows what is committed; transactional: it does so by Kafka's transactions
+    transaction_ms   after which brokers give them up
+    retire_epoch     producer epoch from which on names are left
+    lost_answers, denied   how likely a broker's answer is lost, or denied
+    lax          slots that have lost their lease go on for a while
     patience_ms  how long a deployment, slots, and the end of slots are waited for
     hangs        how likely a slot never opens
     """
@@ -61,6 +67,12 @@ class Story:
     hangs: float
     refused_for_good: float
     patience_ms: tuple[int, int, int]
+    transactional: bool
+    transaction_ms: int
+    retire_epoch: int
+    lost_answers: float
+    denied: float
+    lax: bool
 
     @property
     def places(self) -> int:
@@ -75,14 +87,18 @@ def story_of(chance: random.Random) -> Story:
     stops = tuple(chance.randint(0, 400) if bounded else None for _ in range(chance.randint(1, 5)))
     faults = tuple(name for name in FAULTS if chance.random() < _RARE.get(name, 0.5))
     troubled = chance.random() < 0.5
+    commits = chance.random() < 0.8
+    transactional = commits and chance.random() < 0.85
+    transaction_ms = chance.choice([900_000, 900_000, 120_000, 40_000])
+    checkpoint = _checkpoint(chance, transaction_ms if transactional else None)
     return Story(
         workers=workers,
         slots=slots,
         parallelism=chance.randint(1, min(3, workers * slots)),
         stops=stops,
         discovery_ms=None if bounded else chance.choice([None, 20_000]),
-        commits=chance.random() < 0.7,
-        checkpoint=_checkpoint(chance),
+        commits=commits,
+        checkpoint=checkpoint,
         restart=_restart(chance),
         faults=faults,
         pause_ms=chance.choice([3_000, 10_000, 30_000]),
@@ -96,14 +112,26 @@ def story_of(chance: random.Random) -> Story:
         hangs=chance.choice([0.0, 0.05]),
         refused_for_good=chance.choice([0.0, 0.0, 0.05]),
         patience_ms=chance.choice(_PATIENCE_MS),
+        transactional=transactional,
+        transaction_ms=transaction_ms,
+        retire_epoch=chance.choice([3, 20, 30_000]),
+        lost_answers=chance.choice([0.0, 0.02, 0.2]),
+        denied=chance.choice([0.0, 0.0, 0.005]),
+        lax=chance.random() < 0.5,
     )
 
 
-def _checkpoint(chance: random.Random) -> Checkpoint:
+def _checkpoint(chance: random.Random, transaction_ms: int | None) -> Checkpoint:
+    """`transaction_ms`: it must fit into that; None: it need not."""
+    intervals, timeouts = ["1s", "3s", "10s"], ["5s", "30s"]
+    if transaction_ms is None:
+        intervals.append("none")
+    elif transaction_ms < 60_000:
+        intervals, timeouts = ["1s", "3s"], ["5s"]
     return Checkpoint.model_validate(
         {
-            "interval": chance.choice(["1s", "3s", "10s", "none"]),
-            "timeout": chance.choice(["5s", "30s"]),
+            "interval": chance.choice(intervals),
+            "timeout": chance.choice(timeouts),
             "min_pause": chance.choice(["0s", "2s"]),
             "tolerable_failures": chance.choice([0, 0, 2]),
             "retained": chance.choice([1, 1, 3]),

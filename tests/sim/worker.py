@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.rpc.messages import Address, SlotInfo, ToSlot
+from sim.names import names_of_writer
 from sim.outside import Appended
 from sim.slot import Deployment, Said, Slot
 from sim.storage import Storage
+from sim.transactions import Brokers
 from sim.world import Line, Process, World
+from sim.writer import WriterTerms
 
 if TYPE_CHECKING:
     from sim.cluster import Cluster
@@ -56,7 +59,9 @@ class Worker(Process):
         self._spawned = 0
         self.storage: Storage = cluster.storage
         self.appended: Appended = cluster.appended
+        self.brokers: Brokers | None = cluster.brokers
         self.commits = cluster.story.commits
+        self.lax = cluster.story.lax
         self.declines = cluster.story.declines
         self.hangs = cluster.story.hangs
         self.slots: dict[str, Slot] = {}
@@ -65,6 +70,12 @@ class Worker(Process):
         for _ in range(slots):
             self._spawn()
         self._beat()
+
+    def writer_terms(self, attempt: int, subtask: int) -> WriterTerms:
+        """What a writer of that attempt is told."""
+        story = self._cluster.story
+        names = names_of_writer(story, attempt, subtask)
+        return WriterTerms(attempt, subtask, names, story.transaction_ms)
 
     def is_newest(self, attempt: int) -> bool:
         """Whether no later attempt has begun."""
