@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,8 +53,7 @@ class Cluster:
 
     def headrace(self, *arguments: str) -> Finished:
         """Runs `headrace ARGUMENTS` in the folder, to its end."""
-        begun = time.monotonic()
-        return finish(self.begin(*arguments), begun)
+        return finish(self.begin(*arguments))
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
         """Starts `headrace ARGUMENTS` in the folder."""

@@ -23,7 +23,6 @@ class Finished:
     code: int
     out: str
     err: str
-    seconds: float
 
     @property
     def json(self) -> Any:
@@ -43,7 +42,7 @@ def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str], begun: float | None = None) -> Finished:
+def finish(process: subprocess.Popen[str]) -> Finished:
     """Waits for its end."""
     try:
         out, err = process.communicate(timeout=WAIT_SECONDS)
@@ -51,13 +50,12 @@ def finish(process: subprocess.Popen[str], begun: float | None = None) -> Finish
         process.kill()
         out, err = process.communicate()
         raise AssertionError(f"headrace did not end:\n{out}\n{err}") from None
-    return Finished(process.returncode, out, err, time.monotonic() - (begun or time.monotonic()))
+    return Finished(process.returncode, out, err)
 
 
 def headrace(arguments: Sequence[str], folder: Path) -> Finished:
     """Runs `headrace <arguments>` to its end."""
-    begun = time.monotonic()
-    return finish(start(arguments, folder), begun)
+    return finish(start(arguments, folder))
 
 
 def wait_until(is_so: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from headrace.core.clock import SystemClock
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import Acked, Address, ClusterTimes, Deploy, Failed, Failure, SlotInfo, ToSlot
 from support.checkpoints import attempt, checkpoint, committed
+from support.worker_process import all_pids, parent_of
 
 JOB = "0123456789ab"
 SLOT = PooledSlot("w", SlotInfo("w-1", 1, Address("127.0.0.1", 1, "")))
@@ -109,14 +111,14 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(within())
 
 
-def hosts() -> list[str]:
-    """Processes that are connector hosts of the job."""
+def hosts() -> list[int]:
+    """Connector hosts of the job, among the processes that this one started: other tests have such jobs as well."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
+    for pid in all_pids():
         try:
-            command = (entry / "cmdline").read_bytes().split(b"\0")
-            if b"headrace-connector-host" in command and JOB.encode() in command:
-                found.append(entry.name)
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if b"headrace-connector-host" in command and JOB.encode() in command and parent_of(pid) == os.getpid():
+                found.append(pid)
         except OSError:
             continue
     return found

@@ -81,7 +81,6 @@ def test_a_missing_topic_is_named_with_the_remedy(broker: EmbeddedBroker, tmp_pa
     assert f"{source}x" in done.err
     assert "create" in done.err
     assert "Traceback" not in done.err
-    assert done.seconds < 30
 
 
 def test_a_missing_sink_topic_is_said_before_anything_is_read(broker: EmbeddedBroker, tmp_path: Path) -> None:
@@ -122,7 +121,6 @@ def test_a_broker_that_is_not_there(tmp_path: Path) -> None:
     assert done.code == 3
     assert "127.0.0.1:1" in done.err
     assert "Traceback" not in done.err
-    assert done.seconds < 40
 
 
 def test_ctrl_c_ends_cleanly_with_everything_written(broker: EmbeddedBroker, tmp_path: Path) -> None:
