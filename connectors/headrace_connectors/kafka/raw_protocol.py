@@ -118,7 +118,12 @@ class BrokerClient:
             raise _translated(last or cause, brokers) from cause
 
     def brokers(self) -> tuple[int, ...]:
-        """The brokers that the cluster named."""
+        """The brokers that the cluster has now. Raises ExternalError with `retry` where none says so."""
+        try:
+            self._net.run(self._manager.cluster.refresh_metadata)
+        except Exception as cause:
+            self.broken = True
+            raise _translated(cause, self._brokers) from cause
         return tuple(broker.node_id for broker in self._manager.cluster.brokers())
 
     def find(self, names: Sequence[str]) -> dict[str, Coordinator]:

@@ -145,15 +145,13 @@ class TxnAdmin:
     def _placed(self, names: Iterable[str]) -> tuple[dict[int, list[str]], dict[str, int]]:
         """Broker -> names that are with it, and the error codes of those whose broker is not known."""
         wanted = list(names)
+        if len(self._coordinators) > _COORDINATORS_MAX:
+            self._coordinators.clear()
         unknown = [name for name in wanted if name not in self._coordinators]
         found: dict[str, Coordinator] = self._connected().find(unknown) if unknown else {}
         denied = sorted(name for name, place in found.items() if place.code in DENIED)
         if denied:
             raise denied_access(denied[0], found[denied[0]].code, self._brokers)
-        if len(self._coordinators) > _COORDINATORS_MAX:
-            self._coordinators.clear()
-            unknown = wanted
-            found = self._connected().find(wanted)
         self._coordinators |= {name: place.broker for name, place in found.items() if place.code == 0}
         placed: dict[int, list[str]] = {}
         for name in wanted:
