@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.connect.sink import SinkContext
+from headrace.testing.committer_conformance import CommitterConformance
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, SinkUnderTest
 from headrace_connectors.sql import SqlSinkConfig
 from support.postgres import Postgres, postgres
@@ -14,7 +15,7 @@ from support.sql_tables import Tables
 __all__ = ["postgres"]
 
 
-class SqlSink(SinkConformance):
+class SqlSink:
     delivery = "at-least-once"
 
     @pytest.fixture
@@ -42,15 +43,7 @@ class SqlSink(SinkConformance):
         return [dict(zip(names, row, strict=True)) for row in database.rows("results", ", ".join(names))]
 
 
-class TestSqlite(SqlSink):
-    pass
-
-
-class TestSqliteExactlyOnce(SqlSink):
-    delivery = "exactly-once"
-
-
-class TestPostgres(SqlSink):
+class OnPostgres(SqlSink):
     @pytest.fixture
     def database(self, postgres: Postgres) -> Iterator[Tables]:
         tables = Tables(postgres.url(postgres.create_database()))
@@ -58,5 +51,17 @@ class TestPostgres(SqlSink):
         tables.close()
 
 
-class TestPostgresExactlyOnce(TestPostgres):
+class TestSqlite(SqlSink, SinkConformance):
+    pass
+
+
+class TestSqliteCommits(SqlSink, SinkConformance, CommitterConformance):
+    delivery = "exactly-once"
+
+
+class TestPostgres(OnPostgres, SinkConformance):
+    pass
+
+
+class TestPostgresCommits(OnPostgres, SinkConformance, CommitterConformance):
     delivery = "exactly-once"
