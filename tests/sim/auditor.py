@@ -25,7 +25,6 @@ from headrace.coordinator.job_state import JobState
 from sim.outside import SOURCE, Appended, Ledger, Source
 from sim.slot import read_chunk, tiled
 from sim.transaction_auditor import TransactionAuditor
-from sim.transactions import Entry
 from sim.world import Violation, World
 
 
@@ -165,6 +164,8 @@ class Auditor:
         epoch = None if wanted.restore is None else wanted.restore.epoch
         if len(found) != 1 or found[0].restored_epoch != epoch:
             raise Violation(f"attempt {wanted.attempt} is deployed from {epoch}, but its record is {found}")
+        if self.transactions is not None:
+            self.transactions.deployed(found[0])
 
     def fenced(self, attempt: int) -> None:
         """A coordinator was told that everything before an attempt is fenced, or everything where the job is over."""
@@ -205,12 +206,12 @@ class Auditor:
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
-    def ended(self, state: JobState, open_ones: list[Entry]) -> None:
+    def ended(self, state: JobState) -> None:
         """The job is over for good: what is visible is what its newest epoch says."""
         newest = self.checkpoint
         if self.transactions is not None:
             fenced_ms = self.fenced_ms.get(self.attempt)
-            self.transactions.require_closed(open_ones, fenced_ms, finished=state is JobState.FINISHED)
+            self.transactions.require_closed(fenced_ms, finished=state is JobState.FINISHED)
             if newest is not None and self.transactions.mixed(newest):
                 self._require_choice(state)
                 return

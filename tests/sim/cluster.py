@@ -42,6 +42,7 @@ class Cluster:
         if story.transactional:
             self.auditor.transactions = TransactionAuditor(self.auditor, self.ledger)
             self.brokers = Brokers(world, self.auditor.transactions, story.lost_answers, story.denied)
+            self.auditor.transactions.brokers = self.brokers.transactions
         deploying, waiting, leaving = story.patience_ms
         self.config = JobConfig(
             JOB,

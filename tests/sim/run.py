@@ -66,7 +66,7 @@ def _play(world: World, seed: int) -> Outcome:
     assert cluster.result is not None, "it has ended"
     # what is under way still arrives: late commits, words of old slots
     world.run(world.now_ms + 120_000)
-    cluster.auditor.ended(cluster.result, cluster.brokers.transactions.open if cluster.brokers is not None else [])
+    cluster.auditor.ended(cluster.result)
     checkpoint = cluster.auditor.checkpoint
     epochs = 0 if checkpoint is None else checkpoint.manifest.epoch
     return Outcome(seed, cluster.result, cluster.auditor.attempt, epochs)

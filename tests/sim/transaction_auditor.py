@@ -14,7 +14,7 @@ from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, Committ
 from headrace.core.digest import digest_value
 from headrace_connectors.kafka.transaction_names import ATTEMPTS, parsed
 from sim.outside import SINK, Ledger, Range, digest_of_rows
-from sim.transactions import Entry, Identity, Taker
+from sim.transactions import Entry, Identity, Taker, Transactions
 from sim.world import Violation
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class TransactionAuditor:
         self.shown: set[Identity] = set()
         self.expired: set[Identity] = set()
         self.ended: dict[Identity, Taker] = {}
+        self.brokers: Transactions | None = None
 
     # ---- what brokers tell ---------------------------------------------------------------------------------------
 
@@ -70,6 +71,16 @@ class TransactionAuditor:
         if not records or identity.name in records[0].transactions.get(SINK, ()):
             raise Violation(f"{by} ends {identity}, but no record stands that says so")
 
+    def deployed(self, record: AttemptRecord) -> None:
+        """Slots of an attempt open: nothing is left of earlier ones, but what began after its record."""
+        for entry in self._open:
+            if entry.started_ms < record.at_ms:
+                raise Violation(f"attempt {record.attempt} is deployed, but {entry.identity} is open since before")
+
+    @property
+    def _open(self) -> list[Entry]:
+        return [] if self.brokers is None else self.brokers.open
+
     # ---- what the journal tells ----------------------------------------------------------------------------------
 
     def decides(self, record: CheckpointRecord) -> None:
@@ -101,13 +112,13 @@ class TransactionAuditor:
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
-    def require_closed(self, open_ones: Sequence[Entry], fenced_ms: int | None, *, finished: bool) -> None:
+    def require_closed(self, fenced_ms: int | None, *, finished: bool) -> None:
         """Nothing holds readers back, but what a writer began after everything was fenced, and what is decided.
 
         fenced_ms   when that was; None: there was no time for it
         """
         newest = self._journal.attempt % ATTEMPTS
-        for entry in open_ones:
+        for entry in self._open:
             whose = parsed(entry.name)
             assert whose is not None, "names are ours"
             if finished and whose.attempt == newest:

@@ -160,7 +160,7 @@ class Manifest(Document):
     sources       source -> its partitions and time, merged over subtasks
     splits        source -> all splits known to its enumerator
     counters      node -> counter -> total over the job's life: what was done after the cut and lost does not count
-    transactions  sink -> names that its writers may use from this epoch on, beside those of the attempt's record
+    transactions  sink -> names that the attempt's writers may use from this epoch on: its record may be pruned
     output        exactly-once sink -> all that it has committed, this epoch included
     drained       time went to the end before: every window has fired
     final         all input had ended

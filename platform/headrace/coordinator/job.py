@@ -41,7 +41,7 @@ class Job:
     rescale      the rescale that waits for its new attempt to run
     message      what the job waits for, for people
     output       sink -> what it has committed at `restored`, or where it began
-    successors   sink -> names in use that came after those in the attempt's record
+    names        sink -> names that the attempt's writers may use: those of its record, and their successors
     open_names   sink -> names under which earlier attempts may have left output open
     hosted       the connector host is open, as far as known
     alarm        what a person should look at
@@ -64,7 +64,7 @@ class Job:
     savepoint: str | None = None
     message: str = ""
     output: dict[str, OutputTotal] = field(default_factory=dict)
-    successors: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     open_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     hosted: bool = False
     alarm: str | None = None

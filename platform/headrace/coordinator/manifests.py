@@ -41,7 +41,7 @@ def manifest_of(
         splits=dict(job.splits),
         counters=total_counters([job.counted, *(document.counters for document in documents)]),
         committables=committables,
-        transactions=with_successors(job.successors, committables),
+        transactions=with_successors(job.names, committables),
         output=with_output(job.output, committables),
         drained=pending.drain or (pending.final and bool(facts.timed) and not job.config.keeps_time_open),
         final=pending.final,
@@ -64,7 +64,7 @@ def with_output(
 def with_successors(
     before: Mapping[str, tuple[str, ...]], committables: Iterable[CommittableDocument]
 ) -> dict[str, tuple[str, ...]]:
-    """Sink -> names that its writers may use beside those of the attempt's record."""
+    """Sink -> names that its writers may use once these are committed."""
     names = dict(before)
     for item in committables:
         if item.successor and item.successor not in names.get(item.sink, ()):

@@ -214,7 +214,7 @@ class Live:
         if (pending := epochs.in_stage(Stage.RECORDING)) is not None:
             assert pending.manifest is not None, "a recorded epoch has a manifest"
             job.restored, job.restored_own = pending.manifest, True
-            job.output, job.successors = dict(pending.manifest.output), dict(pending.manifest.transactions)
+            job.output, job.names = dict(pending.manifest.output), dict(pending.manifest.transactions)
             pending.stage = Stage.COMMITTING
             if pending.manifest.committables:
                 job.do(Commit(pending.epoch, pending.manifest.committables))

@@ -249,7 +249,7 @@ class Scheduling:
             case "attempt":
                 assert self._workers is not None, "an attempt is recorded when its slots are there"
                 job.attempt += 1
-                job.successors = {}
+                job.names = dict(job.config.names(job.parallelism, job.attempt))
                 if not job.open_names:
                     return Deploying()
                 self._recording = "fence"
