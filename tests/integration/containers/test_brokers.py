@@ -7,7 +7,12 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from headrace.connect.sink import Committable, SinkContext
+from headrace.core.types import schema_of
 from headrace.local.broker import topics as broker_topics
+from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.committer import KafkaCommitter
+from headrace_connectors.kafka.transaction_names import names_of
 from support.broker import consume_all, produce, unique_topic
 from support.containers.kafka import KafkaContainers
 from support.running import wait_until
@@ -74,3 +79,40 @@ def test_a_broker_that_is_cut_off_catches_up(kafka: KafkaContainers) -> None:
     kafka.connect(leader)
     kafka.wait_in_sync(topic)
     assert values(kafka, topic) == ["written meanwhile"]
+
+
+def prepared(kafka: KafkaContainers, topic: str, name: str) -> Committable:
+    """What a writer's flush gives: its producer is gone, the transaction is open."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name, "log_level": 2})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, name)
+    assert producer.flush(30) == 0
+    return Committable("out", 0, 1, {}, name, 1)
+
+
+def test_the_committer_follows_coordinators_that_are_killed_and_stand_still(kafka: KafkaContainers) -> None:
+    topic, job = kafka.create_topic(unique_topic("sums")), unique_topic("job")
+    names = [str(names_of(job, "out", 1, subtask, 1)[0]) for subtask in range(9)]
+    config = KafkaSinkConfig.model_validate({"brokers": kafka.bootstrap, "topic": topic})
+    committer = KafkaCommitter(config, SinkContext(job, "out", 0, 1, schema_of({"k": "string"})), patience_s=120)
+    there = committer.describe([prepared(kafka, topic, name) for name in names])
+    assert committer.commit(there[:2]) == []
+
+    killed = kafka.coordinator_of(names[3])
+    kafka.kill(killed)
+    assert committer.commit(there[:5]) == []
+    assert {each.name for each in committer.open_transactions()} == set(names[5:])
+    kafka.start(killed)
+    kafka.wait_in_sync(topic)
+
+    still = kafka.coordinator_of(names[5])
+    kafka.pause(still)
+    assert committer.commit(there[:7]) == []
+    committer.fence(names[7:8])
+    kafka.unpause(still)
+    kafka.wait_in_sync(topic)
+    assert committer.sweep(2) == names[8:]
+    assert committer.commit(there) == there[7:]
+    wait_until(lambda: values(kafka, topic) == names[:7], "what was committed is visible")
+    committer.close()
