@@ -120,8 +120,9 @@ class Cluster:
             self.betray()
 
     def betray(self) -> None:
-        """The coordinator dies or sleeps at the worst moment."""
-        fault = self.world.chance.choice(["coordinator killed", "coordinator frozen"])
+        """The coordinator dies or sleeps, or brokers go away, at the worst moment."""
+        faults = ["coordinator killed", "coordinator frozen"]
+        fault = self.world.chance.choice(faults if self.brokers is None else [*faults, "brokers away"])
         self.world.after(0, lambda: self.befall(fault))
 
     # ---- faults --------------------------------------------------------------------------------------------------
@@ -224,7 +225,8 @@ class Cluster:
 
     def _lose_brokers(self) -> None:
         if self.brokers is not None:
-            self.brokers.away_until_ms = self.world.now_ms + self.world.between(500, 60_000)
+            longest_ms = self.world.chance.choice([60_000, 2 * min(self.story.transaction_ms, 120_000)])
+            self.brokers.leave(self.world.between(500, longest_ms))
 
     def _add_partition(self) -> None:
         if self.source.discovered_ms is not None and len(self.source.stops) < 9:
@@ -281,7 +283,7 @@ class Cluster:
         self.world.calm = True
         self.storage.away_until_ms = 0
         if self.brokers is not None:
-            self.brokers.away_until_ms = 0
+            self.brokers.come_back()
         self._cuts.clear()
         for worker in self.workers:
             worker.wake()

@@ -174,4 +174,4 @@ class SimulatedCommitter:
 
         if call.denied is not None and self._brokers.refuses():
             request = partial(call.denied, name)
-        self._brokers.call(self._process, request, on_answer)
+        self._brokers.call(self._process, name, request, on_answer)

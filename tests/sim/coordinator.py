@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 CHECK_MS = 1_000
 WORKER_LOST_MS = 15_000
 CANCEL_MS = 35_000
+_TREACHEROUS = (do.Describe, do.Commit, do.Fence, do.Sweep)
 TICKS_MAX = 20
 """Ticks at one moment."""
 
@@ -115,6 +116,8 @@ class Coordinator(Process):
             self.world.tell(f"{self.name}: {_short(event)} in {before.value}")
         for effect in effects:
             self._do(effect)
+            if isinstance(effect, _TREACHEROUS) and self.world.happens(self._cluster.story.treachery):
+                self._cluster.betray()
 
     def kill_host(self) -> None:
         """The connector host's process dies."""

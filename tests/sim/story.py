@@ -89,7 +89,7 @@ def story_of(chance: random.Random) -> Story:
     troubled = chance.random() < 0.5
     commits = chance.random() < 0.8
     transactional = commits and chance.random() < 0.85
-    transaction_ms = chance.choice([900_000, 900_000, 120_000, 40_000])
+    transaction_ms = chance.choice([900_000, 120_000, 40_000])
     checkpoint = _checkpoint(chance, transaction_ms if transactional else None)
     return Story(
         workers=workers,

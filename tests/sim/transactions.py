@@ -14,6 +14,7 @@ for longer than its timeout is aborted, and its epoch ends.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,6 +25,7 @@ from sim.outside import TOPIC, Range
 from sim.world import Process, World
 
 CONCURRENT, WRONG_STATE, WRONG_ID, FENCED, DENIED = 51, 48, 49, 90, 53
+BROKERS = 3
 EPOCHS_MAX = 60
 """Then another producer id begins with epoch 0: far earlier than with a real broker."""
 SCANNED_MS = 10_000
@@ -190,27 +192,39 @@ class Transactions:
 
 
 class Brokers:
-    """The way to them: slow, away for a while, and answers get lost. `away_until_ms`: nobody answers until then."""
+    """The way to them: slow, one or all of them away for a while, and answers get lost. Each name is with one."""
 
     def __init__(self, world: World, watcher: Watcher, unanswered: float, denied: float) -> None:
         self.world = world
         self.transactions = Transactions(world, watcher)
-        self.away_until_ms = 0
+        self._away_until_ms = [0] * BROKERS
         self._unanswered = unanswered
         self._denied = denied
 
-    def call(self, caller: Process, call: Callable[[], object], answer: Callable[[object], None]) -> None:
-        """Does something in a while and answers later; the answer may be an exception. It is done even if the caller
-        has died meanwhile."""
-        self.world.after(self.world.delay_ms(), lambda: self._do(caller, call, answer))
+    def call(self, caller: Process, name: str, call: Callable[[], object], answer: Callable[[object], None]) -> None:
+        """Does something with a name in a while and answers later; the answer may be an exception. It is done even if
+        the caller has died meanwhile."""
+        broker = zlib.crc32(name.encode()) % BROKERS
+        self.world.after(self.world.delay_ms(), lambda: self._do(caller, broker, call, answer))
+
+    def leave(self, for_ms: int) -> None:
+        """One of them, or all, give no answers for a while."""
+        number = self.world.between(0, 2 * BROKERS - 1)
+        for each in range(BROKERS):
+            if number in {each, *range(BROKERS, 2 * BROKERS)}:
+                self._away_until_ms[each] = self.world.now_ms + for_ms
+
+    def come_back(self) -> None:
+        """All of them are there."""
+        self._away_until_ms = [0] * BROKERS
 
     def refuses(self) -> bool:
         """Whether a request is denied, as by an ACL."""
         return self.world.happens(self._denied)
 
-    def _do(self, caller: Process, call: Callable[[], object], answer: Callable[[object], None]) -> None:
+    def _do(self, caller: Process, broker: int, call: Callable[[], object], answer: Callable[[object], None]) -> None:
         world = self.world
-        if world.now_ms < self.away_until_ms or world.happens(self._unanswered / 2):
+        if world.now_ms < self._away_until_ms[broker] or world.happens(self._unanswered / 2):
             result: object = ExternalError("the brokers are away", retry=True)
         else:
             result = call()

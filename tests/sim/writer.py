@@ -98,7 +98,7 @@ class Writer:
             self._pump()
 
         self._brokers.call(
-            self._process, lambda: known.init(name, terms.timeout_ms, Taker("writer", terms.attempt)), on_answer
+            self._process, name, lambda: known.init(name, terms.timeout_ms, Taker("writer", terms.attempt)), on_answer
         )
 
     def _pump(self) -> None:
@@ -150,4 +150,5 @@ class Writer:
                 case _:
                     self._fenced()
 
-        self._brokers.call(self._process, lambda: known.produce(producer.identity, sequence, rows), on_answer)
+        name = producer.identity.name
+        self._brokers.call(self._process, name, lambda: known.produce(producer.identity, sequence, rows), on_answer)
