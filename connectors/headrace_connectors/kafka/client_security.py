@@ -2,11 +2,12 @@
 
 Two clients talk to the same brokers: librdkafka writes, kafka-python commits. A pipeline names its settings once, as
 librdkafka knows them. What the second client has no twin for is an error before anything runs. Pure, but for
-`tls_context`, which reads the files.
+`tls_context`, which reads the files, and `require_installed`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -108,6 +109,15 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
         dns_lookup=given.get("client.dns.lookup", "use_all_dns_ips"),
         tls=_tls(given) if protocol.endswith("ssl") else None,
     )
+
+
+def require_installed(security: ClientSecurity) -> None:
+    """Raises UserError where the login needs a package that is not here."""
+    if security.mechanism == "GSSAPI" and importlib.util.find_spec("gssapi") is None:
+        raise UserError(
+            "sasl.mechanism: GSSAPI needs the Python package gssapi where the committer runs",
+            remedy="install it beside the coordinator: pip install gssapi",
+        )
 
 
 def _login(given: Mapping[str, str]) -> dict[str, str | None]:

@@ -13,7 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from headrace.core.errors import ExternalError
-from headrace_connectors.kafka.client_security import ClientSecurity, client_security, tls_context
+from headrace_connectors.kafka.client_security import (
+    ClientSecurity,
+    client_security,
+    require_installed,
+    tls_context,
+)
 from headrace_connectors.kafka.raw_protocol import BrokerClient, Coordinator, EndCall, RawDescription, error_name
 from headrace_connectors.kafka.transaction_names import PREFIX
 from headrace_connectors.kafka.transaction_rules import (
@@ -228,6 +233,7 @@ def _code_of_pair(answer: tuple[int, int]) -> int:
 
 def _client_settings(security: ClientSecurity) -> dict[str, object]:
     """In kafka-python's names."""
+    require_installed(security)
     return {
         "client_id": security.client_id,
         "client_dns_lookup": security.dns_lookup,

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
-from headrace_connectors.kafka.client_security import ClientSecurity, Tls, client_security, tls_context, unmapped
+from headrace_connectors.kafka.client_security import (
+    ClientSecurity,
+    Tls,
+    client_security,
+    require_installed,
+    tls_context,
+    unmapped,
+)
 
 LOGIN = {"sasl.username": "ann", "sasl.password": "p"}
 
@@ -129,3 +136,10 @@ def test_verification_is_on_but_by_choice() -> None:
     assert tls_context(Tls()).check_hostname
     assert not tls_context(Tls(verify_host=False)).check_hostname
     assert tls_context(Tls(verify=False)).verify_mode == ssl.CERT_NONE
+
+
+def test_kerberos_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_installed(ClientSecurity(mechanism="PLAIN"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="needs the Python package gssapi"):
+        require_installed(ClientSecurity(mechanism="GSSAPI"))
