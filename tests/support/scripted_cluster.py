@@ -17,6 +17,7 @@ from headrace import __version__
 from headrace.client.errors import error_body
 from headrace.client.http import Client
 from headrace.client.models import (
+    AuditReport,
     CheckpointInfo,
     ClusterInfo,
     CompletedCheckpoint,
@@ -24,13 +25,23 @@ from headrace.client.models import (
     JobStatus,
     JobSummary,
     NodeStatus,
+    SinkAudit,
     SubmitRequest,
     SubtaskState,
     Trigger,
     WorkerInfo,
     moment,
 )
-from headrace.client.output_models import EndTransactionsRequest, TransactionInfo, TransactionList
+from headrace.client.output_models import (
+    DeadLetterInfo,
+    DeadLetterList,
+    DeadLettersRequest,
+    EndTransactionsRequest,
+    Redriven,
+    RedriveRequest,
+    TransactionInfo,
+    TransactionList,
+)
 from headrace.coordinator.job_reference import NamedJob, find_job
 from headrace.coordinator.metrics import JobSample, metrics_text
 from headrace.coordinator.rest import rest_app
@@ -219,6 +230,8 @@ class ScriptedOutput:
         self._cluster = cluster
         self.open: tuple[TransactionInfo, ...] = ()
         self.asked: list[EndTransactionsRequest] = []
+        self.audits: tuple[SinkAudit, ...] = ()
+        self.letters: tuple[DeadLetterInfo, ...] = ()
 
     async def transactions(self, reference: str) -> TransactionList:
         job = self._cluster._id(reference)
@@ -229,6 +242,26 @@ class ScriptedOutput:
         self.asked.append(request)
         found = await self.transactions(reference)
         return found.model_copy(update={"note": "done" if request.yes else "dry run"})
+
+    async def dead_letters(self, reference: str, request: DeadLettersRequest) -> DeadLetterList:
+        self._cluster._id(reference)
+        letters = [each for each in self.letters if request.node in {None, each.node}]
+        return DeadLetterList(letters=tuple(letters[-request.limit :]))
+
+    async def redrive(self, reference: str, request: RedriveRequest) -> Redriven:
+        self._cluster._id(reference)
+        waiting = len(self.letters)
+        sent = min(waiting, 2)
+        if request.yes:
+            self.letters = self.letters[sent:]
+        return Redriven(node=request.node, to={request.to or "in": sent}, more=waiting > sent, done=request.yes)
+
+    async def audit(self, reference: str) -> Trigger:
+        trigger = self._cluster._begin(reference, "audit", None, ("state", None))
+        report = AuditReport(job_id=trigger.job_id, sinks=self.audits)
+        operation = self._cluster._operations[trigger.trigger_id]
+        operation.trigger = operation.trigger.model_copy(update={"audit": report, "progress": "out: 3 rows read"})
+        return trigger
 
 
 @contextmanager

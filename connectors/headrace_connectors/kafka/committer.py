@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError
+from headrace_connectors.kafka.audit import Audited
 from headrace_connectors.kafka.config import KafkaSinkConfig
 from headrace_connectors.kafka.raw_protocol import EndCall, error_name
 from headrace_connectors.kafka.transaction_names import LANES, job_prefix, lanes_of, parsed
@@ -39,8 +40,8 @@ PROTOCOL = "TV1"
 """The transaction protocol of what is committed: EndTxn up to v4 keeps the producer epoch. Never mixed with v5."""
 
 
-class KafkaCommitter:
-    """`connect.sink.Committer` for Kafka. Every method may be called again with the same.
+class KafkaCommitter(Audited):
+    """`connect.sink.AuditedCommitter` for Kafka. Every method may be called again with the same.
 
     retire_epoch   producer epoch from which on a name gets a successor
     patience_s     how long one request is repeated before ExternalError with `retry`

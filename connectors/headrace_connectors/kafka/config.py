@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from headrace.connect.dead_letters import DeadLetters
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
 from headrace.core.config import Config, Duration
@@ -280,6 +281,12 @@ class KafkaSinkConfig(SinkConfig):
         from headrace_connectors.kafka.committer import KafkaCommitter
 
         return KafkaCommitter(self, context)
+
+    def open_dead_letters(self, context: SinkContext) -> DeadLetters:
+        """Reads letters in the topic back, and sends them again."""
+        from headrace_connectors.kafka.dead_letters import KafkaDeadLetters
+
+        return KafkaDeadLetters(self, context)
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Produces to the topic."""

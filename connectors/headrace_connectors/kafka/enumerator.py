@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from headrace.connect.restored import gone
@@ -23,6 +23,7 @@ from headrace_connectors.kafka.client import (
     translated,
 )
 from headrace_connectors.kafka.config import KafkaSourceConfig
+from headrace_connectors.kafka.listed_offsets import EARLIEST, LATEST, ListedOffsets
 from headrace_connectors.kafka.positions import AtOffsets, AtTime, AtWord, Place, parse_place
 from headrace_connectors.kafka.topics import missing_topic
 
@@ -34,9 +35,6 @@ LATER_TIMEOUT_S = 1.0
 
 Found = Mapping[SplitId, int]
 
-_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-
 
 class KafkaEnumerator:
     """Resolves splits with the broker; a split keeps its first answer."""
@@ -46,6 +44,7 @@ class KafkaEnumerator:
         self._context = context
         self._watch = ClientWatch(config.brokers)
         self._admin = open_admin(config.brokers, config.properties, self._watch)
+        self._offsets = ListedOffsets(self._admin, self._watch, config.brokers)
         self._known: dict[SplitId, Split] = {}
         self._foreign = False
         self._resolved = False
@@ -86,9 +85,9 @@ class KafkaEnumerator:
         there = set(ids)
         if missing := [split for name, split in self._known.items() if name not in there]:
             raise gone(self._context.node, missing)
-        low = self._offsets(ids, _EARLIEST)
+        low = self._offsets.of(ids, EARLIEST)
         starts = {name: self._known[name].start if name in self._known else low[name] for name in ids}
-        return self._up_to_stop(ids, starts, low, self._offsets(ids, _LATEST))
+        return self._up_to_stop(ids, starts, low, self._offsets.of(ids, LATEST))
 
     def close(self) -> None:
         """Nothing is held open beyond the client, which goes with this object."""
@@ -116,7 +115,7 @@ class KafkaEnumerator:
         existing = topic_partitions(self._admin, self._watch, timeout_s=timeout_s)
         found = [split for split in self._still_there(existing) if split not in self._known]
         if found:
-            low = self._offsets(found, _EARLIEST)
+            low = self._offsets.of(found, EARLIEST)
             self._known |= {split: Split(split, low[split]) for split in found}
 
     def _still_there(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
@@ -127,8 +126,8 @@ class KafkaEnumerator:
         return [SplitId(topic, partition) for topic in fixed for partition in existing.get(topic, ())]
 
     def _resolve(self, ids: Sequence[SplitId]) -> list[Split]:
-        low = self._offsets(ids, _EARLIEST)
-        high = self._offsets(ids, _LATEST)
+        low = self._offsets.of(ids, EARLIEST)
+        high = self._offsets.of(ids, LATEST)
         start = parse_place(self._config.start)
         starts = self._places(start, ids, low, high, what="start")
         if isinstance(start, AtOffsets):
@@ -150,7 +149,7 @@ class KafkaEnumerator:
             case AtWord():
                 return self._committed(ids, low)
             case AtTime(time_ms):
-                at = self._offsets(ids, OffsetSpec.for_timestamp(time_ms))
+                at = self._offsets.of(ids, OffsetSpec.for_timestamp(time_ms))
                 return {split: high[split] if at[split] < 0 else min(at[split], high[split]) for split in ids}
             case AtOffsets():
                 return self._named(place, ids, what=what)
@@ -172,7 +171,7 @@ class KafkaEnumerator:
 
     def _check_range(self, starts: Found, low: Found) -> None:
         # the end of the log itself, not the last stable offset: behind an open transaction a position may stand
-        end = self._offsets(list(starts), _LATEST, committed_only=False)
+        end = self._offsets.of(list(starts), LATEST, committed_only=False)
         for split, asked in starts.items():
             if not low[split] <= asked <= end[split]:
                 raise out_of_range(split, asked, low[split], end[split])
@@ -190,22 +189,6 @@ class KafkaEnumerator:
         committed = {SplitId(item.topic, item.partition): item.offset for item in answered}
         # what was committed and has expired since begins at the earliest as well: `committed` is no exact position
         return {split: max(committed.get(split, -1), low[split]) for split in ids}
-
-    def _offsets(self, ids: Sequence[SplitId], spec: OffsetSpec, *, committed_only: bool = True) -> Found:
-        """What the broker answers for each partition; -1 where no record is as young as asked."""
-        if not ids:
-            return {}
-        asked = {TopicPartition(split.topic, split.partition): spec for split in ids}
-        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
-        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=CONNECT_TIMEOUT_S)
-        offsets = {}
-        for place, future in futures.items():
-            try:
-                offsets[SplitId(place.topic, place.partition)] = int(future.result().offset)
-            except KafkaException as cause:
-                self._watch.raise_if_hopeless()
-                raise translated(cause.args[0], self._config.brokers) from cause
-        return offsets
 
 
 def out_of_range(split: SplitId, asked: int, low: int, high: int) -> UserError:

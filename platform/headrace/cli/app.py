@@ -13,11 +13,13 @@ from typing import Annotated
 import typer
 
 from headrace.cli import (
+    audit,
     cancel,
     checkpoints,
     cluster,
     connectors,
     coordinator,
+    dead_letters,
     demo,
     explain,
     infer,
@@ -89,6 +91,7 @@ app.command("stop", short_help="stop a job at a cut, to go on from there")(stop.
 app.command("cancel", short_help="end a job at once")(cancel.cancel)
 app.command("rescale", short_help="run a job on with another parallelism")(rescale.rescale)
 app.command("upgrade", short_help="run another pipeline on from a job's state")(upgrade.upgrade)
+app.command("audit", short_help="prove a job's output against what it wrote")(audit.audit)
 app.command("coordinator", short_help="run a coordinator in the foreground")(coordinator.coordinator)
 app.command("worker", short_help="run a worker in the foreground")(worker.worker)
 app.command(WORKER_ROLE, hidden=True)(worker.worker)
@@ -96,6 +99,7 @@ app.add_typer(cluster.app)
 app.add_typer(state.app)
 app.add_typer(kafka.app)
 app.add_typer(transactions.app)
+app.add_typer(dead_letters.app)
 
 
 def main() -> None:

@@ -39,7 +39,14 @@ from headrace.client.models import (
     Submitted,
     Trigger,
 )
-from headrace.client.output_models import EndTransactionsRequest, TransactionList
+from headrace.client.output_models import (
+    DeadLetterList,
+    DeadLettersRequest,
+    EndTransactionsRequest,
+    Redriven,
+    RedriveRequest,
+    TransactionList,
+)
 from headrace.core.errors import ExternalError, Unreachable, UserError
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
@@ -122,6 +129,18 @@ class Client:
         """Commits or aborts what a job that does not run has open."""
         return self._ask(TransactionList, "POST", f"{_job(job)}/transactions", request)
 
+    def dead_letters(self, job: str, request: DeadLettersRequest) -> DeadLetterList:
+        """The newest dead letters of a job."""
+        return self._ask(DeadLetterList, "POST", f"{_job(job)}/dead-letters", request)
+
+    def redrive(self, job: str, request: RedriveRequest) -> Redriven:
+        """Sends dead letters again, at most as many as the request says."""
+        return self._ask(Redriven, "POST", f"{_job(job)}/dead-letters/redrive", request)
+
+    def audit(self, job: str) -> Trigger:
+        """Asks to read the output of a job back and compare it with what the job wrote."""
+        return self._ask(Trigger, "POST", f"{_job(job)}/audit")
+
     # ---- long operations -------------------------------------------------------------------------------------
 
     def savepoint(self, job: str, directory: str | None = None) -> Trigger:
@@ -176,11 +195,21 @@ class Client:
 
         return self._poll(look, lambda status: status.state in FINAL_STATES, f"job {job}", timeout_s)
 
-    def wait_trigger(self, trigger: Trigger, *, timeout_s: float | None = None) -> Trigger:
-        """Waits until an operation has completed. Raises what it failed with, and ExternalError after `timeout_s`."""
+    def wait_trigger(
+        self, trigger: Trigger, *, timeout_s: float | None = None, on_look: Callable[[Trigger], object] | None = None
+    ) -> Trigger:
+        """Waits until an operation has completed; `on_look` gets it at every look. Raises what it failed with, and
+        ExternalError after `timeout_s`."""
+
+        def look() -> Trigger:
+            seen = self.trigger(trigger.job_id, trigger.trigger_id)
+            if on_look is not None:
+                on_look(seen)
+            return seen
+
         if trigger.status == "in-progress":
             trigger = self._poll(
-                lambda: self.trigger(trigger.job_id, trigger.trigger_id),
+                look,
                 lambda seen: seen.status != "in-progress",
                 f"{trigger.kind} of job {trigger.job_id}",
                 timeout_s,

@@ -309,19 +309,40 @@ class ErrorBody(Answer):
     problems: tuple[ProblemBody, ...] = ()
 
 
+class SinkAudit(Answer):
+    """What came of reading a sink's output back. expected_rows: that checkpoint `epoch` says were written."""
+
+    sink: str
+    verdict: Literal["proven", "differs", "unprovable"]
+    rows: int
+    expected_rows: int
+    epoch: int | None = None
+    reasons: tuple[str, ...] = ()
+
+
+class AuditReport(Answer):
+    """All sinks of a job that deliver exactly once."""
+
+    job_id: str
+    sinks: tuple[SinkAudit, ...]
+
+
 class Trigger(Answer):
     """A long operation: asked for once, then looked at until its status is final.
 
     path     of the savepoint, or of the last checkpoint, where the operation ends with one
+    progress how far it is, for people; audit: what an audit found
     error    why it failed
     """
 
     trigger_id: str
     job_id: str
-    kind: Literal["savepoint", "stop", "cancel", "rescale"]
+    kind: Literal["savepoint", "stop", "cancel", "rescale", "audit"]
     status: Literal["in-progress", "completed", "failed"] = "in-progress"
     path: str | None = None
     error: ErrorBody | None = None
+    progress: str | None = None
+    audit: AuditReport | None = None
 
 
 class WorkerInfo(Answer):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from headrace.client.models import Answer, Moment, Request
+
+LETTERS_MAX = 10_000
+"""Dead letters that one request may be about."""
 
 
 class TransactionInfo(Answer):
@@ -52,3 +57,57 @@ class EndTransactionsRequest(Request):
     names: tuple[str, ...] = ()
     yes: bool = False
     force: bool = False
+
+
+class DeadLettersRequest(Request):
+    """Dead letters of a job. node: only those of this one; limit: the newest so many of each sink."""
+
+    node: str | None = None
+    limit: int = Field(default=100, ge=1, le=LETTERS_MAX)
+
+
+class DeadLetterInfo(Answer):
+    """A message or row that could not be processed. node: the source or step that gave it up.
+
+    topic, partition, offset   where it lies
+    origin   where it came from: topic, partition and offset
+    key, value   shortened, as text; bytes: length of the whole value
+    """
+
+    node: str
+    topic: str
+    partition: int
+    offset: int
+    at: Moment
+    origin: str | None = None
+    reason: str | None = None
+    key: str | None = None
+    value: str | None = None
+    bytes: int = 0
+
+
+class DeadLetterList(Answer):
+    """Dead letters, oldest first."""
+
+    letters: tuple[DeadLetterInfo, ...]
+
+
+class RedriveRequest(Request):
+    """Send dead letters of a node again, the oldest first, each once. to: another topic than they came from.
+
+    limit   at most so many by this request; yes: do it, not only say which they would be
+    """
+
+    node: str
+    to: str | None = None
+    limit: int = Field(default=LETTERS_MAX, ge=1, le=LETTERS_MAX)
+    yes: bool = False
+
+
+class Redriven(Answer):
+    """What was, or would be, sent. to: topic -> how many; more: others wait behind them."""
+
+    node: str
+    to: dict[str, int]
+    more: bool
+    done: bool

@@ -215,6 +215,36 @@ class Committer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class OutputSeen:
+    """What an audit has read so far.
+
+    rows, digest   of what readers see, as `Committable` counts them: digest modulo 2^128 (`core.digest`)
+    settled        all that is visible now has been read
+    doubts         why it may differ from what was written, though nothing went wrong
+    """
+
+    rows: int
+    digest: int
+    settled: bool
+    doubts: tuple[str, ...] = ()
+
+
+class OutputAudit(Protocol):
+    """Reads a sink's output back, as its readers would. Used by one thread."""
+
+    def read(self, timeout_ms: int) -> OutputSeen:
+        """Reads on for about that long, or until everything visible is read; gives all that was read since it began.
+
+        After `settled` it may be called again: for what has become visible since. Raises ExternalError.
+        """
+        ...
+
+    def close(self) -> None:
+        """Releases what it holds. Idempotent."""
+        ...
+
+
 @runtime_checkable
 class AuditedCommitter(Committer, Protocol):
     """A committer whose output can be read back and proven against what was written."""
@@ -222,6 +252,10 @@ class AuditedCommitter(Committer, Protocol):
     def begin(self) -> dict[str, Any]:
         """Where output begins that is written from now on (the end of a topic), as plain JSON values: noted once, when
         the job first starts."""
+        ...
+
+    def audit(self, begin: Mapping[str, Any]) -> OutputAudit:
+        """Begins to read the output from there (what `begin` gave) on."""
         ...
 
 

@@ -22,20 +22,24 @@ from pathlib import Path
 from typing import Any
 
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
-from headrace.connect.sink import OpenTransaction
+from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
+from headrace.connect.sink import OpenTransaction, OutputSeen
 from headrace.coordinator.connector_host_messages import (
     LENGTH_BYTES,
     AnswerFrame,
+    AuditRequest,
     CloseRequest,
     CommitRequest,
     DescribeRequest,
     DiscoveredSource,
     DiscoverRequest,
     FenceRequest,
+    LettersRequest,
     OpenCommittersRequest,
     OpenRequest,
     Request,
     RequestFrame,
+    ResendRequest,
     SweepRequest,
     TransactionsRequest,
     framed,
@@ -201,6 +205,28 @@ class ConnectorHost:
         """What is open outside. Raises as `open`."""
         answer = await self._ask_or_kill(TransactionsRequest(), self._times.commit_s)
         return tuple(each.transaction() for each in answer.transactions)
+
+    async def audit(self, sink: str, begin: Mapping[str, Any], timeout_ms: int) -> OutputSeen:
+        """Reads a sink's output on, from where it began, for about that long; gives all that was seen. Raises as
+        `open`."""
+        request = AuditRequest(sink=sink, begin=dict(begin), timeout_ms=timeout_ms)
+        answer = await self._ask_or_kill(request, self._times.commit_s)
+        assert answer.seen is not None, "an audit's answer says what was seen"
+        return answer.seen.seen()
+
+    async def letters(self, pipeline: Mapping[str, Any], asked: DeadLettersRequest) -> DeadLetterList:
+        """Reads a pipeline's dead letters back. Raises as `open`."""
+        request = LettersRequest(pipeline=dict(pipeline), node=asked.node, limit=asked.limit)
+        answer = await self._ask_or_kill(request, self._times.commit_s)
+        assert answer.letters is not None, "the answer holds the letters"
+        return answer.letters
+
+    async def resend(self, pipeline: Mapping[str, Any], asked: RedriveRequest) -> Redriven:
+        """Sends a node's dead letters again. Raises as `open`."""
+        request = ResendRequest(pipeline=dict(pipeline), node=asked.node, to=asked.to, limit=asked.limit, yes=asked.yes)
+        answer = await self._ask_or_kill(request, self._times.commit_s)
+        assert answer.redriven is not None, "the answer says what was sent"
+        return answer.redriven
 
     async def close(self) -> None:
         """Closes the connectors and ends the process, by force where it takes too long. Idempotent."""

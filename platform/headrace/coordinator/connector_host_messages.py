@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headrace.checkpoint.manifest import CommittableDocument, Document, SplitDocument
-from headrace.connect.sink import OpenTransaction
+from headrace.client.output_models import DeadLetterList, Redriven
+from headrace.connect.sink import OpenTransaction, OutputSeen
+from headrace.core.digest import digest_text, digest_value
 from headrace.rpc.messages import Failure
 
 LENGTH_BYTES = 4
@@ -85,6 +87,35 @@ class TransactionsRequest(Document):
     do: Literal["look for transactions"] = "look for transactions"
 
 
+class AuditRequest(Document):
+    """Read a sink's output on, from where it began. The first one of a sink begins."""
+
+    do: Literal["read the output"] = "read the output"
+    sink: str
+    begin: dict[str, Any]
+    timeout_ms: int
+
+
+class LettersRequest(Document):
+    """Read dead letters back. node: of this one only."""
+
+    do: Literal["read dead letters"] = "read dead letters"
+    pipeline: dict[str, Any]
+    node: str | None
+    limit: int
+
+
+class ResendRequest(Document):
+    """Send dead letters again, or say which ones that would be."""
+
+    do: Literal["resend dead letters"] = "resend dead letters"
+    pipeline: dict[str, Any]
+    node: str
+    to: str | None
+    limit: int
+    yes: bool
+
+
 class CloseRequest(Document):
     """Close everything and end."""
 
@@ -100,6 +131,9 @@ Request = (
     | SweepRequest
     | OpenCommittersRequest
     | TransactionsRequest
+    | AuditRequest
+    | LettersRequest
+    | ResendRequest
     | CloseRequest
 )
 
@@ -136,6 +170,26 @@ class TransactionDocument(Document):
         return OpenTransaction(**self.model_dump())
 
 
+class SeenDocument(Document):
+    """A `connect.sink.OutputSeen` on its way; digest: 32 hex digits."""
+
+    rows: int
+    digest: str
+    settled: bool
+    doubts: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(seen: OutputSeen) -> SeenDocument:
+        """What was seen, written down."""
+        return SeenDocument(
+            rows=seen.rows, digest=digest_text(seen.digest), settled=seen.settled, doubts=tuple(seen.doubts)
+        )
+
+    def seen(self) -> OutputSeen:
+        """What was seen again."""
+        return OutputSeen(self.rows, digest_value(self.digest), self.settled, self.doubts)
+
+
 class DiscoveredSource(Document):
     """What a source's enumerator found when it was opened.
 
@@ -159,6 +213,8 @@ class AnswerFrame(Document):
     committables   with what it takes to commit them (describe); those that are lost (commit)
     names     what was ended (sweep)
     transactions   what is open (look for transactions)
+    seen      of a sink's output so far (read the output)
+    letters   dead ones (read dead letters); redriven: what was sent (resend dead letters)
     """
 
     number: int
@@ -169,6 +225,9 @@ class AnswerFrame(Document):
     committables: tuple[CommittableDocument, ...] = ()
     names: tuple[str, ...] = ()
     transactions: tuple[TransactionDocument, ...] = ()
+    seen: SeenDocument | None = None
+    letters: DeadLetterList | None = None
+    redriven: Redriven | None = None
 
 
 def framed(document: Document) -> bytes:

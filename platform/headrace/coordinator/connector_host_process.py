@@ -24,22 +24,27 @@ from typing import assert_never
 from headrace.coordinator.connector_host_messages import (
     LENGTH_BYTES,
     AnswerFrame,
+    AuditRequest,
     CloseRequest,
     CommitRequest,
     DescribeRequest,
     DiscoverRequest,
     FenceRequest,
+    LettersRequest,
     OpenCommittersRequest,
     OpenRequest,
     Request,
     RequestFrame,
+    ResendRequest,
     SweepRequest,
     TransactionsRequest,
     framed,
     length_of,
 )
 from headrace.coordinator.hosted_job import HostedJob
+from headrace.coordinator.pipeline_letters import PipelineLetters
 from headrace.rpc.failure import failure_of
+from headrace.spec.pipeline import Pipeline
 
 ROLE = "headrace-connector-host"
 LANE_MAX = 16
@@ -111,6 +116,15 @@ class _Host:
                 self._job.open_committers(request)
             case TransactionsRequest():
                 return AnswerFrame(number=number, transactions=self._job.open_transactions())
+            case AuditRequest():
+                return AnswerFrame(number=number, seen=self._job.audit(request))
+            case LettersRequest():
+                with PipelineLetters(Pipeline.from_dict(request.pipeline)) as letters:
+                    return AnswerFrame(number=number, letters=letters.newest(request.node, request.limit))
+            case ResendRequest():
+                with PipelineLetters(Pipeline.from_dict(request.pipeline)) as letters:
+                    sent = letters.resend(request.node, request.to, request.limit, do=request.yes)
+                return AnswerFrame(number=number, redriven=sent)
             case CloseRequest():
                 self._job.close()
             case _:

@@ -96,7 +96,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resuming: set[asyncio.Task[None]] = set()
         self._submitting: list[str] = []
-        self.output = JobOutput(self._held, clock)
+        self.output = JobOutput(self._held, self._triggers, clock)
 
     async def start(self) -> None:
         """Finds the jobs of this home; those that had not ended go on."""
@@ -118,6 +118,7 @@ class Dispatcher:
             driver.post(on.Suspend("the coordinator ends"))
         for driver in running:
             await driver.closed()
+        await self.output.close()
         if self._tasks:
             # results among them: what ended a moment ago is on disk before this process is gone
             await asyncio.wait(self._tasks, timeout=CLOSE_PATIENCE_S)

@@ -80,11 +80,17 @@ class ToolHosts:
     @asynccontextmanager
     async def committers(self, held: HeldJob) -> AsyncIterator[ConnectorHost]:
         """A host with the job's committers open, for as long as the context lasts. Raises HeadraceError."""
+        async with self.empty(held) as host:
+            await host.open_committers(held.pipeline)
+            yield host
+
+    @asynccontextmanager
+    async def empty(self, held: HeldJob) -> AsyncIterator[ConnectorHost]:
+        """A host with nothing open, for as long as the context lasts. Raises ExternalError."""
         async with self._free:
             log = held.folder / "tools.log" if held.folder.is_dir() else None
             host = await ConnectorHost.start(held.job, held.environment, log, self._times)
             try:
-                await host.open_committers(held.pipeline)
                 yield host
             finally:
                 await host.close()

@@ -13,15 +13,17 @@ from typing import Any
 
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
 from headrace.connect.restored import restored
-from headrace.connect.sink import AuditedCommitter, Committable, Committer
+from headrace.connect.sink import AuditedCommitter, Committable, Committer, OutputAudit
 from headrace.connect.source import Enumerator, Split
 from headrace.coordinator.connector_host_messages import (
+    AuditRequest,
     DiscoveredSource,
     OpenCommittersRequest,
     OpenRequest,
+    SeenDocument,
     TransactionDocument,
 )
-from headrace.core.errors import InternalError
+from headrace.core.errors import InternalError, UserError
 from headrace.plan.chaining import plan_physical
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.logical import plan_logical
@@ -43,6 +45,7 @@ class HostedJob:
     def __init__(self) -> None:
         self._sources: dict[str, _Source] = {}
         self._committers: dict[str, Committer] = {}
+        self._audits: dict[str, OutputAudit] = {}
 
     def open(self, request: OpenRequest) -> dict[str, DiscoveredSource]:
         """Source -> what it has. What is open already is closed first; what failed to open leaves nothing behind."""
@@ -151,6 +154,16 @@ class HostedJob:
             for there in committer.open_transactions()
         )
 
+    def audit(self, request: AuditRequest) -> SeenDocument:
+        """Reads a sink's output on. Raises UserError where its connector cannot."""
+        audit = self._audits.get(request.sink)
+        if audit is None:
+            committer = self._committers.get(request.sink)
+            if not isinstance(committer, AuditedCommitter):
+                raise UserError(f"the output of sink {request.sink!r} cannot be read back: its connector does not")
+            audit = self._audits[request.sink] = committer.audit(request.begin)
+        return SeenDocument.of(audit.read(request.timeout_ms))
+
     def close(self) -> None:
         """Closes all parts; raises the first error after that. Idempotent."""
         if errors := self._close_all():
@@ -159,7 +172,10 @@ class HostedJob:
     def _close_all(self) -> list[Exception]:
         sources, self._sources = self._sources, {}
         committers, self._committers = self._committers, {}
+        audits, self._audits = self._audits, {}
         errors: list[Exception] = []
+        for audit in audits.values():
+            _close(audit, errors)
         for source in sources.values():
             with source.lock:
                 _close(source.enumerator, errors)
@@ -176,7 +192,7 @@ def _documents(splits: Sequence[Split]) -> tuple[SplitDocument, ...]:
     return tuple(SplitDocument.of(split) for split in sorted(splits, key=lambda split: split.id))
 
 
-def _close(part: Enumerator | Committer, errors: list[Exception]) -> None:
+def _close(part: Enumerator | Committer | OutputAudit, errors: list[Exception]) -> None:
     try:
         part.close()
     except Exception as error:  # the others are closed all the same

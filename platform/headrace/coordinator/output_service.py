@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headrace.client.output_models import EndTransactionsRequest, TransactionList
+from headrace.client.models import Trigger
+from headrace.client.output_models import (
+    DeadLetterList,
+    DeadLettersRequest,
+    EndTransactionsRequest,
+    Redriven,
+    RedriveRequest,
+    TransactionList,
+)
 
 
 class OutputService(Protocol):
@@ -19,4 +27,16 @@ class OutputService(Protocol):
 
     async def end_transactions(self, reference: str, request: EndTransactionsRequest) -> TransactionList:
         """Commits or aborts what may be, or says what it would do."""
+        ...
+
+    async def dead_letters(self, reference: str, request: DeadLettersRequest) -> DeadLetterList:
+        """The newest dead letters of a job."""
+        ...
+
+    async def redrive(self, reference: str, request: RedriveRequest) -> Redriven:
+        """Sends dead letters again, or says which it would."""
+        ...
+
+    async def audit(self, reference: str) -> Trigger:
+        """Reads the output of a job back and compares it with what the job wrote. Returns at once."""
         ...

@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from typing import Literal
 
-from headrace.client.models import ErrorBody, Trigger
+from headrace.client.models import AuditReport, ErrorBody, Trigger
 from headrace.coordinator.service import NoSuchJob
 from headrace.rpc.messages import Failure
 
 TRIGGERS_MAX = 1_000
 
-Kind = Literal["savepoint", "stop", "cancel", "rescale"]
+Kind = Literal["savepoint", "stop", "cancel", "rescale", "audit"]
 
 
 class Triggers:
@@ -44,6 +44,18 @@ class Triggers:
             )
             change = {"status": "failed", "error": error}
         self._known[trigger_id] = trigger.model_copy(update=change)
+
+    def progress(self, trigger_id: str, text: str) -> None:
+        """How far the operation is."""
+        trigger = self._known.get(trigger_id)
+        if trigger is not None:
+            self._known[trigger_id] = trigger.model_copy(update={"progress": text})
+
+    def audited(self, trigger_id: str, report: AuditReport) -> None:
+        """The audit has ended."""
+        trigger = self._known.get(trigger_id)
+        if trigger is not None:
+            self._known[trigger_id] = trigger.model_copy(update={"status": "completed", "audit": report})
 
     def get(self, job: str, trigger_id: str) -> Trigger:
         """How it stands. Raises NoSuchJob."""

@@ -74,6 +74,8 @@ def test_the_life_of_a_job_in_documents(http: httpx.Client) -> None:
         "status": "completed",
         "path": "/s/drained-1",
         "error": None,
+        "progress": None,
+        "audit": None,
     }
     again = http.post(f"/v1/jobs/{job}/cancel")
     assert again.status_code == 409

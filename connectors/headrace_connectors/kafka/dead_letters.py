@@ -1,0 +1,204 @@
+"""Dead letters in a topic: read back with what their headers say, and sent again in transactions.
+
+What has been sent is kept as the offsets of a consumer group, which move in the same transaction as the letters: so
+nothing is sent twice, whatever ends a call. Two calls at a time cannot both succeed: they share a transactional id.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from headrace.connect.dead_letters import DeadLetter, Resent
+from headrace.connect.sink import SinkContext
+from headrace.connect.source import SplitId
+from headrace.core.errors import ExternalError, UserError
+from headrace_connectors.kafka.client import (
+    CONNECT_TIMEOUT_S,
+    ClientWatch,
+    base_settings,
+    open_admin,
+    topic_partitions,
+    translated,
+)
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.listed_offsets import EARLIEST, LATEST, ListedOffsets
+from headrace_connectors.kafka.properties import connection_settings
+
+READ_TIMEOUT_S = 30.0
+"""How long nothing may come before reading is given up."""
+TRANSACTION_TIMEOUT_MS = 60_000
+
+
+class KafkaDeadLetters:
+    """`connect.dead_letters.DeadLetters` of a topic."""
+
+    def __init__(self, config: KafkaSinkConfig, context: SinkContext) -> None:
+        self._config = config
+        self._name = f"headrace-redrive-{context.job}-{context.node}"
+        self._watch = ClientWatch(config.brokers)
+        self._admin = open_admin(config.brokers, config.properties, self._watch)
+        self._offsets = ListedOffsets(self._admin, self._watch, config.brokers)
+        self._consumer = self._open_consumer()
+
+    def newest(self, limit: int) -> Sequence[DeadLetter]:
+        """The newest of all partitions, by the time they were written."""
+        first, ends = self._range()
+        # markers of transactions take offsets, too: one or two a letter at worst, so look back further
+        starts = {split: max(first[split], end - 3 * limit) for split, end in ends.items()}
+        letters = [_letter(message) for message in self._records(starts, ends)]
+        return sorted(letters, key=lambda each: (each.at_ms, each.place, each.position))[-limit:]
+
+    def resend(self, to: str | None, limit: int, *, do: bool) -> Resent:
+        """One transaction."""
+        first, ends = self._range()
+        starts = self._sent(first)
+        batch: list[tuple[DeadLetter, str]] = []
+        positions: dict[SplitId, int] = {}
+        more = False
+        for message in self._records(starts, ends):
+            if len(batch) == limit:
+                more = True
+                break
+            letter = _letter(message)
+            batch.append((letter, to or _origin(letter)))
+            positions[letter.place] = letter.position + 1
+        if do and batch:
+            self._send(batch, positions, keep_partition=to is None)
+        return Resent(dict(Counter(topic for _, topic in batch)), more)
+
+    def close(self) -> None:
+        """Ends the consumer."""
+        self._consumer.close()
+
+    def _range(self) -> tuple[dict[SplitId, int], dict[SplitId, int]]:
+        """Where the partitions begin, and up to where readers see records; none where there is no such topic."""
+        topic = self._config.topic
+        ids = [SplitId(topic, number) for number in topic_partitions(self._admin, self._watch).get(topic, ())]
+        return self._offsets.of(ids, EARLIEST), self._offsets.of(ids, LATEST)
+
+    def _sent(self, first: Mapping[SplitId, int]) -> dict[SplitId, int]:
+        """Up to where letters have been sent."""
+        places = [TopicPartition(split.topic, split.partition) for split in first]
+        try:
+            committed = self._consumer.committed(places, timeout=CONNECT_TIMEOUT_S) if places else []
+        except KafkaException as cause:
+            raise translated(cause.args[0], self._config.brokers) from cause
+        known = {SplitId(each.topic, each.partition): each.offset for each in committed}
+        return {split: max(at, known.get(split, -1)) for split, at in first.items()}
+
+    def _records(self, starts: Mapping[SplitId, int], ends: Mapping[SplitId, int]) -> Iterator[Message]:
+        """Records from `starts` to `ends`, partition by partition in turn as they come."""
+        left = {split: end for split, end in ends.items() if starts[split] < end}
+        self._consumer.assign([TopicPartition(each.topic, each.partition, starts[each]) for each in left])
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        try:
+            while left:
+                for message in self._consumer.consume(500, 0.2):
+                    deadline = time.monotonic() + READ_TIMEOUT_S
+                    split = SplitId(str(message.topic()), message.partition() or 0)
+                    if split not in left:
+                        continue
+                    at = message.offset() or 0
+                    if self._is_end(message) or at >= left[split]:
+                        if at >= left[split]:
+                            del left[split]
+                        continue
+                    yield message
+                    if at + 1 >= left[split]:
+                        del left[split]
+                self._watch.raise_if_hopeless()
+                if time.monotonic() > deadline:
+                    raise ExternalError(
+                        f"Kafka at {self._config.brokers} gives no records of {', '.join(map(str, left))}", retry=True
+                    )
+        finally:
+            self._consumer.unassign()
+
+    def _is_end(self, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF or error.retriable():
+            return True
+        raise translated(error, self._config.brokers)
+
+    def _send(
+        self, batch: Sequence[tuple[DeadLetter, str]], positions: Mapping[SplitId, int], *, keep_partition: bool
+    ) -> None:
+        producer = self._open_producer()
+        offsets = [TopicPartition(split.topic, split.partition, at) for split, at in positions.items()]
+        try:
+            producer.init_transactions(CONNECT_TIMEOUT_S)
+            producer.begin_transaction()
+            for letter, topic in batch:
+                origin = letter.origin if keep_partition else None
+                producer.produce(topic, letter.value, letter.key, partition=-1 if origin is None else origin.partition)
+                producer.poll(0)
+            producer.send_offsets_to_transaction(
+                offsets, self._consumer.consumer_group_metadata(), TRANSACTION_TIMEOUT_MS / 1000
+            )
+            producer.commit_transaction(TRANSACTION_TIMEOUT_MS / 1000)
+        except KafkaException as cause:
+            raise translated(cause.args[0], self._config.brokers) from cause
+
+    def _open_consumer(self) -> Consumer:
+        return Consumer(
+            {
+                **base_settings(self._config.brokers, connection_settings(self._config.properties), self._watch),
+                "group.id": self._name,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+
+    def _open_producer(self) -> Producer:
+        return Producer(
+            {
+                **base_settings(self._config.brokers, connection_settings(self._config.properties), self._watch),
+                "transactional.id": self._name,
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "socket.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "partitioner": "murmur2_random",
+            }
+        )
+
+
+def _letter(message: Message) -> DeadLetter:
+    headers = dict(message.headers() or [])
+    topic, partition, offset = (_text(headers.get(name)) for name in ("topic", "partition", "offset"))
+    known = topic and partition.isdecimal() and offset.isdecimal()
+    return DeadLetter(
+        place=SplitId(str(message.topic()), message.partition() or 0),
+        position=message.offset() or 0,
+        origin=SplitId(topic, int(partition)) if known else None,
+        origin_position=int(offset) if known else None,
+        reason=_text(headers.get("reason")),
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        at_ms=message.timestamp()[1],
+    )
+
+
+def _origin(letter: DeadLetter) -> str:
+    if letter.origin is None:
+        raise UserError(
+            f"the letter at {letter.place} offset {letter.position} does not say where it came from",
+            remedy="name the topic with --to",
+        )
+    return letter.origin.topic
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,77 @@
+"""A topic read back: proven, and every way in which it is not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headrace.checkpoint.manifest import OutputTotal
+from headrace.client.models import SinkAudit
+from headrace.coordinator.held_job import ToolHosts
+from headrace.coordinator.job_audit import JobAudit
+from headrace.core.digest import digest_of, digest_text
+from headrace.core.errors import UserError
+from headrace.local.broker import EmbeddedBroker
+from headrace_connectors.kafka.audit import output_begin
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from support.broker import produce
+from support.left_job import DECIDED, Left
+
+pytestmark = pytest.mark.broker
+
+
+def total(begin: dict[str, object], values: list[bytes]) -> OutputTotal:
+    return OutputTotal(
+        rows=len(values), digest=digest_text(digest_of(pa.array(values, pa.large_binary()))), begin=begin
+    )
+
+
+def audited(left: Left) -> SinkAudit:
+    told: list[str] = []
+    (sink,) = asyncio.run(JobAudit(ToolHosts()).run(left.held, told.append)).sinks
+    assert told
+    return sink
+
+
+def test_a_topic_is_proven_until_somebody_else_writes_to_it(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    left = Left(broker, tmp_path)
+    config = KafkaSinkConfig.model_validate({"brokers": broker.bootstrap, "topic": left.topic})
+    begin = {**output_begin(config), "offsets": {"0": 0}}
+    left.write_journal((), total(begin, [f"{DECIDED} {number}".encode() for number in range(3)]))
+
+    held_back = audited(left)
+    assert (held_back.verdict, held_back.rows) == ("unprovable", 0)
+    assert "transactions are open that hold back readers" in held_back.reasons[0]
+
+    left.producers[0].commit_transaction(10)
+    left.producers[1].abort_transaction(10)
+    proven = audited(left)
+    assert (proven.verdict, proven.rows, proven.epoch, proven.reasons) == ("proven", 3, 4, ())
+
+    produce(broker, left.topic, [b"foreign"])
+    foreign = audited(left)
+    assert (foreign.verdict, foreign.rows, foreign.expected_rows) == ("unprovable", 4, 3)
+    assert "1 rows more" in foreign.reasons[0]
+
+
+def test_rows_that_are_missing_or_others_are_told(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    left = Left(broker, tmp_path)
+    left.producers[0].commit_transaction(10)
+    left.producers[1].abort_transaction(10)
+    begin: dict[str, object] = {"topic": left.topic, "offsets": {"0": 0}}
+    left.write_journal((), total(begin, [b"a", b"b", b"c", b"d"]))
+    found = audited(left)
+    assert (found.verdict, found.rows, found.expected_rows) == ("differs", 3, 4)
+    assert found.reasons == ("1 rows are missing",)
+
+
+def test_a_job_without_an_account_is_refused(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    left = Left(broker, tmp_path)
+    left.write_journal(())
+    with pytest.raises(UserError, match="keeps no account"):
+        audited(left)
+    for producer in left.producers:
+        producer.abort_transaction(10)
