@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
+from headrace.connect.sink_terms import refused_terms
 from headrace.core.config import secret
 from headrace.core.errors import UserError
 from headrace_connectors.sql.staged_parts import StagedBy
@@ -132,12 +133,7 @@ class SqlSinkConfig(SinkConfig):
         if self.mode == "upsert" and context.update_key is not None and set(self.key or ()) != set(context.update_key):
             wanted = ", ".join(context.update_key)
             found.append(f"the rows update each other by ({wanted}): write `key: [{wanted}]`, in any order")
-        terms = context.checkpoint
-        if self.exactly_once and terms is not None and terms.interval_ms is None:
-            found.append("delivery: exactly-once commits at checkpoints, and there are none: set `checkpoint.interval`")
-        if self.exactly_once and terms is not None and not terms.aligned:
-            found.append("delivery: exactly-once needs aligned checkpoints: set `checkpoint.mode: exactly-once`")
-        return found
+        return found + refused_terms(context.checkpoint) if self.exactly_once else found
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Writes into the table, or stages for it."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from headrace.connect.sink import CheckpointTerms, SinkContext
+from headrace.core.errors import UserError
 from headrace.core.types import schema_of
 from headrace.local.compile import compile_pipeline
 from headrace.plan.explain import explain_dict, plan_dict
@@ -111,3 +114,14 @@ def test_the_password_is_nowhere_to_be_seen() -> None:
     compiled = compile_pipeline(pipeline)
     assert "hush" not in str(plan_dict(compiled.physical))
     assert "hush" not in str(explain_dict(compiled.logical, compiled.physical))
+
+
+def test_a_pipeline_is_read_without_the_extra_and_opened_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "import sys, headrace_connectors.sql; sys.exit('sqlalchemy' in sys.modules or 'psycopg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0
+
+    monkeypatch.delitem(sys.modules, "headrace_connectors.sql.client", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(UserError, match="sqlalchemy is not installed") as raised:
+        sink().open_writer(CONTEXT)
+    assert raised.value.remedy == "pip install 'headrace[sql]'"
