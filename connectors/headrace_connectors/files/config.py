@@ -78,7 +78,7 @@ class FilesSinkConfig(SinkConfig):
 
     def check(self, context: SinkContext) -> list[str]:
         """Whether the job's checkpoints are such that files can appear exactly once."""
-        return refused_terms(context) if self.exactly_once else []
+        return refused_terms(context.checkpoint) if self.exactly_once else []
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Writes part files."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.connect.sink import CheckpointTerms
+from headrace.connect.sink_terms import refused_terms
 from headrace.core.config import duration_text
 
 TRANSACTION_TIMEOUT_MIN_MS = 1_000
@@ -20,16 +21,9 @@ _MESSAGE_TIMEOUT_NAMES = ("message.timeout.ms", "delivery.timeout.ms")
 
 def unmet_terms(terms: CheckpointTerms, transaction_timeout_ms: int) -> list[str]:
     """Why rows could not be delivered exactly once with these checkpoints: messages with their remedy."""
-    if terms.interval_ms is None:
-        return [
-            "delivery: exactly-once makes rows visible when a checkpoint is committed, and there are no checkpoints\n"
-            "  give checkpoint an interval, such as 10s, or write delivery: at-least-once"
-        ]
-    if not terms.aligned:
-        return [
-            "delivery: exactly-once needs aligned barriers, and checkpoint.mode is at-least-once\n"
-            "  write checkpoint: {mode: exactly-once}, or delivery: at-least-once"
-        ]
+    refused = refused_terms(terms)
+    if refused or terms.interval_ms is None:
+        return refused
     parts = {
         "checkpoint.interval": terms.interval_ms,
         "checkpoint.timeout": terms.timeout_ms,

@@ -87,8 +87,8 @@ def test_the_key_is_that_of_the_updates_in_any_order() -> None:
     [
         (TERMS, []),
         (None, []),
-        (replace(TERMS, interval_ms=None), ["set `checkpoint.interval`"]),
-        (replace(TERMS, aligned=False), ["set `checkpoint.mode: exactly-once`"]),
+        (replace(TERMS, interval_ms=None), ["give checkpoint an interval"]),
+        (replace(TERMS, aligned=False), ["write checkpoint: {mode: exactly-once}"]),
     ],
 )
 def test_exactly_once_needs_checkpoints(terms: CheckpointTerms | None, messages: list[str]) -> None:

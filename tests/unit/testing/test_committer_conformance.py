@@ -73,7 +73,7 @@ class FlawedConfig(SinkConfig):
         return (name_of(self, context),)
 
     def check(self, context: SinkContext) -> list[str]:
-        return [] if self.flaw == "any checkpoints will do" else refused_terms(context)
+        return [] if self.flaw == "any checkpoints will do" else refused_terms(context.checkpoint)
 
     def open_writer(self, context: SinkContext) -> FlawedWriter:
         return FlawedWriter(self, context)
