@@ -201,3 +201,5 @@ def test_what_is_visible_is_what_was_committed(taken: list[tuple[Any, ...]]) -> 
         job.committer.sweep(job.attempt)
         assert job.visible == list(range(job.committed_position))
         assert all(path.name.startswith("part-j-") for path in Path(folder).iterdir()), "nothing hidden is left"
+        for zombie in job.zombies:
+            zombie.close()
