@@ -21,12 +21,15 @@ PARTITIONS_AGE_S = 300.0
 
 
 class BatchSender:
-    """Sends to one topic, for one writer."""
+    """Sends to one topic, for one writer.
 
-    def __init__(self, context: SinkContext, properties: Mapping[str, str]) -> None:
+    transactional   rows are seen when a checkpoint commits them: there is no hurry
+    """
+
+    def __init__(self, context: SinkContext, properties: Mapping[str, str], *, transactional: bool = False) -> None:
         self._node = context.node
         # whoever chooses how long to linger has chosen between latency and load
-        self._hurries = not {"linger.ms", "queue.buffering.max.ms"} & set(properties)
+        self._hurries = not transactional and not {"linger.ms", "queue.buffering.max.ms"} & set(properties)
         self._sent_at = 0.0
         self._partitions = 0
         self._partitions_due = 0.0

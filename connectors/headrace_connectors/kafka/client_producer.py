@@ -49,16 +49,17 @@ class ClientProducer:
 
     def _serve(self, timeout_s: float) -> None:
         """Runs callbacks. The client raises by itself what is fatal to it."""
-        error = self._outcome(lambda: self._producer.poll(timeout_s))
-        if error is not None:
-            raise delivery_failed(error, self._topic, self._brokers)
+        self._raise_if_fatal(self._outcome(lambda: self._producer.poll(timeout_s)))
 
     def _flushed(self, timeout_s: float) -> bool:
         """Whether nothing is left to send; as `_serve`."""
-        error = self._outcome(lambda: self._producer.flush(timeout_s))
-        if error is not None:
-            raise delivery_failed(error, self._topic, self._brokers)
+        self._raise_if_fatal(self._outcome(lambda: self._producer.flush(timeout_s)))
         return not len(self._producer)
+
+    def _raise_if_fatal(self, error: KafkaError | None) -> None:
+        if error is not None:
+            self._raise_if_doomed()
+            raise delivery_failed(error, self._topic, self._brokers)
 
     def _raise_if_failed(self) -> None:
         if self._failed is not None:
@@ -142,10 +143,10 @@ class ClientProducer:
         except KafkaException as cause:
             return _error_of(cause)
         except SystemError as cause:
-            # the client raises what is fatal amid its callbacks, and the callback after that trips over it
-            if isinstance(cause.__cause__, KafkaException):
-                return _error_of(cause.__cause__)
-            raise
+            # the client raises what is fatal amid its callbacks; the callback after that trips over it, or loses it
+            lost = cause.__cause__
+            found = _error_of(lost) if isinstance(lost, KafkaException) else self._failed
+            return found or KafkaError(KafkaError._FATAL, "the client gave up and does not say why", True)  # noqa: FBT003
         return None
 
     def drop(self) -> None:

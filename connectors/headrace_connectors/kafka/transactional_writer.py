@@ -47,7 +47,7 @@ class TransactionalWriter:
     ) -> None:
         self._config, self._context = config, context
         self._make = RecordMaker(config, context)
-        self._sender = BatchSender(context, config.properties)
+        self._sender = BatchSender(context, config.properties, transactional=True)
         self._patience_s = message_timeout_ms(config.properties, config.transaction_timeout_ms) / 1000
         self._open: _Transaction | None = None
         self._closed = False
