@@ -346,7 +346,7 @@ def test_a_record_that_is_too_large_dooms_its_transaction(
 def test_a_topic_that_is_not_there(broker: EmbeddedBroker, producer_kind: str, feeders: list[Feeder]) -> None:
     feeder = Feeder(broker, unique_topic("gone"), properties={"message.timeout.ms": "1500"})
     feeders.append(feeder)
-    with pytest.raises(ExternalError, match="no transaction could begin|was not delivered"):
+    with pytest.raises(ExternalError, match=r"no transaction could begin|was not delivered"):
         feeder.prepare(1, 1)
 
 
