@@ -43,6 +43,8 @@ class Auditor:
         self._held = held
         self.transactions: TransactionAuditor | None = None
         """Where the sink commits by transactions."""
+        self.ended_in_order = False
+        """The job has FINISHED while its slots were there."""
         self.fenced_ms: dict[int, int] = {}
         """Attempt -> when everything before it was fenced for the last time."""
 
@@ -211,7 +213,7 @@ class Auditor:
         newest = self.checkpoint
         if self.transactions is not None:
             fenced_ms = self.fenced_ms.get(self.attempt)
-            self.transactions.require_closed(fenced_ms, finished=state is JobState.FINISHED)
+            self.transactions.require_closed(fenced_ms, in_order=self.ended_in_order)
             if newest is not None and self.transactions.mixed(newest):
                 self._require_choice(state)
                 return

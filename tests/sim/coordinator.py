@@ -111,10 +111,13 @@ class Coordinator(Process):
 
     def _handle(self, event: on.Event) -> None:
         before = self.machine.state
+        live = before in {JobState.RUNNING, JobState.STOPPING}
         effects = self.machine.handle(event, self.world.now_ms)
         if not isinstance(event, on.Tick) or effects:
             self.world.tell(f"{self.name}: {_short(event)} in {before.value}")
         for effect in effects:
+            if isinstance(effect, do.Entered) and effect.state is JobState.FINISHED:
+                self._cluster.auditor.ended_in_order |= live
             self._do(effect)
             if isinstance(effect, _TREACHEROUS) and self.world.happens(self._cluster.story.treachery):
                 self._cluster.betray()

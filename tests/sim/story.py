@@ -89,7 +89,7 @@ def story_of(chance: random.Random) -> Story:
     troubled = chance.random() < 0.5
     commits = chance.random() < 0.8
     transactional = commits and chance.random() < 0.85
-    transaction_ms = chance.choice([900_000, 120_000, 40_000])
+    transaction_ms = chance.choice([900_000, 120_000, 40_000, 15_000])
     checkpoint = _checkpoint(chance, transaction_ms if transactional else None)
     return Story(
         workers=workers,
@@ -127,7 +127,7 @@ def _checkpoint(chance: random.Random, transaction_ms: int | None) -> Checkpoint
     if transaction_ms is None:
         intervals.append("none")
     elif transaction_ms < 60_000:
-        intervals, timeouts = ["1s", "3s"], ["5s"]
+        intervals, timeouts = (["1s", "3s"] if transaction_ms > 20_000 else ["1s"]), ["5s"]
     return Checkpoint.model_validate(
         {
             "interval": chance.choice(intervals),

@@ -112,16 +112,17 @@ class TransactionAuditor:
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
-    def require_closed(self, fenced_ms: int | None, *, finished: bool) -> None:
+    def require_closed(self, fenced_ms: int | None, *, in_order: bool) -> None:
         """Nothing holds readers back, but what a writer began after everything was fenced, and what is decided.
 
         fenced_ms   when that was; None: there was no time for it
+        in_order    it has FINISHED while its slots were there
         """
         newest = self._journal.attempt % ATTEMPTS
         for entry in self._open:
             whose = parsed(entry.name)
             assert whose is not None, "names are ours"
-            if finished and whose.attempt == newest:
+            if in_order and whose.attempt == newest:
                 raise Violation(f"the job has FINISHED, but {entry.identity} is open")
             if fenced_ms is None or entry.started_ms >= fenced_ms or self._decided(entry.identity) is not None:
                 continue

@@ -5,7 +5,7 @@ ReadJournal ─> JournalRead ────┴─> [Commit what is decided, `commi
                                    or the end that the journal has already
 
 Nothing is fenced before the end stands in the journal: until then a coordinator that slept may still decide what is
-open under these names. What is decided and not committed is not fenced at all.
+open under these names. What is decided and not known to be committed is not fenced at all.
 
 Committers are asked while they are there and answer: the end is wanted, and brokers that are away do not put it off.
 What stays open outside then expires there, or `headrace transactions` ends it.
@@ -63,7 +63,9 @@ class Leaving:
         self._outside_ms: int | None = None
         """Until when committers are waited for; None: they are not asked yet."""
         self._decided: CheckpointRecord | None = None
-        """What may not be visible yet though it is decided."""
+        """What may not be visible though it is decided. Its names are not fenced: whoever looks at it later (the user,
+        a resumed run) must still see what became of it."""
+        self._lost = False
         self._before: Manifest | None = None
         self._ended = False
         """The `finished` record stands."""
@@ -165,7 +167,7 @@ class Leaving:
 
     def _write(self, job: Job) -> State:
         if not self._tickets:
-            if self._uncommitted and self._decided is not None:
+            if self._uncommitted and self._decided is not None and not self._lost:
                 job.note(not_committed(self._decided.manifest), f"the job is {self.end().name.value} all the same")
             self._put(job)
         return self
@@ -206,7 +208,7 @@ class Leaving:
 
     def _on_lost(self, job: Job, lost: tuple[CommittableDocument, ...]) -> State:
         assert self._decided is not None, "something decided was lost"
-        manifest, self._decided = self._decided.manifest, None
+        manifest, self._lost = self._decided.manifest, True
         if all_lost(manifest, lost):
             job.note(output_lost(manifest.epoch, lost), f"the job is {self.end().name.value} all the same")
         else:

@@ -2,7 +2,8 @@
 
     ReadJournal ─> finished?  ──────────────────────────────────────────────> the end that it says
                 ─> OpenHost ─> a decided epoch is not committed? Commit, `committed`
-                                 └─> that was the epoch of a stop? its savepoint's manifest, `finished` ─> FINISHED
+                                 └─> that was the epoch of a stop? its savepoint's manifest, `finished`, Fence
+                                     ─> FINISHED
                    RequestSlots (at the same time)
                 ─> all there: `attempt` record ─> Fence what earlier attempts left open ─> DEPLOYING
 
@@ -74,11 +75,14 @@ class Scheduling:
         """The journal's answer: nothing that comes before it is an answer to anything asked for here."""
         self._host = False
         self._committing = False
+        self._saving = False
+        """The manifest of the stop's savepoint is being written."""
         self._workers: tuple[str, ...] | None = None
         self._deadline_ms: int | None = None
         self._ticket = 0
         self._recording: str = ""
-        """Which record is being written: `committed`, `attempt`, `finished`; `fence`: being done, after `attempt`."""
+        """Which record is being written: `committed`, `attempt`, `finished`; `fence`: being done, after `attempt`;
+        `end`: the same, after `finished`."""
 
     def enter(self, job: Job, now_ms: int) -> State:
         """Asks the journal."""
@@ -106,16 +110,18 @@ class Scheduling:
                 return self
             case CommitFailed(epoch, failure) if self._is_decided(epoch):
                 return failed(job, failure, now_ms)
-            case Fenced() | FenceFailed() if self._recording == "fence" and event.attempt == job.attempt:
+            case Fenced() | FenceFailed() if self._recording in {"fence", "end"} and event.attempt == job.attempt:
                 return self._on_fenced(job, event, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
             case SavepointWritten() if self._stopped is not None:
                 return self._finish(job)
+            case HostFailed() if self._stopped is not None and self._decided is None:
+                return self._on_stop_without_host(job, now_ms)
             case HostFailed(failure) | SlotFailed(_, failure):
                 return failed(job, failure, now_ms)
             case Tick() if (due_ms := self.due_ms(job)) is not None and now_ms >= due_ms:
-                return failed(job, self._too_few(job), now_ms)
+                return self._ended() if self._recording == "end" else failed(job, self._too_few(job), now_ms)
             case _:
                 return self._on_other(job, event, now_ms)
 
@@ -131,6 +137,8 @@ class Scheduling:
 
     def due_ms(self, job: Job) -> int | None:
         """When slots and sources have been waited for long enough; commits and records take the time that they take."""
+        if self._recording == "end":
+            return self._deadline_ms
         return None if self._recording or self._committing else self._deadline_ms
 
     def _is_decided(self, epoch: int) -> bool:
@@ -176,7 +184,7 @@ class Scheduling:
             return recorded_end(read.finished)
         self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
         self._before = read.before
-        if self._decided is None and self._stopped is not None:
+        if self._decided is None and self._stopped is not None and not job.open_names:
             return self._on_committed(job, now_ms)
         job.message = "opening its sources and sinks"
         origin = job.config.origin
@@ -204,6 +212,8 @@ class Scheduling:
                 job.do(Commit(self._decided.manifest.epoch, self._decided.manifest.committables))
             else:
                 self._close(job)
+        elif self._stopped is not None:
+            return self._on_committed(job, now_ms)
         elif self._workers is not None:
             self._record_attempt(job)
         return self
@@ -236,7 +246,6 @@ class Scheduling:
 
     def _on_record(self, job: Job, now_ms: int) -> State:
         from headrace.coordinator.states.deploying import Deploying
-        from headrace.coordinator.states.finished import Finished
 
         written, self._recording = self._recording, ""
         match written:
@@ -257,19 +266,41 @@ class Scheduling:
                 job.do(Fence(job.attempt, dict(job.open_names)))
                 return self
             case _:
-                assert self._stopped is not None, "only a stop ends here"
-                return Finished(self._stopped.savepoint)
+                if not job.hosted or not job.open_names:
+                    return self._ended()
+                # rows that came after the barrier of the stop's epoch, and what earlier attempts left open
+                self._recording, self._deadline_ms = "end", now_ms + job.config.cancel_timeout_ms
+                job.message = "ending its open transactions"
+                job.do(Fence(job.attempt, dict(job.open_names)))
+                return self
+
+    def _ended(self) -> State:
+        from headrace.coordinator.states.finished import Finished
+
+        assert self._stopped is not None, "only a stop ends here"
+        return Finished(self._stopped.savepoint)
+
+    def _on_stop_without_host(self, job: Job, now_ms: int) -> State:
+        """All is committed: what is open outside expires there."""
+        if self._recording == "end":
+            return self._ended()
+        return self if self._recording or self._saving else self._on_committed(job, now_ms)
 
     def _on_fenced(self, job: Job, event: Fenced | FenceFailed, now_ms: int) -> State:
         from headrace.coordinator.states.deploying import Deploying
 
+        if self._recording == "end":
+            return self._ended()
         return failed(job, event.failure, now_ms) if isinstance(event, FenceFailed) else Deploying()
 
     def _on_committed(self, job: Job, now_ms: int) -> State:
         """The epoch of a stop is committed: what is left is its savepoint's manifest."""
         assert self._stopped is not None, "a stop is finished"
+        if self._saving:
+            return self
         if self._stopped.savepoint is None:
             return self._finish(job)
+        self._saving = True
         manifest = savepoint_of(self._stopped.manifest, self._stopped.savepoint_states)
         job.do(WriteSavepoint(manifest, self._stopped.savepoint))
         return self
