@@ -157,6 +157,13 @@ def ours(names: Iterable[str], job: str, sink: str) -> dict[str, TransactionName
 
 
 def swept(names: Iterable[str], job: str, sink: str, attempt: int) -> list[str]:
-    """Those of the open transactions that a sweep ends: of this job and sink, of another attempt."""
-    stays = attempt % ATTEMPTS
-    return sorted(name for name, whose in ours(names, job, sink).items() if whose.attempt != stays)
+    """Those of the open transactions that a sweep ends: of this job and sink, of an earlier attempt.
+
+    Never of a later one: a coordinator that was replaced while it slept may ask for this. Names tell attempts modulo
+    64 only, so the 31 before this one count as earlier.
+    """
+    return sorted(
+        name
+        for name, whose in ours(names, job, sink).items()
+        if 0 < (attempt - whose.attempt) % ATTEMPTS < ATTEMPTS // 2
+    )

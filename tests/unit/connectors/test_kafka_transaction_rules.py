@@ -114,7 +114,7 @@ def test_a_foreign_name_has_no_successor() -> None:
     assert successor("orders-1", 32_000, retire_epoch=30_000, lanes=3) == ""
 
 
-def test_a_sweep_ends_what_is_of_the_job_and_sink_and_of_another_attempt() -> None:
+def test_a_sweep_ends_what_is_of_the_job_and_sink_and_of_an_earlier_attempt() -> None:
     names = [
         str(name)
         for job, sink, attempt in [
@@ -130,7 +130,9 @@ def test_a_sweep_ends_what_is_of_the_job_and_sink_and_of_another_attempt() -> No
         for name in names_of(job, sink, attempt, 0, 1)
     ]
     foreign = ["orders-7", "headrace-a", "headrace-a-out-x-0-0"]
-    assert swept([*names, *foreign], "a", "out", attempt=1) == ["headrace-a-out-2-0-0"]
+    assert swept([*names, *foreign], "a", "out", attempt=3) == ["headrace-a-out-1-0-0", "headrace-a-out-2-0-0"]
+    # a coordinator that was replaced does not touch what its successor's attempt has open
+    assert swept([*names, *foreign], "a", "out", attempt=1) == []
     assert swept([*names, *foreign], "a", "out", attempt=66) == ["headrace-a-out-1-0-0"]
 
 
