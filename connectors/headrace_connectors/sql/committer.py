@@ -11,7 +11,7 @@ from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkConfig
-from headrace_connectors.sql.staged_parts import StagedPart, part_of, writer_named
+from headrace_connectors.sql.staged_parts import StagedBy, StagedPart, part_of, writer_named
 from headrace_connectors.sql.statements import (
     count_part,
     delete_all,
@@ -97,7 +97,7 @@ class SqlCommitter:
 
     def _wrong_count(self, committable: Committable, found: int) -> ExternalError:
         return ExternalError(
-            f"{self._database.what}: of {committable.rows} rows staged as {committable.name} {found} are there",
+            f"{self._database.what}: of {committable.rows} rows staged by {committable.name} {found} are there",
             remedy=f"leave the rows of {self._target.staged} to headrace",
             retry=True,
         )
@@ -117,10 +117,10 @@ class SqlCommitter:
         old = sa.and_(self._is_of_job(), staged.c[SINK] == self._context.node, staged.c[ATTEMPT] < attempt)
 
         def sweep(connection: sa.Connection, _: int) -> list[str]:
-            found = [part.name for part in self._parts(connection, old)]
+            found = {part.name for part in self._parts(connection, old)}
             if found:
                 connection.execute(sa.delete(staged).where(old))
-            return found
+            return sorted(found)
 
         return self._database.run(sweep)
 
@@ -146,7 +146,7 @@ class SqlCommitter:
         job, sink, attempt, subtask, part, rows = row
         number, _, tag = part.partition("-")
         return OpenTransaction(
-            name=f"headrace-{job}-{sink}-{attempt}-{subtask}-p{part}",
+            name=str(StagedBy(job, sink, attempt, subtask)),
             sink=sink,
             job=job,
             attempt=attempt,

@@ -1,8 +1,9 @@
-"""What is staged under which name: `headrace-<job>-<sink>-<attempt>-<subtask>-p<number>-<tag>`. Pure.
+"""What is staged under which name: `headrace-<job>-<sink>-<attempt>-<subtask>`, and of that which part. Pure.
 
-A part is what one writer staged between two barriers. Its rows are moved only by a committable that names it, and its
-tag is drawn by the writer itself: so rows that a writer of an earlier attempt stages when it wakes up late belong to a
-part that nobody ever commits, and lie there until they are swept. A part committed twice is known by its name.
+A part is what one writer staged between two barriers. Its rows are moved only by a committable that tells of it, and
+its tag is drawn by the writer itself: so rows that a writer of an earlier attempt stages when it wakes up late belong
+to a part that nobody ever commits, and lie there until they are swept. A part that is committed again is known by its
+tag and number.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ from typing import Any
 
 from headrace.connect.sink import Committable, SinkContext
 
-_NAME = re.compile(
-    r"headrace-(?P<job>.+)-(?P<sink>[a-z][a-z0-9_.]*)-(?P<attempt>\d+)-(?P<subtask>\d+)(-p(?P<part>\d+-[0-9a-f]+))?"
-)
+_NAME = re.compile(r"headrace-(?P<job>.+)-(?P<sink>[a-z][a-z0-9_.]*)-(?P<attempt>\d+)-(?P<subtask>\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +43,6 @@ class StagedPart:
     number: int
     tag: str
 
-    def __str__(self) -> str:
-        return f"{self.writer}-p{self.text}"
-
     @property
     def text(self) -> str:
         """Which of the writer's parts, as the tables have it."""
@@ -72,7 +68,7 @@ def part_of(job: str, committable: Committable) -> StagedPart:
 
 
 def writer_named(name: str) -> StagedBy | None:
-    """Whose that is, be it a writer's or a part's name; None: not one of ours."""
+    """Whose that is; None: not one of ours."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

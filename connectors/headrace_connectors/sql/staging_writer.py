@@ -54,7 +54,7 @@ class StagingWriter:
             subtask=self._context.subtask,
             epoch=epoch,
             payload=part.payload | {"deletes": self._deletes},
-            name=str(part),
+            name=str(part.writer),
             rows=self._rows,
         )
         self._part = StagedPart(part.writer, part.number + 1, part.tag)

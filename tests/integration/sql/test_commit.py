@@ -74,7 +74,8 @@ def test_parts_of_a_declined_epoch_come_with_the_next_one_in_order(tables: Table
         writer.write(sink.batch([("a", number), ("b", -number)], [False, number == 3]))
         given.append(writer.flush(epoch))
     assert [[each.epoch for each in each_given] for each_given in given] == [[1], [1, 2], [1, 2, 3]]
-    assert len({each.name for each in given[2]}) == 3
+    assert {each.name for each in given[2]} == set(sink.config.transactions(sink.context()))
+    assert len({each.payload["number"] for each in given[2]}) == 3
     # in whatever order they come
     sink.commit(given[2][::-1])
     writer.committed(3, {})
@@ -89,14 +90,14 @@ def test_describe_refuses_and_commit_loses_what_is_gone(tables: Tables, sink: Si
     tables.run(f"DELETE FROM {STAGED} WHERE n IN (2, 3, 5)")
     committer = sink.committer()
     for part in (gone, torn):
-        with pytest.raises(ExternalError, match="rows staged as headrace-job-1-out-1-") as raised:
+        with pytest.raises(ExternalError, match="rows staged by headrace-job-1-out-1-") as raised:
             committer.describe([*whole, *part])
         assert raised.value.retry
     assert list(committer.describe(whole)) == whole
 
     assert list(committer.commit([*whole, *gone])) == gone
     assert list(committer.commit([*whole, *gone])) == gone
-    with pytest.raises(ExternalError, match=r"of 2 rows staged as .* 1 are there"):
+    with pytest.raises(ExternalError, match=r"of 2 rows staged by .* 1 are there"):
         committer.commit(torn)
     committer.close()
     assert numbers(tables) == [1]
@@ -109,7 +110,7 @@ def test_a_new_attempt_fences_what_was_not_decided(tables: Tables, sink: Sink) -
     committer = sink.committer(attempt=2)
     committer.commit(decided)
     names = [name for subtask in (0, 1) for name in sink.config.transactions(sink.context(1, subtask))]
-    assert undecided[0].name.startswith(names[1])
+    assert undecided[0].name == names[1]
 
     committer.fence([*names, "headrace-job-1-out-1-9", "somebody-else"])
     committer.fence(names)
@@ -160,7 +161,7 @@ def test_attempts_that_have_the_same_number_do_not_mix(tables: Tables, sink: Sin
     left = staged(sink, [2], attempt=0)
     second = staged(sink, [3], attempt=0)
     sink.commit(second)
-    assert len({each[0].name for each in (first, left, second)}) == 3
+    assert len({each[0].payload["tag"] for each in (first, left, second)}) == 3
     assert numbers(tables) == [1, 3]
 
 

@@ -91,3 +91,39 @@ def test_rows_and_totals_end_in_tables(tables: Tables, tmp_path: Path, delivery:
     if delivery == "exactly-once":
         assert tables.count("rides__headrace_staged") == tables.count("totals__headrace_staged") == 0
         assert tables.count("headrace_epochs") > 0
+
+
+NUMBERS = """\
+name: numbers
+restart: {{strategy: fixed-delay, attempts: 2, delay: 10ms}}
+sources:
+  made:
+    generator:
+      rows: 100
+      columns: {{id: {{sequence: {{start: 1}}}}, k: {{int: {{min: 0, max: 9}}}}}}
+    schema: {{id: int64, k: int64}}
+sinks:
+  out:
+    from: made
+    sql: {{url: "{url}", table: numbers, delivery: exactly-once}}
+"""
+
+
+def test_rows_that_the_table_refuses_wait_until_it_takes_them(tables: Tables, tmp_path: Path) -> None:
+    """They are decided when the table first sees them: neither lost nor made again."""
+    tables.run("CREATE TABLE numbers (id bigint, k bigint)", "CREATE UNIQUE INDEX once ON numbers (k)")
+    (tmp_path / "p.yaml").write_text(NUMBERS.format(url=tables.url))
+
+    failed = headrace(["run", "p.yaml", "--json"], tmp_path)
+
+    assert failed.code == 1
+    assert "the table refuses a row" in failed.json["error"]
+    assert (tables.count("numbers"), tables.count("numbers__headrace_staged")) == (0, 100)
+
+    tables.run("DROP INDEX once")
+    finished = headrace(["run", "p.yaml", "--resume", "--json"], tmp_path)
+
+    assert finished.code == 0, finished.err
+    assert sorted(row[0] for row in tables.rows("numbers", "id")) == list(range(1, 101))
+    assert tables.count("numbers__headrace_staged") == 0
+    assert tables.rows("headrace_epochs", "attempt, rows") == [(1, 100)]

@@ -36,10 +36,10 @@ PART = StagedPart(StagedBy("job-1-2", "late.bad", 3, 4), 5, "0a")
 
 
 def test_names_are_read_back() -> None:
-    assert str(PART) == "headrace-job-1-2-late.bad-3-4-p5-0a"
-    assert writer_named(str(PART)) == writer_named(str(PART.writer)) == PART.writer
+    assert str(PART.writer) == "headrace-job-1-2-late.bad-3-4"
+    assert writer_named(str(PART.writer)) == PART.writer
     assert [writer_named(name) for name in ("headrace-job-3-4", "mine-job-sink-3-4", "")] == [None] * 3
-    made = Committable("late.bad", 4, 7, PART.payload, name=str(PART))
+    made = Committable("late.bad", 4, 7, PART.payload, name=str(PART.writer))
     assert part_of("job-1-2", made) == PART
 
 
