@@ -6,6 +6,7 @@ nothing is sent twice, whatever ends a call. Two calls at a time cannot both suc
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from headrace_connectors.kafka.client import (
 from headrace_connectors.kafka.config import KafkaSinkConfig
 from headrace_connectors.kafka.listed_offsets import EARLIEST, LATEST, ListedOffsets
 from headrace_connectors.kafka.properties import connection_settings
+from headrace_connectors.kafka.topics import missing_topic
 
 READ_TIMEOUT_S = 30.0
 """How long nothing may come before reading is given up."""
@@ -54,6 +56,9 @@ class KafkaDeadLetters:
 
     def resend(self, to: str | None, limit: int, *, do: bool) -> Resent:
         """One transaction."""
+        existing = topic_partitions(self._admin, self._watch)
+        if to is not None and to not in existing:
+            raise missing_topic(to, self._config.brokers, existing)
         first, ends = self._range()
         starts = self._sent(first)
         batch: list[tuple[DeadLetter, str]] = []
@@ -66,6 +71,8 @@ class KafkaDeadLetters:
             letter = _letter(message)
             batch.append((letter, to or _origin(letter)))
             positions[letter.place] = letter.position + 1
+        for topic in {topic for _, topic in batch} - existing.keys():
+            raise missing_topic(topic, self._config.brokers, existing)
         if do and batch:
             self._send(batch, positions, keep_partition=to is None)
         return Resent(dict(Counter(topic for _, topic in batch)), more)
@@ -143,6 +150,9 @@ class KafkaDeadLetters:
             )
             producer.commit_transaction(TRANSACTION_TIMEOUT_MS / 1000)
         except KafkaException as cause:
+            # what is not aborted would hold back the topic's readers until it expires
+            with contextlib.suppress(KafkaException):
+                producer.abort_transaction(CONNECT_TIMEOUT_S)
             raise translated(cause.args[0], self._config.brokers) from cause
 
     def _open_consumer(self) -> Consumer:

@@ -50,13 +50,13 @@ class BrokerTransactions:
         """All of ours that is open. Raises HeadraceError."""
         found = self._committer.open_transactions()
         states = self._states()
-        told: dict[str, TransactionInfo] = {}
+        infos: list[TransactionInfo] = []
         for job in sorted({there.job for there in found} & states.keys()):
             assert self._client is not None
-            told |= {each.name: each for each in self._client.transactions(job).transactions}
-        infos = tuple(told.get(there.name) or _unknown(there, states.get(there.job)) for there in found)
+            infos += self._client.transactions(job).transactions
+        infos += [_unknown(there) for there in found if there.job not in states]
         note = None if self._client is not None else "no coordinator answers: nothing is known of the jobs"
-        return TransactionList(transactions=infos, note=note)
+        return TransactionList(transactions=tuple(infos), note=note)
 
     def end(self, request: EndTransactionsRequest) -> TransactionList:
         """Ends what may be: of known jobs by their coordinator, of others here and by force. Raises HeadraceError."""
@@ -97,7 +97,7 @@ class BrokerTransactions:
             self._committer.fence([there.name for there in plan.chosen])
         done = "aborted" if request.yes else None
         chosen = {there.name for there in plan.chosen}
-        infos = tuple(_unknown(there, None, done if there.name in chosen else None) for there, _ in pairs)
+        infos = tuple(_unknown(there, done if there.name in chosen else None) for there, _ in pairs)
         note = None
         if plan.chosen:
             note = f"{len(plan.chosen)} of unknown jobs " + (
@@ -112,9 +112,9 @@ class BrokerTransactions:
         return {} if self._client is None else {each.job_id: each.state for each in self._client.jobs()}
 
 
-def _unknown(there: OpenTransaction, state: str | None, done: str | None = None) -> TransactionInfo:
+def _unknown(there: OpenTransaction, done: str | None = None) -> TransactionInfo:
     now_ms = int(time.time() * 1000)
-    return transaction_info(there, judged(there, UNKNOWN), state=state, now_ms=now_ms, done=done)
+    return transaction_info(there, judged(there, UNKNOWN), state=None, now_ms=now_ms, done=done)
 
 
 def _committer(brokers: str, properties: Mapping[str, str]) -> Committer:

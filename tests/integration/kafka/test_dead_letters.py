@@ -73,6 +73,8 @@ def test_letters_are_sent_once_however_often_it_is_asked(broker: EmbeddedBroker)
         produce(broker, dead, ["later"], partition=1)
         with pytest.raises(UserError, match="does not say where it came from"):
             letters.resend(None, 3, do=True)
+        with pytest.raises(UserError, match="does not exist"):
+            letters.resend(unique_topic("nowhere"), 3, do=True)
         assert letters.resend(source, 3, do=True).to == {source: 1}
     finally:
         letters.close()

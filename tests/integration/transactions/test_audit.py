@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from headrace.checkpoint.manifest import OutputTotal
 from headrace.client.models import SinkAudit
@@ -75,3 +78,31 @@ def test_a_job_without_an_account_is_refused(broker: EmbeddedBroker, tmp_path: P
         audited(left)
     for producer in left.producers:
         producer.abort_transaction(10)
+
+
+def test_compaction_and_expired_records_are_no_proof(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    left = Left(broker, tmp_path)
+    left.producers[0].commit_transaction(10)
+    left.producers[1].abort_transaction(10)
+    compact(broker, left.topic)
+    begin: dict[str, object] = {"topic": left.topic, "offsets": {"0": 0}}
+    left.write_journal((), total(begin, [f"{DECIDED} {number}".encode() for number in range(3)]))
+    assert audited(left).verdict == "proven"
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for answer in admin.delete_records([TopicPartition(left.topic, 0, 2)]).values():
+        answer.result()
+    found = audited(left)
+    assert (found.verdict, found.rows) == ("unprovable", 1)
+    assert found.reasons == (
+        f"2 offsets have expired: {left.topic}[0] begins at 2, the job at 0",
+        "the topic is compacted: it keeps only the last record of each key",
+    )
+
+
+def compact(broker: EmbeddedBroker, topic: str) -> None:
+    entry = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for answer in admin.incremental_alter_configs([resource]).values():
+        answer.result()

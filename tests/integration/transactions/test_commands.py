@@ -49,6 +49,9 @@ def test_a_job_is_looked_at_and_proven_while_it_runs_and_after(
     (sink,) = cluster.json("audit", job)["sinks"]
     assert (sink["verdict"], sink["rows"] > 0) == ("proven", True)
     assert {each["safe"] for each in cluster.json("transactions", "list", job)["transactions"]} <= {"leave"}
+    on_brokers = cluster.json("transactions", "list", "--brokers", broker.bootstrap)["transactions"]
+    own = [(each["job_state"], each["safe"]) for each in on_brokers if each["job_id"] == job]
+    assert set(own) <= {("RUNNING", "leave")}
     refused = cluster.run("transactions", "abort", job, "--yes", "--force", code=2)
     assert "commits and aborts its transactions itself" in refused.err
 

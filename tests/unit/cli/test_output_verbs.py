@@ -1,4 +1,4 @@
-"""`headrace transactions`, `audit` and `dead-letters` over the real REST API: what is sent and printed, how they end."""
+"""`headrace transactions`, `audit`, `dead-letters` over the real REST API: what is sent, printed, how they end."""
 
 from __future__ import annotations
 
