@@ -27,6 +27,9 @@ from sim.slot import read_chunk, tiled
 from sim.transaction_auditor import TransactionAuditor
 from sim.world import Violation, World
 
+_OUTPUT_WORDS = ("visible in part", "did not say that its output is visible", "was given up outside")
+"""How people are told that output is not what it should be."""
+
 
 class Auditor:
     """Keeps all records that ever were."""
@@ -45,6 +48,8 @@ class Auditor:
         """Where the sink commits by transactions."""
         self.ended_in_order = False
         """The job has FINISHED while its slots were there."""
+        self.notes: set[str] = set()
+        """What coordinators have told people of failures."""
         self.fenced_ms: dict[int, int] = {}
         """Attempt -> when everything before it was fenced for the last time."""
 
@@ -231,12 +236,12 @@ class Auditor:
 
     def _require_choice(self, state: JobState) -> None:
         """Rows come twice or never: that is the user's to know and to decide."""
-        last = self.history[-1]
-        said = isinstance(last, FinishedRecord) and "visible in part" in (last.error or "")
         if state is JobState.FINISHED:
             raise Violation("the newest epoch is visible in part, but the job has FINISHED")
-        if state is JobState.FAILED and not said:
-            self._world.tell("the newest epoch is visible in part, which nobody had found out before the end")
+        last = self.history[-1]
+        said = {*self.notes, *([last.error or ""] if isinstance(last, FinishedRecord) else [])}
+        if not any(words in text for text in said for words in _OUTPUT_WORDS):
+            raise Violation(f"the newest epoch is visible in part, and the job is {state.value} without a word")
 
     def _require_all_read(self, manifest: Manifest) -> None:
         read = positions(manifest)

@@ -188,6 +188,7 @@ class Coordinator(Process):
             case do.Answer():
                 self._answer(effect)
             case do.RecordException(_, failure, follows):
+                self._cluster.auditor.notes.add(failure.message)
                 self.world.tell(f"{self.name}: {failure.message}; {follows}")
             case do.Entered(state, _):
                 self.world.tell(f"{self.name}: -> {state.value}")

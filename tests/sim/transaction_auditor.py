@@ -96,6 +96,8 @@ class TransactionAuditor:
                 raise Violation(f"{identity_of(item)} is said to be committed, but is not visible")
         rows = [(p, first, behind) for p, ranges in self._ledger.ranges.items() for first, behind in ranges]
         total = record.manifest.output[SINK]
+        if total.begin != {"end": 0}:
+            raise Violation(f"output began when nothing was visible, not at {total.begin}")
         count = sum(behind - first for _, first, behind in rows)
         if (total.rows, digest_value(total.digest)) != (count, digest_of_rows(rows)):
             raise Violation(f"epoch {record.manifest.epoch} has a total of {total}, but {count} rows are visible")
