@@ -5,6 +5,8 @@ from __future__ import annotations
 import kafka.admin
 
 from support.broker import Broker
+from support.cluster_flow import Flow
+from support.running import wait_until
 
 
 def open_transactions(broker: Broker, job: str) -> list[str]:
@@ -20,3 +22,13 @@ def open_transactions(broker: Broker, job: str) -> list[str]:
         )
     finally:
         client.close()
+
+
+def require_none_left(broker: Broker, flow: Flow) -> None:
+    """Whatever is open belongs to the attempt that runs."""
+    attempt = flow.cluster.client.status(flow.job).attempt
+
+    def others() -> list[str]:
+        return [name for name in open_transactions(broker, flow.job) if int(name.split("-")[-3]) != attempt % 64]
+
+    wait_until(lambda: not others(), f"no transaction but of attempt {attempt} is open: {others()}")

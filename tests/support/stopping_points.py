@@ -19,15 +19,24 @@ class StoppingPoints:
     @contextmanager
     def held_at(self, point: str) -> Iterator[int]:
         """Somebody stands at the point inside, and comes no further; gives its pid. Afterwards everybody passes."""
-        wanted, at = self.folder / f"stop-at-{point}", self.folder / f"at-{point}"
-        wanted.touch()
+        at = self.folder / f"at-{point}"
+        self.ask(point)
         try:
-            wait_until(lambda: at.exists() and bool(at.read_text()), f"somebody comes to {point}", 60)
+            wait_until(lambda: self.is_somebody_at(point), f"somebody comes to {point}", 60)
             yield int(at.read_text())
         finally:
-            wanted.unlink()
+            self.let_go(point)
             at.unlink(missing_ok=True)
+
+    def let_go(self, point: str) -> None:
+        """Whoever stands there passes, inside of `held_at`; and so does everybody else."""
+        (self.folder / f"stop-at-{point}").unlink(missing_ok=True)
 
     def ask(self, point: str) -> None:
         """Who comes there next stops; `held_at` waits for it."""
         (self.folder / f"stop-at-{point}").touch()
+
+    def is_somebody_at(self, point: str) -> bool:
+        """Whether a process stands there."""
+        at = self.folder / f"at-{point}"
+        return at.exists() and bool(at.read_text())

@@ -13,8 +13,7 @@ import pytest
 from headrace.local.broker import EmbeddedBroker
 from support.cluster import Cluster, kill
 from support.cluster_flow import Flow
-from support.open_transactions import open_transactions
-from support.running import wait_until
+from support.open_transactions import require_none_left
 from support.stopping_points import StoppingPoints
 
 pytestmark = pytest.mark.broker
@@ -42,16 +41,6 @@ def strike(cluster: Cluster, victims: Victims) -> None:
     if victims != "worker":
         pids += [cluster.coordinator(), *cluster.processes("connector_host_process")]
     kill(*pids)
-
-
-def require_none_left(broker: EmbeddedBroker, flow: Flow) -> None:
-    """Whatever is open belongs to the attempt that runs."""
-    attempt = flow.cluster.client.status(flow.job).attempt
-
-    def others() -> list[str]:
-        return [name for name in open_transactions(broker, flow.job) if int(name.split("-")[-3]) != attempt % 64]
-
-    wait_until(lambda: not others(), f"no transaction but of attempt {attempt} is open: {others()}")
 
 
 @pytest.mark.parametrize("victims", VICTIMS)
