@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field
 
 MASK = "***"
 
@@ -71,11 +71,6 @@ def connection_settings(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in properties.items() if name.startswith(_CONNECTION)}
 
 
-def masked(properties: Mapping[str, str]) -> dict[str, str]:
-    """The settings with secrets hidden."""
-    return {name: MASK if is_secret(name) else value for name, value in properties.items()}
-
-
 def _texts(given: Any) -> Any:
     if not isinstance(given, Mapping):
         raise ValueError("properties is a mapping of librdkafka settings, such as {security.protocol: SASL_SSL}")  # noqa: TRY004 - pydantic collects ValueErrors
@@ -93,7 +88,6 @@ def _texts(given: Any) -> Any:
 PropertiesField = Annotated[
     dict[str, str],
     BeforeValidator(_texts),
-    PlainSerializer(masked, return_type=dict[str, str]),
     Field(default_factory=dict, repr=False, description="librdkafka settings, passed on as they are"),
 ]
 

@@ -11,7 +11,9 @@ from pydantic import BaseModel
 from headrace.spec.wording import file_key, is_secret
 
 MASK = "***"
-_TELLING = re.compile(r"password|passwd|secret|token|credential|jaas|private[._-]?key|api[._-]?key", re.IGNORECASE)
+_TELLING = re.compile(
+    r"password|passwd|secret|token|credential|jaas|oauthbearer\.config|(private|api)[._-]?key|key[._-]?pem", re.IGNORECASE
+)
 
 
 def masked_config(config: BaseModel, shown: Mapping[str, Any]) -> dict[str, Any]:

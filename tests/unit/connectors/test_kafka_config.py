@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from headrace.connect.source import SourceContext, SplitId
 from headrace.core.types import schema_of
+from headrace.spec.pipeline import Pipeline
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from headrace_connectors.kafka.positions import AtOffsets, AtTime, AtWord, parse_place
 
@@ -135,3 +136,27 @@ def test_what_a_sink_says_of_itself() -> None:
     assert (upsert.accepts_updates, upsert.accepts_deletes, upsert.uses_event_time) == (True, True, True)
     as_rows = KafkaSinkConfig.model_validate(SINK | {"updates": "as_rows"})
     assert (as_rows.accepts_updates, as_rows.accepts_deletes) == (True, False)
+
+
+def test_a_password_travels_with_the_job_and_is_shown_to_nobody() -> None:
+    secrets = {
+        "sasl.password": "one",
+        "ssl.key.pem": "two",
+        "ssl.key.password": "three",
+        "sasl.oauthbearer.client.secret": "four",
+        "sasl.oauthbearer.config": "five",
+    }
+    kafka = {"brokers": "b:9092", "topic": "t", "properties": {**secrets, "security.protocol": "SASL_SSL"}}
+    pipeline = Pipeline.from_dict(
+        {
+            "name": "p",
+            "sources": {"rows": {"kafka": kafka, "format": "json", "schema": {"n": "int64"}}},
+            "sinks": {"out": {"from": "rows", "kafka": kafka, "format": "json"}},
+        }
+    )
+
+    assert Pipeline.from_dict(pipeline.to_dict()) == pipeline
+    for group, node in (("sources", "rows"), ("sinks", "out")):
+        assert pipeline.to_dict()[group][node]["kafka"]["properties"].items() >= secrets.items()
+        assert {pipeline.shown()[group][node]["kafka"]["properties"][name] for name in secrets} == {"***"}
+    assert not any(value in repr(pipeline) for value in secrets.values())
