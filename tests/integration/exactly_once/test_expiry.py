@@ -6,7 +6,6 @@ A broker of this module's own looks for them ten times a second. Times are as sh
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
