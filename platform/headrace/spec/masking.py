@@ -12,7 +12,8 @@ from headrace.spec.wording import file_key, is_secret
 
 MASK = "***"
 _TELLING = re.compile(
-    r"password|passwd|secret|token|credential|jaas|oauthbearer\.config|(private|api)[._-]?key|key[._-]?pem", re.IGNORECASE
+    r"password|passwd|secret|token|credential|jaas|oauthbearer\.config|(private|api)[._-]?key|key[._-]?pem",
+    re.IGNORECASE,
 )
 
 

@@ -96,17 +96,6 @@ def test_a_transaction_timeout_is_kept_for_exactly_once() -> None:
     assert config.model_dump(by_alias=True)["transaction_timeout"] == "30s"
 
 
-def test_secrets_are_never_shown() -> None:
-    secrets = {"sasl.password": "hush-1", "ssl.key.password": "hush-2", "ssl.key.pem": "hush-3"}
-    for config in (
-        source(properties=secrets | {"sasl.username": "me"}),
-        KafkaSinkConfig.model_validate(SINK | {"properties": secrets}),
-    ):
-        assert config.properties["sasl.password"] == "hush-1"
-        for shown in (repr(config), str(config), config.model_dump_json(), str(config.model_dump())):
-            assert "hush" not in shown
-
-
 def test_what_a_source_says_of_itself() -> None:
     config = source(metadata={"offset": "at", "key": "k"})
     assert config.metadata_columns == {"offset": "at", "key": "k"}
@@ -140,11 +129,11 @@ def test_what_a_sink_says_of_itself() -> None:
 
 def test_a_password_travels_with_the_job_and_is_shown_to_nobody() -> None:
     secrets = {
-        "sasl.password": "one",
-        "ssl.key.pem": "two",
-        "ssl.key.password": "three",
-        "sasl.oauthbearer.client.secret": "four",
-        "sasl.oauthbearer.config": "five",
+        "sasl.password": "hush-0",
+        "ssl.key.pem": "hush-1",
+        "ssl.key.password": "hush-2",
+        "sasl.oauthbearer.client.secret": "hush-3",
+        "sasl.oauthbearer.config": "hush-4",
     }
     kafka = {"brokers": "b:9092", "topic": "t", "properties": {**secrets, "security.protocol": "SASL_SSL"}}
     pipeline = Pipeline.from_dict(
