@@ -64,6 +64,7 @@ class ScriptedJob:
     state: str = "RUNNING"
     failure: str | None = None
     savepoint: str | None = None
+    alarm: str | None = None
     log: list[str] = field(default_factory=list)
 
 
@@ -125,6 +126,7 @@ class ScriptedCluster:
             failure=found.failure,
             started_at=moment(STARTED_MS),
             savepoint=found.savepoint,
+            alarm=found.alarm,
         )
 
     async def savepoint(self, reference: str, directory: str | None) -> Trigger:

@@ -128,7 +128,7 @@ def _undecided(there: OpenTransaction, job: JobStanding) -> Judgement:
             why = f"its job has ended ({job.state}) and no complete checkpoint names it: its rows were never promised"
             return Judgement(Action.ABORT, why)
         case Phase.UNKNOWN:
-            why = "no job here knows it: another cluster may be about to commit it"
+            why = "no job here knows it: another cluster, or a `headrace run`, may be about to commit it"
             return Judgement(Action.LEAVE, why, by_force=Action.ABORT)
         case _:
             assert_never(job.phase)

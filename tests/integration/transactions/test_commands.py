@@ -56,7 +56,7 @@ def test_a_job_is_looked_at_and_proven_while_it_runs_and_after(
     assert "commits and aborts its transactions itself" in refused.err
 
     cluster.run("cancel", job)
-    cluster.run("transactions", "abort", job, "--yes")
+    cluster.run("transactions", "abort", "--brokers", broker.bootstrap, "--yes")
     assert cluster.json("transactions", "list", job)["transactions"] == []
     assert "proven" in cluster.run("audit", job).out
 

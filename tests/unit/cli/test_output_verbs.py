@@ -70,6 +70,12 @@ def transaction(job: str, number: int, safe: str = "commit") -> TransactionInfo:
     )
 
 
+def test_the_status_shows_a_job_s_alarm(cluster: ScriptedCluster, job: str) -> None:
+    assert "alarm" not in headrace("status", job).stdout
+    cluster.jobs_by_id[job].alarm = "no output was committed for 450 s"
+    assert "  alarm: no output was committed for 450 s" in headrace("status", job).stdout
+
+
 def test_open_transactions_are_listed_with_what_is_safe(cluster: ScriptedCluster, job: str) -> None:
     assert "nothing is open" in headrace("transactions", "list", job).stderr
     cluster.output.open = (transaction(job, 0), transaction(job, 1))
