@@ -75,6 +75,15 @@ def _check_kind(path: Path, node: SinkNode, stream: Stream, problems: Problems) 
             f"the rows of {node.from_} may be deletes, and this sink cannot write one",
             f"set `mode: upsert` with `key: [{key}]`",
         )
+    # who carries out deletes by a key keeps one row for it
+    own = node.config.key_columns if node.config.accepts_deletes else None
+    if own is not None and set(own) != set(stream.update_key):
+        raise problems.refuse(
+            path,
+            f"the rows of {node.from_} update each other by ({key}), and this sink keeps one row for each "
+            f"({', '.join(own)})",
+            f"set `key: [{key}]`, in any order",
+        )
 
 
 def _format(path: Path, use: FormatUse | None, schema: Schema, problems: Problems) -> FormatSpec | None:

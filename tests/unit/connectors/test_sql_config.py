@@ -75,13 +75,6 @@ def test_refused(fields: dict[str, Any], message: str) -> None:
     assert "hush" not in " ".join(texts)
 
 
-def test_the_key_is_that_of_the_updates_in_any_order() -> None:
-    updating = replace(CONTEXT, update_key=("n", "k"))
-    assert sink(mode="upsert", key=["k", "n"]).check(updating) == []
-    assert "write `key: [n, k]`" in sink(mode="upsert", key=["k"]).check(updating)[0]
-    assert sink(updates="as_rows").check(updating) == []
-
-
 @pytest.mark.parametrize(
     ("terms", "messages"),
     [
