@@ -43,6 +43,11 @@ class Auditor:
         self._appended = appended
         self._source = source
         self.history: list[Record] = []
+        self.live: list[CheckpointRecord] = []
+        """Complete epochs that were not given up, ascending: an attempt from an earlier one gives up those above."""
+        self.committed_epochs: set[int] = set()
+        self.attempt = 0
+        """The newest."""
         self._held = held
         self.transactions: TransactionAuditor | None = None
         """Where the sink commits by transactions."""
@@ -67,7 +72,7 @@ class Auditor:
         if number > len(self.history) + 1:
             raise Violation(f"record {number} is put, but the newest is {len(self.history)}")
         self._judge(record)
-        self.history.append(record)
+        self._remember(record)
 
     def _judge(self, record: Record) -> None:
         last = self.history[-1] if self.history else None
@@ -148,7 +153,7 @@ class Auditor:
 
     def _require_committed(self, checkpoint: CheckpointRecord) -> None:
         epoch = checkpoint.manifest.epoch
-        if not any(isinstance(record, CommittedRecord) and record.epoch == epoch for record in self.history):
+        if epoch not in self.committed_epochs:
             raise Violation(f"epoch {epoch} is gone on from, but is not committed")
 
     def _require_whole(self, manifest: Manifest) -> None:
@@ -260,26 +265,22 @@ class Auditor:
     # ---- looks ---------------------------------------------------------------------------------------------------
 
     @property
-    def live(self) -> list[CheckpointRecord]:
-        """Complete epochs that were not given up, ascending: an attempt from an earlier one gives up those above."""
-        live: list[CheckpointRecord] = []
-        for record in self.history:
-            if isinstance(record, CheckpointRecord):
-                live.append(record)
-            elif isinstance(record, AttemptRecord):
-                live = [each for each in live if each.manifest.epoch <= (record.restored_epoch or 0)]
-        return live
-
-    @property
     def checkpoint(self) -> CheckpointRecord | None:
-        """The newest complete one."""
-        live = self.live
-        return live[-1] if live else None
+        """The newest complete one that was not given up."""
+        return self.live[-1] if self.live else None
 
-    @property
-    def attempt(self) -> int:
-        """The newest."""
-        return max((each.attempt for each in self.history if isinstance(each, AttemptRecord)), default=0)
+    def _remember(self, record: Record) -> None:
+        self.history.append(record)
+        match record:
+            case CheckpointRecord():
+                self.live.append(record)
+            case AttemptRecord():
+                self.attempt = max(self.attempt, record.attempt)
+                self.live = [each for each in self.live if each.manifest.epoch <= (record.restored_epoch or 0)]
+            case CommittedRecord(epoch=epoch):
+                self.committed_epochs.add(epoch)
+            case _:
+                pass
 
 
 def positions(manifest: Manifest) -> dict[int, int]:

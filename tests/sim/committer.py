@@ -123,7 +123,7 @@ class SimulatedCommitter:
     """
 
     def __init__(self, process: Process, brokers: Brokers, job: str, retire_epoch: int, terms: CheckpointTerms) -> None:
-        config = KafkaSinkConfig(brokers="kafka:9092", topic=TOPIC, delivery="exactly-once")
+        config = KafkaSinkConfig.model_validate({"brokers": "kafka:9092", "topic": TOPIC, "delivery": "exactly-once"})
         context = SinkContext(job, SINK, 0, 1, schema_of({"row": "int64"}), checkpoint=terms)
         self._admin = _Admin(brokers)
         self.real = KafkaCommitter(config, context, retire_epoch=retire_epoch)

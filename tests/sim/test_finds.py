@@ -10,20 +10,31 @@ import pytest
 
 from headrace.checkpoint import journal
 from headrace.checkpoint.journal import Journal, Prunable, Verdict, Written
+from headrace.checkpoint.manifest import CommittableDocument, Manifest
 from headrace.checkpoint.records import Record
-from headrace.coordinator import journaling
+from headrace.connect.sink import Committable
+from headrace.coordinator import journaling, manifests
 from headrace.coordinator.attempt import Attempt
+from headrace.coordinator.effects import Commit, Fence
 from headrace.coordinator.epochs import Pending
-from headrace.coordinator.events import JournalRead
+from headrace.coordinator.events import Event, Fenced, JournalRead
 from headrace.coordinator.job import Job
+from headrace.coordinator.states import scheduling
 from headrace.coordinator.states.base import State
+from headrace.coordinator.states.leaving import Leaving
 from headrace.coordinator.states.live import Live
 from headrace.coordinator.states.running import Running
+from headrace.coordinator.states.scheduling import Scheduling
 from headrace.coordinator.states.stopping import Stopping
+from headrace_connectors.kafka import committer
+from headrace_connectors.kafka.transaction_lanes import TransactionLanes
+from headrace_connectors.kafka.transaction_names import TransactionName, names_of
+from headrace_connectors.kafka.transaction_rules import Fate
 from sim.run import play
 
 SEEDS_MAX = 150
 Breaks = Callable[[pytest.MonkeyPatch], None]
+Items = tuple[CommittableDocument, ...]
 
 
 def _others_records_do_not_matter(patch: pytest.MonkeyPatch) -> None:
@@ -85,7 +96,7 @@ def _a_stop_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _time_is_up_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Running, "due_ms", lambda self, job: self.attempt.due_ms(periodic=True))
+    patch.setattr(Running, "due_ms", lambda self, job: self.attempt.due_ms(job, periodic=True))
 
 
 def _whoever_waits_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -104,8 +115,132 @@ def _new_partitions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Attempt, "assign_found", lambda self, job, source, found: None)
 
 
+# ---- exactly-once ----------------------------------------------------------------------------------------------------
+
+
+def _names_are_fenced_before_the_attempts_record(patch: pytest.MonkeyPatch) -> None:
+    record, on = Scheduling._record_attempt, Scheduling.on
+
+    def fence_first(self: Scheduling, job: Job) -> None:
+        if job.open_names and self._recording != "first":
+            self._recording = "first"
+            job.do(Fence(job.attempt + 1, dict(job.open_names)))
+        else:
+            self._recording = ""
+            record(self, job)
+
+    def broken(self: Scheduling, job: Job, event: Event, now_ms: int) -> State:
+        if isinstance(event, Fenced) and self._recording == "first":
+            fence_first(self, job)
+            return self
+        return on(self, job, event, now_ms)
+
+    patch.setattr(Scheduling, "_record_attempt", fence_first)
+    patch.setattr(Scheduling, "on", broken)
+
+
+def _earlier_names_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Journal, "transactions", property(lambda self: {}))
+
+
+def _only_the_newest_attempts_names_are_fenced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Journal, "transactions", property(lambda self: getattr(self.newest_attempt, "transactions", {})))
+
+
+def _manifests_name_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(manifests, "with_successors", lambda before, items: {})
+
+
+def _output_is_committed_before_it_is_decided(patch: pytest.MonkeyPatch) -> None:
+    record = Live._record
+
+    def broken(self: Live, job: Job, pending: Pending, items: Items, now_ms: int) -> None:
+        if items:
+            job.do(Commit(pending.epoch, items))
+        record(self, job, pending, items, now_ms)
+
+    patch.setattr(Live, "_record", broken)
+
+
+def _output_is_not_described(patch: pytest.MonkeyPatch) -> None:
+    def broken(self: Live, job: Job, pending: Pending, now_ms: int) -> None:
+        self._record(job, pending, pending.committables, now_ms)
+
+    patch.setattr(Live, "_on_acked", broken)
+
+
+def _a_name_is_used_again_at_once(patch: pytest.MonkeyPatch) -> None:
+    prepared = TransactionLanes.prepared
+
+    def broken(self: TransactionLanes, item: Committable) -> None:
+        prepared(self, item)
+        self._free.appendleft(item.name)
+
+    patch.setattr(TransactionLanes, "prepared", broken)
+
+
+def _what_was_given_up_does_not_ride_along(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionLanes, "pending", property(lambda self: tuple(self._prepared[-1:])))
+
+
+def _all_attempts_have_the_same_names(patch: pytest.MonkeyPatch) -> None:
+    def broken(job: str, sink: str, attempt: int, subtask: int, lanes: int) -> tuple[TransactionName, ...]:
+        return names_of(job, sink, 0, subtask, lanes)
+
+    patch.setattr("sim.names.names_of", broken)
+
+
+def _a_sweep_ends_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(committer, "swept", lambda found, job, sink, attempt: sorted(found))
+
+
+def _what_expired_counts_as_committed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(committer, "fate", lambda identity, described: Fate.COMMITTED)
+
+
+def _lost_output_is_passed_over(patch: pytest.MonkeyPatch) -> None:
+    on_commit = Scheduling._on_commit
+    patch.setattr(Scheduling, "_on_commit", lambda self, job, lost: on_commit(self, job, ()))
+
+
+def _output_lost_in_part_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scheduling, "all_lost", lambda manifest, lost: True)
+
+
+def _lost_output_stays_in_the_totals(patch: pytest.MonkeyPatch) -> None:
+    go_back = Job.go_back
+
+    def broken(self: Job, before: Manifest | None) -> None:
+        output = self.output
+        go_back(self, before)
+        self.output = output
+
+    patch.setattr(Job, "go_back", broken)
+
+
+def _the_end_fences_before_its_record(patch: pytest.MonkeyPatch) -> None:
+    write = Leaving._write
+
+    def broken(self: Leaving, job: Job) -> State:
+        if job.hosted and job.open_names:
+            job.do(Fence(job.attempt, dict(job.open_names)))
+        return write(self, job)
+
+    patch.setattr(Leaving, "_write", broken)
+
+
+def _the_end_fences_what_is_decided(patch: pytest.MonkeyPatch) -> None:
+    on_ended = Leaving._on_ended
+
+    def broken(self: Leaving, job: Job, now_ms: int) -> State:
+        self._decided = None
+        return on_ended(self, job, now_ms)
+
+    patch.setattr(Leaving, "_on_ended", broken)
+
+
 BREAKS: list[tuple[Breaks, int]] = [
-    (_others_records_do_not_matter, 50),
+    (_others_records_do_not_matter, 0),
     (_what_was_decided_is_not_committed_first, 0),
     (_an_earlier_checkpoint_is_restored, 0),
     (_epochs_begin_anew, 0),
@@ -115,9 +250,25 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_time_is_up_for_ever, 0),
     (_whoever_waits_is_forgotten, 0),
     (_a_savepoint_in_flight_is_forgotten, 0),
-    (_new_partitions_are_forgotten, 140),
+    (_new_partitions_are_forgotten, 20),
     # it takes a long sleep and many records
     (_nobody_looks_above_what_was_put, 160),
+    (_names_are_fenced_before_the_attempts_record, 0),
+    (_earlier_names_are_not_fenced, 0),
+    (_only_the_newest_attempts_names_are_fenced, 0),
+    (_manifests_name_nothing, 20),
+    (_output_is_committed_before_it_is_decided, 0),
+    (_output_is_not_described, 0),
+    (_a_name_is_used_again_at_once, 0),
+    (_what_was_given_up_does_not_ride_along, 40),
+    (_all_attempts_have_the_same_names, 0),
+    (_a_sweep_ends_everything, 0),
+    (_what_expired_counts_as_committed, 0),
+    (_lost_output_is_passed_over, 0),
+    (_output_lost_in_part_counts_as_lost, 270),
+    (_lost_output_stays_in_the_totals, 0),
+    (_the_end_fences_before_its_record, 20),
+    (_the_end_fences_what_is_decided, 0),
 ]
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.manifest import CommittableDocument
-from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord
+from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, FinishedRecord
 from headrace.core.digest import digest_value
 from headrace_connectors.kafka.transaction_names import ATTEMPTS, parsed
 from sim.outside import SINK, Ledger, Range, digest_of_rows
@@ -30,6 +30,7 @@ class TransactionAuditor:
         self.shown: set[Identity] = set()
         self.expired: set[Identity] = set()
         self.ended: dict[Identity, Taker] = {}
+        self._deciding: dict[Identity, CheckpointRecord] = {}
         self.brokers: Transactions | None = None
 
     # ---- what brokers tell ---------------------------------------------------------------------------------------
@@ -85,6 +86,7 @@ class TransactionAuditor:
 
     def decides(self, record: CheckpointRecord) -> None:
         """An epoch is complete: all of it can still be committed, as far as anybody but time has to say."""
+        self._deciding |= {identity_of(item): record for item in record.manifest.committables}
         for item in record.manifest.committables:
             if by := self.ended.get(identity_of(item)):
                 raise Violation(f"epoch {record.manifest.epoch} is decided, but {identity_of(item)} was ended by {by}")
@@ -131,14 +133,11 @@ class TransactionAuditor:
             raise Violation(f"everything was fenced at {fenced_ms}, but {entry.identity} is open since before")
 
     def _decided(self, identity: Identity) -> CheckpointRecord | None:
-        for record in reversed(self._journal.live):
-            if any(identity_of(item) == identity for item in record.manifest.committables):
-                return record
-        return None
+        record = self._deciding.get(identity)
+        return record if record is not None and any(each is record for each in self._journal.live) else None
 
     def _is_committed(self, record: CheckpointRecord) -> bool:
-        epoch = record.manifest.epoch
-        return any(isinstance(each, CommittedRecord) and each.epoch == epoch for each in self._journal.history)
+        return record.manifest.epoch in self._journal.committed_epochs
 
 
 def identity_of(item: CommittableDocument) -> Identity:

@@ -171,3 +171,21 @@ def test_splits_are_those_that_the_newest_record_knows() -> None:
     assert history(begun).splits == splits
     assert history(begun, FinishedRecord(state="FAILED", at_ms=0)).splits == splits
     assert Journal().splits == {}
+
+
+def test_names_of_an_attempt_whose_record_has_gone_are_told_by_its_checkpoints() -> None:
+    first, second = {"delays": ("delays-1", "delays-1+")}, {"delays": ("delays-2",)}
+    newest = checkpoint(2)
+    journal = history(
+        attempt(1).model_copy(update={"transactions": {"delays": ("delays-1",)}}),
+        checkpoint(1),
+        committed(1),
+        newest.model_copy(update={"manifest": newest.manifest.model_copy(update={"transactions": first})}),
+        committed(2),
+    )
+    left = journal.pruned(journal.prunable(1))
+    following = left.next(attempt(2, 2).model_copy(update={"transactions": second}), "two")
+    verdict = left.on_put(following, None, [])
+    assert isinstance(verdict, Written)
+    # attempt 2 may have died before it fenced the names of attempt 1
+    assert verdict.journal.transactions == {"delays": ("delays-1", "delays-1+", "delays-2")}

@@ -92,3 +92,11 @@ def test_time_has_gone_to_its_end_by_a_drain_or_by_the_end_of_input(
 ) -> None:
     manifest = manifest_of(job(timed, keeps_time_open=keeps_time_open), pending(0, 1, final=final, drain=drain), 9)
     assert (manifest.final, manifest.drained) == (final, drained)
+
+
+def test_it_names_all_that_the_attempts_writers_may_use() -> None:
+    mine, epoch = job(), pending(0)
+    mine.names = {"delays": ("delays-3-0", "delays-3-1"), "late": ("late-3-0",)}
+    item = CommittableDocument(sink="delays", subtask=0, epoch=7, payload={}, name="delays-3-0", successor="delays-3-2")
+    found = manifest_of(mine, epoch, 9, (item,))
+    assert found.transactions == {"delays": ("delays-3-0", "delays-3-1", "delays-3-2"), "late": ("late-3-0",)}
