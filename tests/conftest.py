@@ -13,3 +13,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rewrite-transcripts", action="store_true", help="write tests/transcripts anew, as the machine is now"
     )
     parser.addoption("--rewrite-goldens", action="store_true", help="write tests/flows/golden anew, from straight runs")
+    parser.addoption("--stops", type=int, default=6, help="how often a job is stopped and taken up in a row")
+
+
+@pytest.fixture
+def stops(request: pytest.FixtureRequest) -> int:
+    """How often a job is stopped and taken up in a row."""
+    return int(request.config.getoption("--stops"))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from support.broker import Broker, consume_all, create_topic, produce, unique_topic
 from support.cluster import Cluster
+from support.cluster_job import ClusterJob
 from support.running import wait_until
 from support.stopping_points import StoppingPoints
 
@@ -39,11 +40,11 @@ sinks:
 """
 
 
-class CopyingJob:
-    """Its file, topics and rows; `job` is the one that runs it now."""
+class CopyingJob(ClusterJob):
+    """With its topics and rows."""
 
     def __init__(self, cluster: Cluster, broker: Broker, points: StoppingPoints, *, transaction_timeout: str) -> None:
-        self.cluster, self.broker = cluster, broker
+        self.broker = broker
         self.name = unique_topic("copy")
         for kind in ("rows", "copies"):
             create_topic(broker, f"{self.name}-{kind}", PARTITIONS)
@@ -53,24 +54,9 @@ class CopyingJob:
             transaction_timeout=transaction_timeout,
             points=points.folder,
         )
-        self.file = cluster.folder / f"{self.name}.yaml"
-        self.file.write_text(text)
-        self.job = ""
+        super().__init__(cluster, cluster.folder / f"{self.name}.yaml", text)
         self.written: Counter[str] = Counter()
         """All rows that went in, each of them once."""
-
-    def submit(self, *arguments: str) -> str:
-        """Submits it, and waits until it runs."""
-        done = self.cluster.headrace("submit", str(self.file), *arguments)
-        assert done.code == 0, done.err
-        self.job = done.out.strip()
-        self.cluster.wait_state(self.job, "RUNNING")
-        return self.job
-
-    def cancel(self) -> None:
-        """Ends it; what it has not committed is given up."""
-        done = self.cluster.headrace("cancel", self.job)
-        assert done.code == 0, done.err
 
     def write(self, count: int = 10) -> Counter[str]:
         """New rows for each partition, and so for each subtask: `count` of each. Gives them."""
