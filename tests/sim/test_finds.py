@@ -252,7 +252,7 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_a_savepoint_in_flight_is_forgotten, 0),
     (_new_partitions_are_forgotten, 20),
     # it takes a long sleep and many records
-    (_nobody_looks_above_what_was_put, 160),
+    (_nobody_looks_above_what_was_put, 150),
     (_names_are_fenced_before_the_attempts_record, 0),
     (_earlier_names_are_not_fenced, 0),
     (_only_the_newest_attempts_names_are_fenced, 0),
@@ -267,7 +267,7 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_lost_output_is_passed_over, 0),
     (_output_lost_in_part_counts_as_lost, 270),
     (_lost_output_stays_in_the_totals, 0),
-    (_the_end_fences_before_its_record, 20),
+    (_the_end_fences_before_its_record, 110),
     (_the_end_fences_what_is_decided, 0),
 ]
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
