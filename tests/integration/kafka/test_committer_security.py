@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,9 @@ from headrace.local.broker.ports import free_port
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.committer import KafkaCommitter
 from headrace_connectors.kafka.timeout_check import require_timeout_allowed
-from support.broker import consume_all, create_topic, unique_topic
+from support.broker import consume_all, create_topic, produce, unique_topic
 from support.certificates import Authority, Issued
-from support.running import wait_until
+from support.running import headrace, wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -199,3 +200,40 @@ def test_without_an_acl_the_remedy_names_it_and_with_it_a_prefix_is_enough(secur
     )
     require_timeout_allowed(config)
     committer.close()
+
+
+def test_a_whole_job_logs_in(secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reader, writer, committer, and the processes between: the password comes from the environment, and stays in."""
+    given, made = (create_topic(secured.broker, unique_topic(each)) for each in ("given", "made"))
+    produce(secured.broker, given, [b'{"n": %d}' % number for number in range(50)])
+    monkeypatch.setenv("KAFKA_PASSWORD", PASSWORD)
+    kafka = {
+        "brokers": f"127.0.0.1:{secured.login_port}",
+        "properties": secured.login(password="${KAFKA_PASSWORD}"),
+    }
+    pipeline = {
+        "name": "secured",
+        "sources": {
+            "rows": {
+                "kafka": kafka | {"topic": given, "stop": "latest"},
+                "format": "json",
+                "schema": {"n": "int64 not null"},
+            }
+        },
+        "sinks": {
+            "out": {"from": "rows", "kafka": kafka | {"topic": made, "delivery": "exactly-once"}, "format": "json"}
+        },
+    }
+    (tmp_path / "p.yaml").write_text(json.dumps(pipeline))
+
+    done = headrace(["run", "p.yaml", "--json"], tmp_path)
+
+    assert done.code == 0, done.err
+    assert done.json["state"] == "FINISHED"
+    found = sorted(json.loads(record.value or b"")["n"] for record in consume_all(secured.broker, made))
+    assert found == list(range(50))
+    assert PASSWORD not in done.out + done.err
+    kept = [
+        path for path in (tmp_path / "home").rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()
+    ]
+    assert kept == []
