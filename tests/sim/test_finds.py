@@ -247,8 +247,8 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_committed_is_said_too_early, 0),
     (_files_that_are_needed_are_pruned, 0),
     (_a_stop_is_forgotten, 0),
-    (_time_is_up_for_ever, 0),
-    (_whoever_waits_is_forgotten, 0),
+    (_time_is_up_for_ever, 100),
+    (_whoever_waits_is_forgotten, 40),
     (_a_savepoint_in_flight_is_forgotten, 0),
     (_new_partitions_are_forgotten, 20),
     # it takes a long sleep and many records
@@ -268,7 +268,7 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_output_lost_in_part_counts_as_lost, 270),
     (_lost_output_stays_in_the_totals, 0),
     (_the_end_fences_before_its_record, 110),
-    (_the_end_fences_what_is_decided, 0),
+    (_the_end_fences_what_is_decided, 110),
 ]
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
 
