@@ -21,6 +21,11 @@ _MODULUS = 1 << 128
 _NULL = 42
 """Stands for the hash of a NULL."""
 _SEEDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+_TOGETHER_ROWS = 8_192
+"""Words of so many rows at a time: what is made of them on the way stays in the processor's cache."""
+
+_HASHED = tuple(polars_hash.col("bytes").nchash.xxh3_64(seed=seed).alias(str(seed)) for seed in _SEEDS)
+_FILLED = tuple(hashed.fill_null(_NULL) for hashed in _HASHED)
 
 Words = npt.NDArray[np.uint64]
 
@@ -32,15 +37,12 @@ def digest_of(values: pa.Array, keys: pa.Array | None = None) -> int:
     """
     if not len(values):
         return 0
-    value_low, value_high = _hashes(values)
-    if keys is None or keys.null_count == len(keys):
-        key_low = key_high = np.full(len(values), _NULL, np.uint64)
-    else:
-        key_low, key_high = _hashes(keys)
-    # hashed once more together: sums of keys and of values alone would not say which key had which value
-    low = xxh64_words((key_low, value_low), _SEEDS[0])
-    high = xxh64_words((key_high, value_high), _SEEDS[1])
-    return (_sum(low) + (_sum(high) << 64)) % _MODULUS
+    value_words = _hashes(values)
+    # a key that all rows share is one word
+    no_key = np.array([_NULL], np.uint64)
+    key_words = (no_key, no_key) if keys is None or keys.null_count == len(keys) else _hashes(keys)
+    low, high = (_sum_of_both(*each) for each in zip(key_words, value_words, _SEEDS, strict=True))
+    return (low + (high << 64)) % _MODULUS
 
 
 def add_digests(*digests: int) -> int:
@@ -62,11 +64,19 @@ def _hashes(column: pa.Array) -> tuple[Words, Words]:
     """Two hashes of each value."""
     series = pl.from_arrow(column)
     assert isinstance(series, pl.Series)
-    column_of = polars_hash.col("bytes").nchash
-    halves = [column_of.xxh3_64(seed=seed).fill_null(_NULL).alias(str(seed)) for seed in _SEEDS]
-    hashed = series.cast(pl.Binary).alias("bytes").to_frame().select(*halves)
+    hashed = series.cast(pl.Binary).alias("bytes").to_frame().select(_FILLED if column.null_count else _HASHED)
     low, high = (part.to_numpy() for part in hashed)
     return low, high
+
+
+def _sum_of_both(keys: Words, values: Words, seed: int) -> int:
+    """Key and value of a row are hashed once more together, and all of that added up: sums of keys and of values alone
+    would not say which key had which value."""
+    total = 0
+    for begin in range(0, len(values), _TOGETHER_ROWS):
+        rows = slice(begin, begin + _TOGETHER_ROWS)
+        total += _sum(xxh64_words((keys if len(keys) == 1 else keys[rows], values[rows]), seed))
+    return total
 
 
 def _sum(words: Words) -> int:

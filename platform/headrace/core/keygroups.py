@@ -121,15 +121,17 @@ def _decimal_words(column: pl.Series) -> tuple[Hashes, ...]:
 
 
 def xxh64_words(words: Sequence[Hashes], seed: int | Hashes) -> Hashes:
-    """XXH64 of inputs of 8 * len(words) bytes (less than 32), for all rows at once; `seed` may differ by row."""
-    start = np.asarray(seed, dtype=np.uint64) + (_P5 + np.uint64(8 * len(words)))
-    state: Hashes = np.broadcast_to(start, words[0].shape).copy()
+    """XXH64 of inputs of 8 * len(words) bytes (less than 32), for all rows at once; `seed` may differ by row.
+
+    A word that is the same in all rows may have length 1, if no longer one stands before it.
+    """
+    state: Hashes = np.asarray(seed, dtype=np.uint64) + (_P5 + np.uint64(8 * len(words)))
     for word in words:
         lane = word * _P2
         lane = _rotated(lane, 31)
         lane *= _P1
-        state ^= lane
-        state = _rotated(state, 27)
+        lane ^= state
+        state = _rotated(lane, 27)
         state *= _P1
         state += _P4
     for shift, prime in ((33, _P2), (29, _P3)):

@@ -1,0 +1,214 @@
+"""What exactly-once costs, on `headrace run` in slot processes, with a checkpoint every second and state in memory.
+
+usage: exactly_once.py [cost|latency|recovery ...]   (default: all; benchmarks/run.py --only exactly-once does the same)
+
+    cost      K and P, exactly-once beside at-least-once in alternating pairs: rows per CPU-second of all processes,
+              from the first checkpoint to the last one before the end: start, warm-up and end are left out
+    latency   P at 1,000 messages a second: from the time of the `checkpoint` record to a read_committed reader
+    recovery  the same job, a slot process killed: from the kill to the next record in the output topic
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from data import PARTITIONS, fill
+from latency import RATE
+from measure import median, spread
+from output_reader import OutputReader
+from pipelines import passed, windowed
+from slot_run import Run, started
+from steady_feed import Feed
+
+from headrace.checkpoint.records import CheckpointRecord
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.local.broker.topics import create_topic
+
+ROWS, PAIRS = 8_000_000, 5
+INTERVAL_MS = 1_000
+LATENCY_S, SETTLE_EPOCHS = 30.0, 3
+CHECKPOINTS = 14
+"""So many seconds a run of `cost` takes, or less where all rows are read earlier."""
+PARTS = ("cost", "latency", "recovery")
+DELIVERIES = ("at-least-once", "exactly-once")
+_number = itertools.count()
+
+
+def with_delivery(pipeline: dict[str, Any], delivery: str) -> dict[str, Any]:
+    """The pipeline with a checkpoint a second; all of them are kept, for the journal is read afterwards."""
+    pipeline["sinks"]["out"]["kafka"]["delivery"] = delivery
+    return pipeline | {"checkpoint": {"interval": f"{INTERVAL_MS}ms", "retained": 1_000}}
+
+
+def position(record: CheckpointRecord) -> int:
+    """How many rows of the input are behind a checkpoint: all partitions begin at 0."""
+    return sum(split.position for source in record.manifest.sources.values() for split in source.splits)
+
+
+def rows_per_cpu_s(run: Run, checkpoints: Sequence[CheckpointRecord], rows: int) -> float:
+    """From the first checkpoint that found rows read to the last one that found rows left to read."""
+    under_way = [each for each in checkpoints if 0 < position(each) < rows]
+    assert len(under_way) > 2, "too few checkpoints to measure between: give it more rows"
+    first, last = under_way[0], under_way[-1]
+    return (position(last) - position(first)) / run.cpu.between(first.at_ms, last.at_ms)
+
+
+def cost(name: str, brokers: str, folder: Path, *, pairs: int, rows: int) -> tuple[list[float], list[float]]:
+    """(exactly-once, at-least-once) in rows per CPU-second; the first pair is left out."""
+    made = {"K": windowed, "P": passed}[name]
+    found: dict[str, list[float]] = {each: [] for each in DELIVERIES}
+    for pair in range(pairs + 1):
+        for delivery in DELIVERIES if pair % 2 else reversed(DELIVERIES):
+            sink = f"out-{next(_number)}"
+            create_topic(brokers, sink, partitions=PARTITIONS, config={"retention.ms": "-1"})
+            with started(with_delivery(made(brokers, "large", sink), delivery), folder / sink) as run:
+                checkpoints = run.follow(CHECKPOINTS)
+                found[delivery].append(rows_per_cpu_s(run, checkpoints, rows))
+                run.stop()
+        told = ", ".join(f"{each} {values[-1]:,.0f}" for each, values in found.items())
+        print(f"exactly-once {name} {pair}/{pairs}: {told}", file=sys.stderr, flush=True)
+    return found["exactly-once"][1:], found["at-least-once"][1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """ms after the time in the `checkpoint` record of a row's epoch: `seen` by a reader, a value a row; `committed`:
+    when the epoch's `committed` record was begun, a value an epoch."""
+
+    seen: np.ndarray[Any, np.dtype[np.float64]]
+    committed: np.ndarray[Any, np.dtype[np.float64]]
+
+
+def latency(brokers: str, folder: Path, parallelism: int) -> Delays:
+    """Feeds P a thousand messages a second and reads its output with read_committed."""
+    source, sink = f"steady-{next(_number)}", f"seen-{next(_number)}"
+    for topic in (source, sink):
+        create_topic(brokers, topic, partitions=PARTITIONS)
+    pipeline = with_delivery(passed(brokers, source, sink, bounded=False), "exactly-once")
+    with started(pipeline, folder / sink, "--parallelism", str(parallelism)) as run:
+        with OutputReader(brokers, sink, "read_committed") as reader:
+            run.wait_for_checkpoints(1)
+            with Feed(brokers, source, RATE):
+                time.sleep(LATENCY_S)
+            run.wait_for_checkpoints(len(run.checkpoints()) + 3)
+        run.stop()
+        return _delays(run, reader.seen_ms)
+
+
+def _delays(run: Run, seen_ms: dict[int, float]) -> Delays:
+    """Row k lies in partition k % PARTITIONS at offset k // PARTITIONS: so its epoch is known."""
+    committed_ms, checkpoints = run.committed_ms(), run.checkpoints()
+    seen: list[float] = []
+    for before, after in itertools.pairwise(checkpoints[SETTLE_EPOCHS:]):
+        begins, ends = _positions(before), _positions(after)
+        rows = [
+            offset * PARTITIONS + number
+            for number in range(PARTITIONS)
+            for offset in range(begins.get(number, 0), ends.get(number, 0))
+        ]
+        seen += [seen_ms[row] - after.at_ms for row in rows if row in seen_ms]
+    closed = [committed_ms[each.manifest.epoch] - each.at_ms for each in checkpoints[SETTLE_EPOCHS:-1]]
+    return Delays(np.array(seen), np.array(closed, float))
+
+
+def _positions(record: CheckpointRecord) -> dict[int, int]:
+    return {split.partition: split.position for state in record.manifest.sources.values() for split in state.splits}
+
+
+def recovery(brokers: str, folder: Path, delivery: str) -> float:
+    """Kills the slot process; ms until a record of the next attempt stands in the output topic."""
+    source, sink = f"killed-{next(_number)}", f"healed-{next(_number)}"
+    for topic in (source, sink):
+        create_topic(brokers, topic, partitions=PARTITIONS)
+    pipeline = with_delivery(passed(brokers, source, sink, bounded=False), delivery)
+    with started(pipeline, folder / sink) as run:
+        with Feed(brokers, source, RATE), OutputReader(brokers, sink, "read_uncommitted") as reader:
+            run.wait_for_checkpoints(SETTLE_EPOCHS)
+            killed_ms = run.kill_slot()
+            while (resumed_ms := reader.resumed_ms(killed_ms)) is None:
+                time.sleep(0.05)
+        run.stop()
+    return resumed_ms - killed_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measure: `value` beside `other`, each value of a pair or a run. Without `other` nothing is beside it."""
+
+    name: str
+    unit: str
+    value: list[float]
+    other: list[float]
+
+
+def costs(brokers: str, folder: Path, pairs: int, rows: int) -> list[Figure]:
+    """K and P, exactly-once beside at-least-once."""
+    create_topic(brokers, "large", partitions=PARTITIONS, config={"retention.ms": "-1"})
+    fill(brokers, "large", rows)
+    return [
+        Figure(f"{name} exactly once", "rows/CPU-s", *cost(name, brokers, folder, pairs=pairs, rows=rows))
+        for name in ("K", "P")
+    ]
+
+
+def latencies(brokers: str, folder: Path) -> list[Figure]:
+    """What readers see after a checkpoint, at a parallelism of 1 and of 2."""
+    found: list[Figure] = []
+    for parallelism in (1, 2):
+        delays = latency(brokers, folder, parallelism)
+        for percent in (50, 99):
+            name = f"visible p{percent}, parallelism {parallelism}"
+            found.append(Figure(name, "ms", [float(np.percentile(delays.seen, percent))], []))
+        found.append(Figure(f"committed, parallelism {parallelism}", "ms", list(delays.committed), []))
+    return found
+
+
+def recoveries(brokers: str, folder: Path, pairs: int) -> list[Figure]:
+    """From a kill to the next record, exactly-once beside at-least-once."""
+    found: dict[str, list[float]] = {each: [] for each in DELIVERIES}
+    for _ in range(pairs):
+        for delivery in DELIVERIES:
+            found[delivery].append(recovery(brokers, folder, delivery))
+    return [Figure("recovery exactly once", "ms", found["exactly-once"], found["at-least-once"])]
+
+
+def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: int = ROWS) -> list[Figure]:
+    """The parts that are wanted, on a broker of their own choice."""
+    found: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder:
+        if "cost" in parts:
+            found += costs(brokers, Path(folder), pairs, rows)
+        if "latency" in parts:
+            found += latencies(brokers, Path(folder))
+        if "recovery" in parts:
+            found += recoveries(brokers, Path(folder), pairs)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(BrokerConfig(Path(folder))) as broker:
+        found = measure(broker.bootstrap, options.parts or PARTS, pairs=options.pairs, rows=options.rows)
+    for each in found:
+        beside = ""
+        if each.other:
+            ratio = median(each.value) / median(each.other)
+            beside = f"   at least once {median(each.other):,.0f} ({spread(each.other)})   ratio {ratio:.3f}"
+        print(f"{each.name}: {median(each.value):,.0f} {each.unit} ({spread(each.value)}){beside}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""A reader of an output topic, which notes when it first saw each row."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Self
+
+from confluent_kafka import Consumer, TopicPartition
+from data import PARTITIONS
+
+PAUSE_MS = 300.0
+"""Records of a killed process come no later than this after its end."""
+
+
+class OutputReader:
+    """Reads from the beginning in a thread of its own until it is left.
+
+    seen_ms   `k` of a row -> when it was seen (epoch ms)
+    at_ms     when records came at all
+    """
+
+    def __init__(self, brokers: str, topic: str, isolation: str) -> None:
+        self.seen_ms: dict[int, float] = {}
+        self.at_ms: list[float] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": brokers,
+                "group.id": "bench",
+                "isolation.level": isolation,
+                "enable.auto.commit": False,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def resumed_ms(self, killed_ms: float) -> float | None:
+        """When the first record came after a kill and the pause that it made; None: none has yet."""
+        return next((when for when in self.at_ms if when > killed_ms + PAUSE_MS), None)
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            # whatever is there is taken at once: asking for more than one would wait for them
+            message = self._consumer.poll(0.05)
+            now_ms = time.time() * 1000
+            if message is None or message.error():
+                continue
+            self.at_ms.append(now_ms)
+            self.seen_ms.setdefault(json.loads(message.value())["k"], now_ms)

@@ -1,0 +1,153 @@
+"""`headrace run` as users start it, watched from outside: CPU time of all its processes, and what its journal says."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.records import CheckpointRecord, CommittedRecord, Record
+from headrace.checkpoint.store import open_store
+from headrace.core.errors import HeadraceError
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+SLOT = b"headrace.worker.slot"
+SAMPLE_S, LOOK_S, WAIT_S = 0.05, 0.05, 120.0
+
+
+def processes(root: int) -> dict[int, float]:
+    """CPU seconds (user and system) of a process and of all below it that are alive, by pid."""
+    parents: dict[int, int] = {}
+    seconds: dict[int, float] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            try:
+                # the name before the last bracket may hold blanks
+                fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it ended meanwhile
+            parents[int(entry.name)] = int(fields[1])
+            seconds[int(entry.name)] = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    tree = {root}
+    while grown := {pid for pid, parent in parents.items() if parent in tree and pid not in tree}:
+        tree |= grown
+    return {pid: seconds[pid] for pid in tree if pid in seconds}
+
+
+@dataclass(slots=True)
+class CpuCurve:
+    """CPU seconds of a tree of processes over wall time (epoch ms)."""
+
+    at_ms: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def between(self, begin_ms: float, end_ms: float) -> float:
+        """CPU seconds spent in that time."""
+        return self._at(end_ms) - self._at(begin_ms)
+
+    def _at(self, when_ms: float) -> float:
+        right = min(max(bisect.bisect(self.at_ms, when_ms), 1), len(self.at_ms) - 1)
+        begin, end = self.at_ms[right - 1], self.at_ms[right]
+        share = (when_ms - begin) / (end - begin)
+        return self.seconds[right - 1] + share * (self.seconds[right] - self.seconds[right - 1])
+
+
+@dataclass(slots=True)
+class Run:
+    """A run that is under way. home: its own HEADRACE_HOME."""
+
+    process: subprocess.Popen[bytes]
+    home: Path
+    cpu: CpuCurve = field(default_factory=CpuCurve)
+
+    def sample(self, until: threading.Event) -> None:
+        """Fills `cpu` until told to stop."""
+        while not until.wait(SAMPLE_S):
+            spent = sum(processes(self.process.pid).values())
+            self.cpu.at_ms.append(time.time() * 1000)
+            self.cpu.seconds.append(spent)
+
+    def records(self) -> tuple[Record, ...]:
+        """The journal so far; empty before it begins."""
+        folders = list(self.home.glob("checkpoints/**/journal"))
+        if not folders:
+            return ()
+        try:
+            return JournalStore(open_store(str(folders[0].parent)), "", "").load().records
+        except HeadraceError:
+            return ()  # it is being deleted
+
+    def checkpoints(self) -> list[CheckpointRecord]:
+        """All complete ones."""
+        return [each for each in self.records() if isinstance(each, CheckpointRecord)]
+
+    def committed_ms(self) -> dict[int, int]:
+        """Epoch -> when its `committed` record was written (epoch ms)."""
+        return {each.epoch: each.at_ms for each in self.records() if isinstance(each, CommittedRecord)}
+
+    def wait_for_checkpoints(self, count: int) -> None:
+        """Returns once there are so many."""
+        deadline = time.monotonic() + WAIT_S
+        while len(self.checkpoints()) < count:
+            assert self.process.poll() is None, "the run ended"
+            assert time.monotonic() < deadline, "no checkpoint completed"
+            time.sleep(LOOK_S)
+
+    def kill_slot(self) -> float:
+        """Kills its only slot process; gives when (epoch ms)."""
+        slots = [pid for pid in processes(self.process.pid) if SLOT in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(slots) == 1, "one slot process is expected"
+        os.kill(slots[0], signal.SIGKILL)
+        return time.time() * 1000
+
+    def follow(self, count: int) -> list[CheckpointRecord]:
+        """Its first `count` checkpoints, or all until its end, which deletes them."""
+        seen: dict[int, CheckpointRecord] = {}
+        while self.process.poll() is None and len(seen) < count:
+            seen |= {each.manifest.epoch: each for each in self.checkpoints()}
+            time.sleep(LOOK_S)
+        assert self.process.returncode in (None, 0), f"headrace run ended with code {self.process.returncode}"
+        return [record for _, record in sorted(seen.items())]
+
+    def stop(self) -> None:
+        """Ends it as Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+
+
+@contextmanager
+def started(pipeline: Mapping[str, Any], folder: Path, *arguments: str) -> Iterator[Run]:
+    """Runs a pipeline in slot processes; whatever happens, it is gone afterwards."""
+    folder.mkdir(parents=True)
+    file = folder / "pipeline.yaml"
+    file.write_text(json.dumps(pipeline))  # JSON is YAML
+    home = folder / "home"
+    with (folder / "run.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headrace", "run", str(file), *arguments],
+            env=os.environ | {"HEADRACE_HOME": str(home), "POLARS_MAX_THREADS": "1"},
+            stdout=log,
+            stderr=log,
+        )
+    run, over = Run(process, home), threading.Event()
+    sampler = threading.Thread(target=run.sample, args=(over,))
+    sampler.start()
+    try:
+        yield run
+    finally:
+        over.set()
+        sampler.join()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
