@@ -202,8 +202,8 @@ class Committer(Protocol):
         ...
 
     def sweep(self, attempt: int) -> Sequence[str]:
-        """Ends what is open of this job and sink, but for attempt `attempt`: what a writer of an earlier one that woke
-        up late has begun. Gives the names that it ended."""
+        """Ends what is open of this job and sink by attempts before `attempt`: what a writer of theirs that woke up
+        late has begun. Never what a later one has open: who asks may have been replaced. Gives the names it ended."""
         ...
 
     def open_transactions(self) -> Sequence[OpenTransaction]:
