@@ -4,6 +4,8 @@ PYTHON ?= python3
 TEST_PROCESSES ?= 3
 SEEDS ?= 10000
 FROM ?= 0
+SEED ?= 1
+FAULTS ?= 30
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -13,13 +15,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim lint fmt bench docs clean
+.PHONY: help setup demo test sim chaos lint fmt bench docs clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then every test (TEST_PROCESSES=3: so many files at a time)"
 	@echo "make sim     10,000 clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
+	@echo "make chaos   random faults on a live cluster and broker, exactly once (SEED=1 FAULTS=30)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make fmt     let ruff put the code in shape"
 	@echo "make bench   the benchmarks, each beside its ceiling"
@@ -56,6 +59,9 @@ test: lint
 
 sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
+
+chaos: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m chaos.run --seed $(SEED) --faults $(FAULTS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,73 @@
+"""Runs one seed: `python -m chaos.run --seed 1 --faults 30`. A seed that fails tells its story and how to run it again.
+
+The same seed has the same plan; when each fault meets the job differs a little from run to run, as on any real cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from chaos.peace import end, restore_and_check
+from chaos.plan import faults_in, plan_of
+from chaos.story import Story
+from chaos.strikes import Strikes
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from support.cluster import running_cluster
+from support.cluster_flow import running_flow
+
+
+def play(seed: int, faults: int, *, folder: Path, broker: EmbeddedBroker, aloud: bool = False) -> Story:
+    """The seed's plan on a cluster of its own in `folder`. What fails has the story as its note."""
+    story = Story(aloud=aloud)
+    try:
+        _play(seed, faults, folder, broker, story)
+    except BaseException as error:
+        if not aloud:
+            error.add_note("\n".join(story.lines))
+        error.add_note(f"again: make chaos SEED={seed} FAULTS={faults}")
+        raise
+    return story
+
+
+def _play(seed: int, faults: int, folder: Path, broker: EmbeddedBroker, story: Story) -> None:
+    rounds = plan_of(seed, faults)
+    story.tell(f"seed {seed}: {faults_in(rounds)} faults in {len(rounds)} rounds")
+    with running_cluster(folder) as cluster, running_flow(cluster, broker, exactly_once=True) as flow:
+        flow.submit()
+        restore_and_check(flow, broker, story)
+        strikes = Strikes(flow, broker, story)
+        for number, round_ in enumerate(rounds, start=1):
+            story.tell(f"round {number}")
+            for at, step in enumerate(round_):
+                strikes.step(step, first=at == 0)
+            restore_and_check(flow, broker, story)
+        end(flow, broker, story)
+    story.tell("nothing is left behind")
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="which plan")
+    parser.add_argument("--faults", type=int, default=30, help="how many")
+    wanted = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="headrace-chaos-"))
+    begun = time.monotonic()
+    try:
+        with EmbeddedBroker(BrokerConfig(folder / "kafka", short_lived=True)) as broker:
+            play(wanted.seed, wanted.faults, folder=folder / "c", broker=broker, aloud=True)
+    except BaseException:
+        sys.stdout.write(f"seed {wanted.seed} FAILS; its logs and journals are in {folder}\n")
+        raise
+    shutil.rmtree(folder)
+    sys.stdout.write(f"seed {wanted.seed} is exact: {wanted.faults} faults, {time.monotonic() - begun:.0f} s\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""The deeds of a plan, done to a live flow. Decides nothing: what becomes of the job is looked at by `chaos.peace`."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import assert_never
+
+from chaos.plan import Deed, Fault, Freeze, HaltBroker, Kill, Rescale, Savepoint, Start, Step, TakeUp, Upgrade
+from chaos.story import Story
+from chaos.victims import find, send
+from headrace.local.broker import EmbeddedBroker
+from support.cluster import wait_gone
+from support.cluster_flow import Flow
+from support.running import Finished
+
+
+class Strikes:
+    """Does steps, and tells what it does."""
+
+    def __init__(self, flow: Flow, broker: EmbeddedBroker, story: Story) -> None:
+        self._flow, self._broker, self._story = flow, broker, story
+        self._cluster = flow.cluster
+
+    def step(self, step: Step, *, first: bool) -> None:
+        """Pauses and does it. `first` of a round: all is well, so commands that are given alone must be done."""
+        time.sleep(step.pause_s)
+        if len(step.deeds) == 1:
+            self._do(step.deeds[0], must=first)
+            return
+        with ThreadPoolExecutor(len(step.deeds)) as pool:
+            done: list[Future[None]] = []
+            for deed in step.deeds:
+                time.sleep(step.apart_s if done else 0.0)
+                done.append(pool.submit(self._do, deed, must=False))
+        for each in done:
+            each.result()
+
+    def _do(self, deed: Deed, *, must: bool) -> None:
+        match deed:
+            case Kill():
+                self._kill(deed)
+            case Freeze():
+                self._freeze(deed)
+            case HaltBroker():
+                self._halt(deed)
+            case Start():
+                done = self._command("cluster", "start", "--workers", "2", "--slots", "2")
+                assert done.code == 0 or not must, done.err
+            case Rescale() | Savepoint() | TakeUp() | Upgrade():
+                done = self._ask(deed)
+                assert done.code == 0 or not must, f"{deed}: {done.err}"
+            case _:
+                assert_never(deed)
+
+    def _kill(self, deed: Kill) -> None:
+        struck = send(signal.SIGKILL, find(self._cluster, deed.target, deed.choice))
+        wait_gone(*struck)
+        self._story.tell(f"killed {deed.target.value}: {_named(struck)}")
+
+    def _freeze(self, deed: Freeze) -> None:
+        pids = send(signal.SIGSTOP, find(self._cluster, deed.target, deed.choice))
+        self._story.tell(f"froze {deed.target.value} for {deed.seconds} s: {_named(pids)}")
+        try:
+            time.sleep(deed.seconds if pids else 0.0)
+        finally:
+            awake = send(signal.SIGCONT, pids)
+            self._story.tell(f"woke {deed.target.value}: {_named(awake)}")
+
+    def _halt(self, deed: HaltBroker) -> None:
+        pid = self._broker.pid
+        assert pid is not None
+        send(signal.SIGSTOP, [pid])
+        self._story.tell(f"halted the broker for {deed.seconds} s")
+        try:
+            time.sleep(deed.seconds)
+        finally:
+            send(signal.SIGCONT, [pid])
+            self._story.tell("the broker goes on")
+
+    def _ask(self, deed: Fault) -> Finished:
+        """Of whichever job of the name runs; gives how the (last) command ended."""
+        flow = self._flow
+        match deed:
+            case Rescale():
+                return self._command("rescale", flow.name, "--parallelism", str(deed.parallelism))
+            case Savepoint():
+                return self._command("savepoint", flow.name, "saved")
+            case Upgrade():
+                file = flow.file(deed.parallelism, added="positive" if deed.has_more else "")
+                return self._command("upgrade", flow.name, file)
+            case TakeUp():
+                stopped = self._command(
+                    "stop", flow.name, "--json", *(("--savepoint", "saved") if deed.savepoint else ())
+                )
+                if stopped.code:
+                    return stopped
+                path = str(stopped.json["path"])
+                return self._command("submit", flow.file(deed.parallelism), "--from-savepoint", path)
+            case _:
+                raise AssertionError(f"{deed} is no command")
+
+    def _command(self, *arguments: str) -> Finished:
+        said = " ".join(arguments)
+        self._story.tell(f"headrace {said}")
+        done = self._cluster.headrace(*arguments)
+        self._story.tell(f"headrace {said}: exit code {done.code} {(done.err if done.code else done.out).strip()}")
+        return done
+
+
+def _named(pids: Sequence[int]) -> str:
+    return ", ".join(map(str, pids)) or "nobody is there"

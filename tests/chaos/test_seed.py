@@ -1,0 +1,24 @@
+"""One seed of chaos, with few faults. `make chaos SEED=..` runs others, with as many as wanted."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaos.plan import faults_in, plan_of
+from chaos.run import play
+from headrace.local.broker import EmbeddedBroker
+
+pytestmark = pytest.mark.broker
+
+SEED, FAULTS = 1, 7
+
+
+def test_whatever_happens_the_output_is_exact(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> None:
+    play(SEED, FAULTS, folder=tmp_path_factory.mktemp("x"), broker=broker)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_seed_has_one_plan(seed: int) -> None:
+    assert plan_of(seed, 30) == plan_of(seed, 30)
+    assert plan_of(seed, 30) != plan_of(seed + 1, 30)
+    assert faults_in(plan_of(seed, 30)) == 30
