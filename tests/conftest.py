@@ -14,9 +14,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--rewrite-goldens", action="store_true", help="write tests/flows/golden anew, from straight runs")
     parser.addoption("--stops", type=int, default=6, help="how often a job is stopped and taken up in a row")
+    parser.addoption("--outage", type=float, default=20.0, help="seconds that no broker answers for")
 
 
 @pytest.fixture
 def stops(request: pytest.FixtureRequest) -> int:
     """How often a job is stopped and taken up in a row."""
     return int(request.config.getoption("--stops"))
+
+
+@pytest.fixture
+def outage_s(request: pytest.FixtureRequest) -> float:
+    """For how long no broker answers."""
+    return float(request.config.getoption("--outage"))

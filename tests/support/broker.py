@@ -52,9 +52,11 @@ def unique_topic(stem: str = "topic") -> str:
     return f"{stem}-{uuid.uuid4().hex[:10]}"
 
 
-def create_topic(broker: Broker, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> str:
+def create_topic(
+    broker: Broker, name: str, partitions: int = 1, *, copies: int = 1, config: Mapping[str, str] | None = None
+) -> str:
     """Make a topic and return its name."""
-    broker_topics.create_topic(broker.bootstrap, name, partitions=partitions, config=config)
+    broker_topics.create_topic(broker.bootstrap, name, partitions=partitions, replication=copies, config=config)
     return name
 
 

@@ -172,7 +172,7 @@ class Flow:
     """The pipeline's files, topics, feed and output; `job` is the one that runs it now.
 
     `job_brokers`: what the job calls the brokers, where that is not what this process does.
-    `sink`, `sink_fields`: the connector, and fields of its own.
+    `sink`, `sink_fields`: the connector, and fields of its own. `copies`: of each topic, on as many brokers.
     """
 
     def __init__(
@@ -186,6 +186,7 @@ class Flow:
         exactly_once: bool = False,
         sink: str = "kafka",
         sink_fields: str = "",
+        copies: int = 1,
     ) -> None:
         self.cluster, self.broker, self.name = cluster, broker, name
         self._sink, self._sink_fields = sink, f", {sink_fields}" if sink_fields else ""
@@ -195,9 +196,9 @@ class Flow:
         self._job_brokers = job_brokers or broker.bootstrap
         self.inputs = {f"{self.stem}-in-a": 2, f"{self.stem}-in-b": 2}
         for topic, partitions in self.inputs.items():
-            create_topic(broker, topic, partitions)
+            create_topic(broker, topic, partitions, copies=copies)
         for kind in ("windows", "kept", "late", "dead"):
-            create_topic(broker, f"{self.stem}-{kind}", 2)
+            create_topic(broker, f"{self.stem}-{kind}", 2, copies=copies)
         self.feed = SteadyFeed(broker.bootstrap, self.inputs)
         self.output = Output(broker.bootstrap, self.stem, exactly_once=exactly_once)
         self.job = ""

@@ -1,27 +1,20 @@
-"""Which transactions are open on a broker, as the broker says."""
+"""Which transactions are open on the brokers, as they say."""
 
 from __future__ import annotations
 
-import kafka.admin
-
+from headrace_connectors.kafka.txn_admin import TxnAdmin
 from support.broker import Broker
 from support.cluster_flow import Flow
 from support.running import wait_until
 
 
 def open_transactions(broker: Broker, job: str) -> list[str]:
-    """Names of the job's transactions that are neither committed nor aborted."""
-    client = kafka.admin.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    """Names of the job's transactions that are neither committed nor aborted. Waits for brokers that are away."""
+    admin = TxnAdmin(broker.bootstrap, {})
     try:
-        listed = client.list_transactions(transactional_id_pattern=f"headrace-{job}-.*")
-        return sorted(
-            each.transactional_id
-            for found in listed.values()
-            for each in found
-            if str(getattr(each.state, "value", each.state)) in {"Ongoing", "PrepareCommit", "PrepareAbort"}
-        )
+        return sorted(admin.listed(f"headrace-{job}-", ["Ongoing", "PrepareCommit", "PrepareAbort"]))
     finally:
-        client.close()
+        admin.close()
 
 
 def require_none_left(broker: Broker, flow: Flow) -> None:

@@ -10,8 +10,11 @@ from headrace.local.broker import EmbeddedBroker
 from support.cluster import Cluster, running_cluster
 from support.cluster_flow import Flow, running_flow
 from support.open_transactions import open_transactions
+from support.postgres import postgres
 from support.stopping_points import StoppingPoints
 from support.third_party_site import third_party_path
+
+__all__ = ["postgres"]
 
 
 @pytest.fixture(scope="package")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from array import array
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -119,15 +120,17 @@ class KafkaContainers:
         partition = (_java_hash(transactional_id) & 0x7FFFFFFF) % self._transaction_partitions()
         return self.leader_of(_TRANSACTIONS, partition)
 
-    def wait_in_sync(self, topic: str) -> None:
-        """Until each copy of its partitions has all rows: then any broker can be lost next."""
+    def wait_in_sync(self, *topics: str) -> None:
+        """Until each copy of their partitions has all rows: then any broker can be lost next. None given: of all."""
 
         def in_sync() -> bool:
             metadata = self._metadata()
-            known = metadata.topics[topic].partitions.values() if metadata and topic in metadata.topics else []
-            return bool(known) and all(len(each.isrs) == len(each.replicas) for each in known)
+            known = metadata.topics if metadata is not None else {}
+            asked = [known[name].partitions for name in topics or known if name in known]
+            found = [partition for partitions in asked for partition in partitions.values()]
+            return bool(found) and all(len(each.isrs) == len(each.replicas) for each in found)
 
-        wait_until(in_sync, f"all copies of {topic} are in sync")
+        wait_until(in_sync, f"all copies of {topics or 'all topics'} are in sync")
 
     # ---- faults --------------------------------------------------------------------------------------------------
 
@@ -148,6 +151,20 @@ class KafkaContainers:
         """It goes on; returns when it serves clients."""
         self._containers[broker].unpause()
         self._wait_serving(broker)
+
+    @contextmanager
+    def all_paused(self) -> Iterator[None]:
+        """Nobody answers inside; afterwards all of them serve clients."""
+        for container in self._containers.values():
+            container.pause()
+        try:
+            yield
+        finally:
+            # none of them can do anything before the others are back
+            for container in self._containers.values():
+                container.unpause()
+        for number in self._nodes:
+            self._wait_serving(number)
 
     def disconnect(self, broker: int) -> None:
         """Nothing reaches it any more, neither brokers nor clients, here or in containers."""

@@ -1,0 +1,102 @@
+"""Sinks that commit elsewhere than in Kafka, in a job whose processes are killed: each row is in one file, once, and in
+the table, once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.local.broker import EmbeddedBroker
+from support.broker import consume_all, create_topic, unique_topic
+from support.cluster import Cluster, kill
+from support.cluster_job import ClusterJob
+from support.postgres import Postgres
+from support.running import wait_until
+from support.sql_tables import Tables
+from support.steady_feed import SteadyFeed
+
+pytestmark = pytest.mark.broker
+
+PIPELINE = """\
+name: {name}
+parallelism: 2
+checkpoint: {{interval: 300ms}}
+restart: {{strategy: exponential-delay, initial: 100ms, max: 500ms}}
+sources:
+  rows:
+    kafka: {{brokers: "{brokers}", topic: {name}, start: earliest}}
+    format: json
+    schema: {{id: string not null, value: int64 not null}}
+    on_error: skip
+sinks:
+  files:
+    from: rows
+    files: {{path: "{folder}", delivery: exactly-once}}
+    format: json
+  tables:
+    from: rows
+    sql: {{url: "{url}", table: copies, delivery: exactly-once, create_table: true}}
+"""
+
+
+@pytest.fixture
+def tables(postgres: Postgres) -> Iterator[Tables]:
+    """An empty database."""
+    tables = Tables(postgres.url(postgres.create_database()))
+    yield tables
+    tables.close()
+
+
+def ids_of_topic(broker: EmbeddedBroker, topic: str) -> list[str]:
+    """The reference; what is no row is left out."""
+    values = [record.value or b"" for record in consume_all(broker, topic)]
+    return sorted(json.loads(value)["id"] for value in values if value.startswith(b"{"))
+
+
+def ids_of_files(folder: Path) -> list[str]:
+    """Of files that have appeared."""
+    lines = [line for path in folder.glob("part-*") for line in path.read_text().splitlines()]
+    return sorted(json.loads(line)["id"] for line in lines)
+
+
+def ids_of_table(tables: Tables) -> list[str]:
+    """Of rows that have been moved into it."""
+    return sorted(str(row[0]) for row in tables.rows("copies", "id"))
+
+
+def victims(cluster: Cluster, job: ClusterJob) -> Iterator[list[int]]:
+    """Pids, a round of killing after the other."""
+
+    def hosts() -> list[int]:
+        return list(cluster.processes("headrace-connector-host"))
+
+    yield job.slots()[:1]
+    yield hosts()
+    yield job.slots() + hosts()
+    yield [cluster.coordinator(), *hosts()]
+
+
+def test_every_row_once_through_kills(cluster: Cluster, broker: EmbeddedBroker, tables: Tables, tmp_path: Path) -> None:
+    name, folder = create_topic(broker, unique_topic("both"), 2), tmp_path / "out"
+    text = PIPELINE.format(name=name, brokers=broker.bootstrap, folder=folder, url=tables.url)
+    job = ClusterJob(cluster, cluster.folder / f"{name}.yaml", text)
+    with SteadyFeed(broker.bootstrap, {name: 2}) as feed:
+        job.submit()
+        job.wait_checkpoint()
+        for pids in victims(cluster, job):
+            attempt = job.attempt()
+            kill(*pids)
+            if not cluster.processes("headrace-coordinator"):
+                cluster.start(workers=1)
+            job.wait_attempt_after(attempt)
+            job.wait_checkpoint()
+        with feed.paused():
+            expected = ids_of_topic(broker, name)
+            wait_until(lambda: ids_of_files(folder) == expected, "each row is in one file, once")
+            wait_until(lambda: ids_of_table(tables) == expected, "each row is in the table, once")
+    job.cancel()
+    assert tables.count("copies__headrace_staged") == 0
+    assert {path.name[:5] for path in folder.rglob("*") if path.is_file()} == {"part-"}, "nothing hidden is left"
