@@ -45,8 +45,9 @@ _UNDECIDED = frozenset({Stage.COLLECTING, Stage.DESCRIBING})
 class Pending:
     """The epoch in flight.
 
-    folder   URL of the savepoint folder that it fills, or empty
-    final    all input had ended before its barrier
+    folder     URL of the savepoint folder that it fills, or empty
+    final      all input had ended before its barrier
+    committed  the newest epoch of the attempt that is committed
     """
 
     epoch: int
@@ -58,14 +59,19 @@ class Pending:
     drain: bool = False
     final: bool = False
     stage: Stage = Stage.COLLECTING
+    committed: int = 0
     documents: list[SubtaskDocument] = field(default_factory=list)
     manifest: Manifest | None = None
 
     @property
     def committables(self) -> tuple[CommittableDocument, ...]:
-        """What the writers prepared, in an order that does not depend on who answered first."""
+        """What the writers prepared, in an order that does not depend on who answered first.
+
+        A barrier that comes from another slot may overtake the word that the epoch before is committed: its writer
+        then gives what is committed already once more.
+        """
         documents = sorted(self.documents, key=lambda document: (document.task, document.subtask))
-        return tuple(item for document in documents for item in document.committables)
+        return tuple(item for each in documents for item in each.committables if item.epoch > self.committed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class Epochs:
         self._settings = settings
         self._slots = slots
         self._last = last_epoch
+        self._committed = last_epoch
         self._failures = 0
         interval = settings.interval_ms
         self._due_ms = None if interval is None else now_ms + interval
@@ -100,6 +107,7 @@ class Epochs:
         assert self.pending is None, "one epoch at a time"
         self._last += 1
         self.pending = Pending(self._last, purpose, now_ms, set(range(self._slots)), folder, request, drain)
+        self.pending.committed = self._committed
         if self._settings.interval_ms is not None:
             self._due_ms = now_ms + self._settings.interval_ms
         return self.pending
@@ -124,7 +132,7 @@ class Epochs:
         """The epoch in flight is complete and committed."""
         assert self.pending is not None, "an epoch is in flight"
         pending, self.pending = self.pending, None
-        self._failures = 0
+        self._failures, self._committed = 0, pending.epoch
         self._pause(now_ms)
         return pending
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.checkpoint.manifest import SubtaskDocument
+from headrace.checkpoint.manifest import CommittableDocument, SubtaskDocument
 from headrace.coordinator.epochs import Epochs, Purpose, Stage
 from headrace.spec.settings import Checkpoint
 
@@ -19,6 +19,12 @@ def epochs(**about: object) -> Epochs:
 
 def document(index: int) -> SubtaskDocument:
     return SubtaskDocument(task="count", subtask=index)
+
+
+def prepared(index: int, *epochs: int) -> SubtaskDocument:
+    """What a writer prepared at the barriers of these epochs and does not know to be committed."""
+    items = tuple(CommittableDocument(sink="out", subtask=index, epoch=epoch, payload={}) for epoch in epochs)
+    return SubtaskDocument(task="count", subtask=index, committables=items)
 
 
 def test_epochs_go_on_from_the_last_one() -> None:
@@ -42,6 +48,22 @@ def test_one_at_a_time() -> None:
     assert mine.periodic_due_ms is None
     with pytest.raises(AssertionError, match="one epoch at a time"):
         mine.begin(Purpose.SAVEPOINT, 2_000)
+
+
+def test_what_is_committed_is_not_committed_again_though_a_writer_has_not_heard_of_it_yet() -> None:
+    mine = epochs(tolerable_failures=1)
+    mine.begin(Purpose.PERIODIC, 2_000)
+    mine.ack(0, 5, (prepared(0, 5),))
+    mine.give_up(3_000)
+    pending = mine.begin(Purpose.PERIODIC, 4_000)
+    mine.ack(0, 6, (prepared(0, 5, 6),))
+    mine.ack(1, 6, (prepared(1, 6),))
+    assert [(each.subtask, each.epoch) for each in pending.committables] == [(0, 5), (0, 6), (1, 6)]
+    mine.done(5_000)
+    pending = mine.begin(Purpose.STOP, 5_000)
+    mine.ack(0, 7, (prepared(0, 7),))
+    mine.ack(1, 7, (prepared(1, 6, 7),))
+    assert [(each.subtask, each.epoch) for each in pending.committables] == [(0, 7), (1, 7)]
 
 
 def test_the_interval_runs_from_barrier_to_barrier() -> None:
