@@ -185,11 +185,11 @@ class Journal:
 
     @property
     def stopped(self) -> CheckpointRecord | None:
-        """The complete epoch of the stop that was asked for."""
+        """The complete epoch of the stop that was asked for: the newest, for one that was in flight may precede it."""
         stopping = self.stopping
         if stopping is None:
             return None
-        for record in self.checkpoints:
+        for record in reversed(self.checkpoints):
             if record.number > stopping.number and stopping.savepoint in {None, record.savepoint}:
                 return record
         return None

@@ -165,6 +165,13 @@ def test_a_stop_lasts_until_the_end() -> None:
     assert history(*RUN, FinishedRecord(state="FINISHED", at_ms=0), attempt(2, 3)).finished is None
 
 
+def test_an_epoch_that_was_in_flight_when_the_stop_was_asked_for_is_not_the_stop_s() -> None:
+    drained = checkpoint(5)
+    drained = drained.model_copy(update={"manifest": drained.manifest.model_copy(update={"drained": True})})
+    in_flight = [*RUN, StoppingRecord(drain=True, at_ms=0), checkpoint(4), committed(4)]
+    assert history(*in_flight, drained).stopped == history(*in_flight, drained).checkpoints[-1]
+
+
 def test_splits_are_those_that_the_newest_record_knows() -> None:
     splits = {"flights": (SplitDocument(topic="flights", partition=0, start=0),)}
     begun = attempt(1).model_copy(update={"splits": splits})
