@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -58,6 +59,9 @@ def main() -> int:
     wanted = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="headrace-chaos-"))
     begun = time.monotonic()
+    # who ends it early, also in the background, ends the cluster and the broker with it
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         with EmbeddedBroker(BrokerConfig(folder / "kafka", short_lived=True)) as broker:
             play(wanted.seed, wanted.faults, folder=folder / "c", broker=broker, aloud=True)
