@@ -77,10 +77,9 @@ def test_a_worker_wakes_in_the_middle_of_a_barrier(
     wait_whole(cluster)
 
 
-@pytest.mark.parametrize("step", ["after-flush", "after-record"])
-def test_slots_alone(cluster: Cluster, broker: EmbeddedBroker, flow: Flow, points: StoppingPoints, step: str) -> None:
-    """Their supervisor ends them as they stand."""
-    with flow.recovering(f"slots frozen {step}"), points.held_at(step) as slot:
+def test_slots_alone(cluster: Cluster, broker: EmbeddedBroker, flow: Flow, points: StoppingPoints) -> None:
+    """Their supervisor ends them as they stand, one of them in the middle of a barrier."""
+    with flow.recovering("slots frozen"), points.held_at("after-flush") as slot:
         slots = cluster.slots(parent_of(slot))
         with frozen(*slots):
             wait_gone(*slots)
