@@ -91,6 +91,7 @@ class Epochs:
         self._last = last_epoch
         self._committed = last_epoch
         self._failures = 0
+        self._savepoint_failed = False
         interval = settings.interval_ms
         self._due_ms = None if interval is None else now_ms + interval
         self.pending: Pending | None = None
@@ -132,7 +133,7 @@ class Epochs:
         """The epoch in flight is complete and committed."""
         assert self.pending is not None, "an epoch is in flight"
         pending, self.pending = self.pending, None
-        self._failures, self._committed = 0, pending.epoch
+        self._failures, self._savepoint_failed, self._committed = 0, False, pending.epoch
         self._pause(now_ms)
         return pending
 
@@ -143,6 +144,7 @@ class Epochs:
         pending, self.pending = self.pending, None
         self._pause(now_ms)
         if pending.purpose is Purpose.SAVEPOINT:
+            self._savepoint_failed = True
             return pending, False
         self._failures += 1
         return pending, pending.purpose is not Purpose.PERIODIC or self._failures > self._settings.tolerable_failures
@@ -150,6 +152,12 @@ class Epochs:
     def _pause(self, now_ms: int) -> None:
         if self._due_ms is not None:
             self._due_ms = max(self._due_ms, now_ms + self._settings.min_pause_ms)
+
+    @property
+    def takes_savepoints(self) -> bool:
+        """Whether a savepoint may be the next epoch. Not behind one that was given up: what writers prepared for that
+        one waits, under one of the few names that they have, for an epoch that is committed."""
+        return not self._savepoint_failed or self._due_ms is None
 
     def timed_out(self, now_ms: int) -> bool:
         """Whether slots, or those who look at what is to be committed, have taken too long."""

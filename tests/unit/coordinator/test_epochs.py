@@ -126,6 +126,21 @@ def test_what_a_failure_means_depends_on_what_it_was_for(purpose: Purpose, fails
     assert mine.give_up(12_000)[1] is fails
 
 
+@pytest.mark.parametrize(("interval", "at_once"), [("10s", False), ("none", True)])
+def test_savepoints_that_fail_leave_names_for_periodic_checkpoints(interval: str, at_once: bool) -> None:
+    mine = epochs(interval=interval, tolerable_failures=1)
+    assert mine.takes_savepoints
+    mine.begin(Purpose.SAVEPOINT, 2_000)
+    mine.give_up(3_000)
+    assert mine.takes_savepoints is at_once
+    mine.begin(Purpose.PERIODIC, 12_000)
+    mine.give_up(13_000)
+    assert mine.takes_savepoints is at_once
+    mine.begin(Purpose.PERIODIC, 22_000)
+    mine.done(23_000)
+    assert mine.takes_savepoints
+
+
 def test_what_is_decided_cannot_be_given_up() -> None:
     mine = epochs()
     mine.begin(Purpose.PERIODIC, 11_000).stage = Stage.COMMITTING

@@ -71,7 +71,7 @@ class Running(Live):
         """Savepoints first, then the last epoch, then the periodic one."""
         if self.attempt.epochs.pending is not None or self._finishing:
             return self
-        if self._savepoints:
+        if self._savepoints and self.attempt.epochs.takes_savepoints:
             wanted = self._savepoints.pop(0)
             self.begin(job, Purpose.SAVEPOINT, now_ms, folder=wanted.folder, request=wanted.request)
         elif self.attempt.input_ended:
