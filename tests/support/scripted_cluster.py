@@ -65,6 +65,7 @@ class ScriptedJob:
     failure: str | None = None
     savepoint: str | None = None
     alarm: str | None = None
+    has_checkpoint: bool = True
     log: list[str] = field(default_factory=list)
 
 
@@ -115,6 +116,7 @@ class ScriptedCluster:
             self._look(operation)
         subtasks = tuple(SubtaskState(subtask=i, worker="worker-1", busy=0.5) for i in range(found.parallelism))
         node = NodeStatus(node="numbers", kind="source", parallelism=found.parallelism, rows_out=1_234, lag=5)
+        newest = CompletedCheckpoint(epoch=3, completed_at=moment(STARTED_MS), path=CHECKPOINT_PATH, bytes=10)
         return JobStatus(
             job_id=job,
             name=found.name,
@@ -122,7 +124,7 @@ class ScriptedCluster:
             attempt=1,
             parallelism=found.parallelism,
             nodes=(node.model_copy(update={"subtasks": subtasks}),),
-            checkpoint=CompletedCheckpoint(epoch=3, completed_at=moment(STARTED_MS), path=CHECKPOINT_PATH, bytes=10),
+            checkpoint=newest if found.has_checkpoint else None,
             failure=found.failure,
             started_at=moment(STARTED_MS),
             savepoint=found.savepoint,

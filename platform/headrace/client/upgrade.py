@@ -5,7 +5,8 @@
                          └── refused     └── FAILED before it ever ran
                                 └───────────────┴──> the old definition again, from the same path
 
-Once the new job has run there is no way back by itself: its output would be repeated.
+Once the new job has run there is no way back by itself: its output would be repeated. One that has a checkpoint has
+run, however soon after that it failed.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _failure_before_it_ran(client: Client, job: str) -> HeadraceError | None:
     deadline = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < deadline:
         status = client.status(job)
-        if status.state == "FAILED":
+        if status.state == "FAILED" and status.checkpoint is None:
             return UserError(f"job {job} failed before it ran: {status.failure or 'no reason is known'}")
         if status.state not in {"CREATED", "SCHEDULING", "DEPLOYING", "RESTARTING", "FAILING"}:
             return None

@@ -305,21 +305,33 @@ class TestUpgrade:
         assert found["job_id"] == list(cluster.jobs_by_id)[2]
         assert found["refused"].startswith("state of before would be lost")
 
-    def test_one_that_fails_before_it_runs_gives_way_to_the_old(
-        self, cluster: ScriptedCluster, old: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    @staticmethod
+    def fail_the_new(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, *, has_checkpoint: bool) -> None:
         accept = cluster.submit
 
         async def fails_the_new(request: Any) -> str:
             job = await accept(request)
             if "doubled" in request.pipeline["steps"]:
                 cluster.jobs_by_id[job].state, cluster.jobs_by_id[job].failure = "FAILED", "no module functions"
+                cluster.jobs_by_id[job].has_checkpoint = has_checkpoint
             return job
 
         monkeypatch.setattr(cluster, "submit", fails_the_new)
+
+    def test_one_that_fails_before_it_runs_gives_way_to_the_old(
+        self, cluster: ScriptedCluster, old: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.fail_the_new(cluster, monkeypatch, has_checkpoint=False)
         result = headrace("upgrade", old, "p.yaml", code=2)
         assert "failed before it ran: no module functions" in result.stderr
         assert [job.state for job in cluster.jobs_by_id.values()] == ["FINISHED", "FAILED", "RUNNING"]
+
+    def test_one_that_fails_soon_after_its_first_checkpoint_has_run(
+        self, cluster: ScriptedCluster, old: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.fail_the_new(cluster, monkeypatch, has_checkpoint=True)
+        headrace("upgrade", old, "p.yaml")
+        assert [job.state for job in cluster.jobs_by_id.values()] == ["FINISHED", "FAILED"]
 
     def test_a_stop_that_fails_changes_nothing(self, cluster: ScriptedCluster, old: str) -> None:
         cluster.failing = ExternalError("the disk is full")
