@@ -1,6 +1,7 @@
 """What exactly-once costs, on `headrace run` in slot processes, with a checkpoint every second and state in memory.
 
-usage: exactly_once.py [cost|latency|recovery ...]   (default: all; benchmarks/run.py --only exactly-once does the same)
+usage: exactly_once.py [--only cost|latency|recovery] [--pairs N] [--rows N]
+(benchmarks/run.py --only exactly-once runs all of it, too)
 
     cost      K and P, exactly-once beside at-least-once in alternating pairs: rows per CPU-second of all processes,
               from the first checkpoint to the last one before the end: start, warm-up and end are left out
@@ -33,7 +34,7 @@ from headrace.checkpoint.records import CheckpointRecord
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from headrace.local.broker.topics import create_topic
 
-ROWS, PAIRS = 8_000_000, 5
+ROWS, PAIRS = 6_000_000, 5
 INTERVAL_MS = 1_000
 LATENCY_S, SETTLE_EPOCHS = 30.0, 3
 CHECKPOINTS = 14
@@ -134,8 +135,11 @@ def recovery(brokers: str, folder: Path, delivery: str) -> float:
         with Feed(brokers, source, RATE), OutputReader(brokers, sink, "read_uncommitted") as reader:
             run.wait_for_checkpoints(SETTLE_EPOCHS)
             killed_ms = run.kill_slot()
-            while (resumed_ms := reader.resumed_ms(killed_ms)) is None:
+            resumed_ms: float | None = None
+            while resumed_ms is None:
                 time.sleep(0.05)
+                again_ms = next((when for when in run.attempts_ms() if when > killed_ms), None)
+                resumed_ms = None if again_ms is None else reader.first_after(again_ms)
         run.stop()
     return resumed_ms - killed_ms
 
@@ -196,12 +200,12 @@ def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
+    parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--rows", type=int, default=ROWS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(BrokerConfig(Path(folder))) as broker:
-        found = measure(broker.bootstrap, options.parts or PARTS, pairs=options.pairs, rows=options.rows)
+        found = measure(broker.bootstrap, options.only or PARTS, pairs=options.pairs, rows=options.rows)
     for each in found:
         beside = ""
         if each.other:

@@ -10,9 +10,6 @@ from typing import Self
 from confluent_kafka import Consumer, TopicPartition
 from data import PARTITIONS
 
-PAUSE_MS = 300.0
-"""Records of a killed process come no later than this after its end."""
-
 
 class OutputReader:
     """Reads from the beginning in a thread of its own until it is left.
@@ -45,9 +42,9 @@ class OutputReader:
         self._thread.join()
         self._consumer.close()
 
-    def resumed_ms(self, killed_ms: float) -> float | None:
-        """When the first record came after a kill and the pause that it made; None: none has yet."""
-        return next((when for when in self.at_ms if when > killed_ms + PAUSE_MS), None)
+    def first_after(self, when_ms: float) -> float | None:
+        """When the first record came after that; None: none has yet."""
+        return next((at_ms for at_ms in self.at_ms if at_ms > when_ms), None)
 
     def _run(self) -> None:
         while not self._over.is_set():

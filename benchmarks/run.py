@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import exactly_once
 import garbage
 import latency
 from data import PARTITIONS, fill
@@ -24,6 +25,9 @@ from headrace.local.broker.topics import create_topic
 
 HERE = Path(__file__).parent
 ROWS, GARBAGE_ROWS = 3_000_000, 1_000_000
+NAMES = ("W", "K", "P", "latency", "garbage", "exactly-once", "committer")
+WITHOUT_BROKER = {"W", "committer"}
+"""Those that need none, or start their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,22 @@ def latencies(brokers: str, count: int) -> list[Outcome]:
     ]
 
 
+def delivered_once(brokers: str, count: int) -> list[Outcome]:
+    """Exactly-once, and at-least-once in the place of the ceiling."""
+    figures = exactly_once.measure(brokers, exactly_once.PARTS, pairs=count)
+    return [Outcome(each.name, each.unit, each.value, each.other, more_is_better=each.unit != "ms") for each in figures]
+
+
+def committing() -> list[Outcome]:
+    """The committer of 64 transactions a second."""
+    figures = child("committer.py")
+    return [
+        Outcome("committer, of a core", "%", [figures["core_share"] * 100], [], more_is_better=False),
+        Outcome("committer, describe", "ms", [figures["describe_ms"]], [], more_is_better=False),
+        Outcome("committer, commit", "ms", [figures["commit_ms"]], [], more_is_better=False),
+    ]
+
+
 def table(outcomes: Sequence[Outcome]) -> Table:
     shown = Table(title="Headrace benchmarks: median of alternating pairs")
     for title in ("", "unit", "engine", "spread", "ceiling", "spread", "ratio"):
@@ -133,16 +153,18 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", action="append", choices=["W", "K", "P", "latency", "garbage"])
+    parser.add_argument("--only", action="append", choices=NAMES)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--rows", type=int, default=ROWS, help="messages of K and P")
     options = parser.parse_args()
-    wanted = options.only or ["W", "K", "P", "latency", "garbage"]
+    wanted = options.only or NAMES
     outcomes: list[Outcome] = []
     if "W" in wanted:
         outcomes.append(in_process(options.pairs))
-    if set(wanted) - {"W"}:
+    if set(wanted) - WITHOUT_BROKER:
         outcomes += on_broker(wanted, options.pairs, options.rows)
+    if "committer" in wanted:
+        outcomes += committing()
     Console(width=120).print(table(outcomes))
 
 
@@ -157,6 +179,8 @@ def on_broker(wanted: Sequence[str], count: int, rows: int) -> list[Outcome]:
             outcomes.append(with_garbage(broker.bootstrap, count))
         if "latency" in wanted:
             outcomes += latencies(broker.bootstrap, count)
+        if "exactly-once" in wanted:
+            outcomes += delivered_once(broker.bootstrap, count)
     return outcomes
 
 

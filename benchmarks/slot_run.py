@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.records import CheckpointRecord, CommittedRecord, Record
+from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
 from headrace.checkpoint.store import open_store
 from headrace.core.errors import HeadraceError
 
@@ -95,6 +95,10 @@ class Run:
     def committed_ms(self) -> dict[int, int]:
         """Epoch -> when its `committed` record was written (epoch ms)."""
         return {each.epoch: each.at_ms for each in self.records() if isinstance(each, CommittedRecord)}
+
+    def attempts_ms(self) -> list[int]:
+        """When each attempt began."""
+        return [each.at_ms for each in self.records() if isinstance(each, AttemptRecord)]
 
     def wait_for_checkpoints(self, count: int) -> None:
         """Returns once there are so many."""
