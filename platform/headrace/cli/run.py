@@ -9,7 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
@@ -148,8 +148,9 @@ def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s:
 
 
 def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float) -> _Ran:
+    from headrace.core.errors import HeadraceError
     from headrace.core.settings import Home
-    from headrace.local.runs import RecordedRun, forget_run, record_run, recorded_run
+    from headrace.local.runs import RecordedRun, forget_if_nothing_kept, forget_run, record_run, recorded_run
     from headrace.local.slot_run import RunOptions, SlotRun
 
     home, name = Home.from_environment(), compiled.pipeline.name
@@ -169,7 +170,8 @@ def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float) ->
         outcome = _to_the_end(job, job.run, started_s)
     except BaseException:
         if before is None:
-            forget_run(home, name, recorded)
+            with suppress(HeadraceError):
+                forget_if_nothing_kept(home, name, recorded)
         raise
     kept = outcome.checkpoint is not None and (outcome.cut_short or outcome.failure is not None)
     if not kept:

@@ -11,6 +11,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.store import open_store
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.replaced_file import replace_file
@@ -61,6 +62,13 @@ def forget_run(home: Home, pipeline: str, run: RecordedRun) -> None:
     store.delete(store.list(""))
     if "://" not in store.url:
         shutil.rmtree(store.url, ignore_errors=True)
+
+
+def forget_if_nothing_kept(home: Home, pipeline: str, run: RecordedRun) -> None:
+    """The run was cut off by an error: it is forgotten, but for one that has a checkpoint. What that one decided may
+    be visible, or about to be, and only its journal knows."""
+    if not JournalStore(open_store(run.storage), "", "").load().checkpoints:
+        forget_run(home, pipeline, run)
 
 
 def _path(home: Home, pipeline: str) -> Path:
