@@ -21,6 +21,14 @@ SWEEP_MS = 900_000
 """Stands in where the outside gives nothing up by itself: the default timeout of a transaction."""
 
 
+def overdue(waited_ms: int) -> str:
+    """The alarm for prepared output that has waited half of the time for which the outside keeps it."""
+    return (
+        f"no output was committed for {waited_ms // 1000} s; transactions expire after "
+        f"{2 * waited_ms // 1000} s, and then their rows have to be written again"
+    )
+
+
 class Attempt:
     """The live half of a deployed attempt."""
 
@@ -110,10 +118,7 @@ class Attempt:
         due_ms = self._alarm_due_ms(job)
         if due_ms is not None and now_ms >= due_ms:
             assert self._alarm_ms is not None, "what is due has a time"
-            job.raise_alarm(
-                f"no output was committed for {self._alarm_ms // 1000} s; transactions expire after "
-                f"{2 * self._alarm_ms // 1000} s, and then their rows have to be written again"
-            )
+            job.raise_alarm(overdue(self._alarm_ms))
 
     def _alarm_due_ms(self, job: Job) -> int | None:
         return None if self._alarm_ms is None or job.alarm is not None else self._committed_ms + self._alarm_ms

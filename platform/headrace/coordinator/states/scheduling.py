@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
 from headrace.checkpoint.records import CheckpointRecord
+from headrace.coordinator.attempt import overdue
 from headrace.coordinator.effects import (
     Commit,
     Fence,
@@ -120,8 +121,8 @@ class Scheduling:
                 return self._on_stop_without_host(job, now_ms)
             case HostFailed(failure) | SlotFailed(_, failure):
                 return failed(job, failure, now_ms)
-            case Tick() if (due_ms := self.due_ms(job)) is not None and now_ms >= due_ms:
-                return self._ended() if self._recording == "end" else failed(job, self._too_few(job), now_ms)
+            case Tick():
+                return self._on_tick(job, now_ms)
             case _:
                 return self._on_other(job, event, now_ms)
 
@@ -136,7 +137,33 @@ class Scheduling:
                 return on_any(self, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
-        """When slots and sources have been waited for long enough; commits and records take the time that they take."""
+        """When something has been waited for long enough, or an alarm is due."""
+        times = [each for each in (self._patience_due_ms(), self._alarm_due_ms(job)) if each is not None]
+        return min(times, default=None)
+
+    def _on_tick(self, job: Job, now_ms: int) -> State:
+        alarm_ms, patience_ms = self._alarm_due_ms(job), self._patience_due_ms()
+        if alarm_ms is not None and now_ms >= alarm_ms:
+            assert job.facts.commit_within_ms is not None, "what expires has a time"
+            job.raise_alarm(overdue(job.facts.commit_within_ms // 2))
+        if patience_ms is None or now_ms < patience_ms:
+            return self
+        return self._ended() if self._recording == "end" else failed(job, self._too_few(job), now_ms)
+
+    def _alarm_due_ms(self, job: Job) -> int | None:
+        """When what is decided has waited for its commit for half of the time that the outside gives it."""
+        within_ms = job.facts.commit_within_ms
+        if (
+            self._decided is None
+            or not self._decided.manifest.committables
+            or within_ms is None
+            or job.alarm is not None
+        ):
+            return None
+        return self._decided.manifest.created_at_ms - job.config.wall_offset_ms + within_ms // 2
+
+    def _patience_due_ms(self) -> int | None:
+        """For slots, sources and the last fence; commits and records take the time that they take."""
         if self._recording == "end":
             return self._deadline_ms
         return None if self._recording or self._committing else self._deadline_ms
