@@ -18,6 +18,10 @@ RENEWED_AFTER_S = 24 * 3_600.0
 _SLICE_S = 0.2
 """The client is asked for so long at a time, so that a close need not wait for brokers that are away."""
 _PAUSE_S = 0.5
+"""In it the client goes on by itself. Asked anew while its request is under way, it might send a second one, which
+shuts out the producer of the first."""
+_CONNECT_S = 0.12
+"""A client that has no connection yet when it is asked looks again only after half a second: it gets time for it."""
 _JOIN_S = 10.0
 
 
@@ -128,6 +132,7 @@ class SpareProducer:
 
     def _register(self, made: TransactionalQueue) -> bool:
         """False: closed meanwhile."""
+        self._pause(_CONNECT_S)
         while not self._closed:
             error = made.init_transactions(_SLICE_S)
             if error is None:
@@ -135,6 +140,9 @@ class SpareProducer:
             if self._error is None:
                 LOG.info("a spare producer waits: %s", error)
             self._error = error
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed, _PAUSE_S)
+            self._pause(_PAUSE_S)
         return False
+
+    def _pause(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, seconds)
