@@ -144,14 +144,17 @@ def test_rescaled_while_rows_come(cluster: Cluster, broker: EmbeddedBroker, flow
     flow.settle()
 
 
-def test_stopped_and_taken_up_again_and_again(broker: EmbeddedBroker, flow: Flow, stops: int) -> None:
-    """Rows come all the while; `pytest --stops N` says how often."""
-    jobs = set()
+def test_stopped_and_taken_up_again_and_again(cluster: Cluster, broker: EmbeddedBroker, flow: Flow, stops: int) -> None:
+    """Rows come all the while, a job lasts for moments; `pytest --stops N` says how often."""
+    client, jobs = cluster.client, set()
     for number in range(stops):
-        path = flow.stop(*(("--savepoint", "saved") if number % 2 else ()))
+        wish = client.stop(flow.job, str(cluster.folder / "saved") if number % 2 else None)
+        path = client.wait_trigger(wish).path
+        assert path is not None
         assert open_transactions(broker, flow.job) == []
         jobs.add(flow.job)
-        flow.submit("--from-savepoint", path, parallelism=1 + number % 2)
+        flow.job = client.resubmit(flow.job, path)
+        cluster.wait_state(flow.job, "RUNNING")
     assert len(jobs) == stops
     flow.wait_checkpoint()
     flow.settle()
