@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, UserError
 from headrace_connectors.kafka.audit import Audited
 from headrace_connectors.kafka.config import KafkaSinkConfig
 from headrace_connectors.kafka.raw_protocol import EndCall, error_name
@@ -80,7 +80,10 @@ class KafkaCommitter(Audited):
         return described
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """EndTxn(commit) for all. Gives those that the brokers have aborted, or know no more."""
+        """EndTxn(commit) for all. Gives those that the brokers have aborted.
+
+        Raises UserError where they know nothing of one any more: whether it is visible is the user's to find out.
+        """
         open_ones = {each.name: each for each in committables}
         lost: list[Committable] = []
         while open_ones:
@@ -97,6 +100,8 @@ class KafkaCommitter(Audited):
                         lost.append(open_ones[name])
                     case Fate.UNDECIDED:
                         undecided[name] = open_ones[name]
+                    case Fate.FORGOTTEN:
+                        raise self._forgotten(open_ones[name])
                     case Fate.COMMITTED:
                         pass
             if undecided and len(undecided) == len(open_ones):
@@ -157,6 +162,15 @@ class KafkaCommitter(Audited):
         if code in DENIED:
             raise denied_access(name, code, self._config.brokers)
         raise ExternalError(f"Kafka at {self._config.brokers} refuses transaction {name}: {error_name(code)}")
+
+    def _forgotten(self, committable: Committable) -> UserError:
+        return UserError(
+            f"Kafka at {self._config.brokers} knows nothing of transaction {committable.name} any more, so nobody can "
+            f"tell whether the {committable.rows} rows that it had in epoch {committable.epoch} are visible",
+            remedy="brokers forget names after transactional.id.expiration.ms (7 days), and others never knew it. Look "
+            f"into topic {self._config.topic!r}, then choose: start from that checkpoint with --allow-lost-output if "
+            "the rows are there, from the one before if they are not",
+        )
 
     def _not_committable(self, committable: Committable, state: str, because: str | None) -> ExternalError:
         return ExternalError(

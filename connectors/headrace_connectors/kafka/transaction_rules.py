@@ -54,6 +54,7 @@ class Fate(StrEnum):
     COMMITTED = "committed"
     LOST = "lost"
     UNDECIDED = "undecided"
+    FORGOTTEN = "forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,12 @@ def refusal(described: Description, topic: str) -> str | None:
 
 
 def fate(identity: Identity, described: Description) -> Fate:
-    """What became of a transaction whose EndTxn(commit) was answered with: not what it was."""
+    """What became of a transaction whose EndTxn(commit) was answered with: not what it was.
+
+    Brokers forget a name that is long unused, whatever became of its transaction: then nobody can tell.
+    """
     if isinstance(described, Undescribed):
-        return Fate.LOST
+        return Fate.FORGOTTEN
     if (described.producer_id, described.producer_epoch) != (identity.producer_id, identity.producer_epoch):
         return Fate.LOST
     if identity.started_at_ms > 0 and described.started_at_ms > 0:

@@ -16,9 +16,9 @@ def claim(found: Found, writer: str, at_ms: int) -> None:
 
     Nothing is done for a savepoint, which belongs to nobody, nor for a job whose journal ends in `finished`. The
     record restores the newest checkpoint: it gives up nothing of the other job. The end is recorded for a coordinator
-    that comes back to that job: two jobs must not go on from one checkpoint. It is left out while an epoch waits to be
-    committed, for only a coordinator of that job can do so. Raises UserError where somebody else went on with it
-    meanwhile.
+    that comes back to that job: two jobs must not go on from one checkpoint. Output that was decided and not committed
+    is ended with the rest that the job left open, unless `headrace transactions commit` comes first: whoever starts
+    behind it has said that this is fine. Raises UserError where somebody else went on with it meanwhile.
     """
     if found.journal is None or found.journal.finished is not None:
         return
@@ -37,7 +37,7 @@ def claim(found: Found, writer: str, at_ms: int) -> None:
                 splits=dict(journal.splits),
             )
         )
-        if not isinstance(verdict, Replaced) and journal.uncommitted is None:
+        if not isinstance(verdict, Replaced):
             verdict = journal_store.append(FinishedRecord(at_ms=at_ms, state="CANCELED"))
         if not isinstance(verdict, Replaced):
             return

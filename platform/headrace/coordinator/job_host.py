@@ -53,6 +53,7 @@ class JobHost:
         self._opened: on.HostOpened | None = None
         self._opening = asyncio.Lock()
         self._openings = 0
+        self._insisting = 0
         self._watching: set[asyncio.Task[None]] = set()
 
     async def open(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> None:
@@ -149,10 +150,14 @@ class JobHost:
         done: Callable[[T], on.Event],
         refused: Callable[[Failure], on.Event],
     ) -> None:
+        self._insisting += 1
+        turn = self._insisting
         while (host := self._host) is not None and not self._over.is_set():
             try:
                 answer = await ask(host)
             except HeadraceError as error:
+                if turn != self._insisting:
+                    return  # a newer attempt asks for the same, or for what comes after it
                 if not error.retry or self._host is None or host.died.is_set():
                     self._post(refused(failure_of(error)))
                     return

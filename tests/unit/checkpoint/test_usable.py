@@ -64,11 +64,12 @@ def test_a_claimed_job_has_lost_its_writer(writer: JournalStore, tmp_path: Path)
     assert journal.finished.state == "CANCELED"
 
 
-def test_a_claimed_job_with_output_to_commit_may_still_do_so(writer: JournalStore, tmp_path: Path) -> None:
+def test_a_claimed_job_with_output_to_commit_has_ended_as_well(writer: JournalStore, tmp_path: Path) -> None:
+    """The claimer fences what it left open: to come back and find that lost would be to write it again."""
     writer.append(checkpoint(3, sinks=["out"]))
     claim(find(str(tmp_path)), "claimer", 5)
     journal = JournalStore(open_store(str(tmp_path)), "", "reader").load()
-    assert journal.finished is None
+    assert journal.finished is not None
     assert journal.uncommitted is not None
 
 

@@ -91,7 +91,7 @@ def test_before_the_decision(found: Description, said: str | None) -> None:
         (described("CompleteCommit", started_at_ms=2000), Fate.LOST),
         (described("Ongoing", producer_epoch=4), Fate.LOST),
         (described("Ongoing", started_at_ms=2000), Fate.LOST),
-        (Undescribed("n", 105), Fate.LOST),
+        (Undescribed("n", 105), Fate.FORGOTTEN),
     ],
 )
 def test_after_the_decision(found: Description, became: Fate) -> None:
