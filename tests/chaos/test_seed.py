@@ -11,8 +11,8 @@ from headrace.local.broker import EmbeddedBroker
 pytestmark = pytest.mark.broker
 
 SEED, FAULTS = 101, 6
-"""One with a bit of everything: slot frozen past its lease, all killed, committer killed, broker halted, and a savepoint
-that is asked for while a slot is killed."""
+"""One with a bit of everything: a slot frozen past its lease, all killed, the connector host killed, the broker halted,
+and a savepoint that is asked for while a slot is killed."""
 
 
 @pytest.mark.timeout(900)
