@@ -67,14 +67,12 @@ def test_the_transactions_coordinator_dies_in_the_middle_of_a_commit(
     kafka: KafkaContainers, flow: Flow, points: StoppingPoints
 ) -> None:
     """Part of the epoch is committed; the rest is asked of the broker that comes after the dead one."""
-    attempt = flow.cluster.client.status(flow.job).attempt
     with points.held_at("mid-commit"):
         left = open_transactions(kafka, flow.job)
         dead = kafka.coordinator_of(left[0])
         kafka.kill(dead)
         points.let_go("mid-commit")
         require_exact(kafka, flow)
-    assert flow.cluster.client.status(flow.job).attempt == attempt, flow.cluster.client.exceptions(flow.job)
     bring_back(kafka, dead)
 
 
