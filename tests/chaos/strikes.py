@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import assert_never
 
 from chaos.plan import Deed, Fault, Freeze, HaltBroker, Kill, Rescale, Savepoint, Start, Step, TakeUp, Upgrade
 from chaos.story import Story
 from chaos.victims import find, send
 from headrace.local.broker import EmbeddedBroker
-from support.cluster import wait_gone
+from support.cluster import WORKER, wait_gone
 from support.cluster_flow import Flow
-from support.running import Finished
+from support.running import Finished, finish
+
+WORKERS = 2
+PATIENCE_S = 20.0
+"""So long users wait for a command before they see to the workers."""
 
 
 class Strikes:
@@ -105,7 +111,14 @@ class Strikes:
     def _command(self, *arguments: str) -> Finished:
         said = " ".join(arguments)
         self._story.tell(f"headrace {said}")
-        done = self._cluster.headrace(*arguments)
+        process = self._cluster.begin(*arguments)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE_S)
+        if process.poll() is None and len(self._cluster.processes(WORKER)) < WORKERS:
+            # a job without slots waits for them, and its users with it, until somebody starts workers
+            self._story.tell(f"headrace {said} waits: headrace cluster start")
+            self._cluster.headrace("cluster", "start")
+        done = finish(process)
         self._story.tell(f"headrace {said}: exit code {done.code} {(done.err if done.code else done.out).strip()}")
         return done
 
