@@ -50,6 +50,7 @@ from headrace.spec.pipeline import Pipeline
 from headrace.worker.slot_runtime import SlotRuntime
 
 WAIT_S = 60.0
+FAILED_WAIT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -169,8 +170,11 @@ class Attempt:
         with heard.changed:
             so = heard.changed.wait_for(lambda: bool(heard.failed) or is_so(), WAIT_S)
             if heard.failed:
-                failure = heard.failed[0].failure
-                raise SlotFailedError(f"{failure.node}[{failure.subtask}]: {failure.message}\n{failure.trace}")
+                # the others lose this one as a peer: which of them speaks first is chance, and the cause is what counts
+                heard.changed.wait_for(lambda: len(heard.failed) == len(self.slots), FAILED_WAIT_S)
+                failures = [each.failure for each in heard.failed]
+                told = [f"{each.node}[{each.subtask}]: {each.message}\n{each.trace}" for each in failures]
+                raise SlotFailedError("\n".join(told))
             assert so, what
 
     # ---- what slots are told -----------------------------------------------------------------------------------------

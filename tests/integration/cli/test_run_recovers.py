@@ -23,7 +23,7 @@ sources:
   made:
     generator:
       rows: {ROWS}
-      rate: 10000
+      rate: 5000
       partitions: {PARTITIONS}
       columns:
         id: {{sequence: {{start: 1}}}}
@@ -63,7 +63,7 @@ def slots(home: Path) -> list[int]:
 def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What a run writes that nothing happens to."""
     folder = tmp_path_factory.mktemp("straight")
-    (folder / "p.yaml").write_text(PIPELINE.replace("      rate: 10000\n", ""))
+    (folder / "p.yaml").write_text(PIPELINE.replace("      rate: 5000\n", ""))
     finished = headrace(["run", "p.yaml", "--json"], folder)
     assert finished.code == 0, finished.err
     return rows(folder / "out")

@@ -172,6 +172,8 @@ def test_close_leaves_what_is_prepared_and_gives_up_what_is_open(
 ) -> None:
     (prepared,) = feeder.prepare(1, 1, 2)
     feeder.write(3, 4)
+    # before the first record is sent there is nothing to give up
+    wait_until(lambda: raw.state(feeder.names[1]) == "Ongoing", "another one is open")
     threads = threading.active_count()
     feeder.writer.close()
     feeder.writer.close()
