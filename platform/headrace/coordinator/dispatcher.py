@@ -35,13 +35,14 @@ from headrace.client.models import (
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator import job_status
-from headrace.coordinator.driver import JobDriver, JobSetup, JobWatch
+from headrace.coordinator.driver import JobDriver, JobWatch
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.held_job import HeldJob, phase_of
 from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_log import JobLog
 from headrace.coordinator.job_output import JobOutput
 from headrace.coordinator.job_reference import NamedJob, find_job, new_job_id
+from headrace.coordinator.job_setup import JobSetup
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, StoredJob
 from headrace.coordinator.journaling import end_state

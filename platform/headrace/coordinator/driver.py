@@ -2,7 +2,7 @@
 
     slots, workers ──fleet──┐                                  ┌── fleet: request, tell, retire
     journal, store ──lane───┼─> queue ─> machine ─> effects ───┼── lane: records, savepoints, pruning
-    connector host ─────────┤                                  ├── host: open, discover, commit
+    connector host ─────────┤                                  ├── host: open, discover, commit, fence
     users' requests, time ──┘                                  └── answers, history, log
 
 Shell: it decides nothing. One task of the event loop; blocking work goes to the storage lane's threads.
@@ -16,9 +16,8 @@ import logging
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, assert_never
 
 from pydantic import ValidationError
@@ -30,23 +29,20 @@ from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
 from headrace.checkpoint.records import CheckpointRecord, Record
 from headrace.checkpoint.savepoint import checkpoint_url, delete_savepoint, located, write_savepoint
-from headrace.checkpoint.store import ObjectStore
 from headrace.checkpoint.usable import damaged_epochs
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_host import JobHost
+from headrace.coordinator.job_setup import JobSetup
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.journaling import draft_of, journal_read
 from headrace.coordinator.machine import Machine
-from headrace.coordinator.plan_facts import JobConfig
-from headrace.coordinator.planning import JobPlans
 from headrace.coordinator.slot_pool import PooledSlot
 from headrace.coordinator.storage_lane import StorageLane
 from headrace.core.clock import Clock
 from headrace.core.errors import Domain, ExternalError
-from headrace.core.source_state import AppliedFloor
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import (
@@ -71,28 +67,6 @@ LEAVING_PATIENCE_S = 10.0
 SAVEPOINT_PATIENCE_S = 60.0
 """How long a savepoint's folder that is away holds up the job's own records."""
 _LEAVING = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
-
-
-@dataclass(frozen=True, slots=True)
-class JobSetup:
-    """A job's fixed facts for its driver.
-
-    store     the job's own folder; storage: its URL
-    writer    random token of this run of the coordinator
-    claimed   path of the savepoint whose files are the job's: they go once it has a checkpoint of its own
-    """
-
-    config: JobConfig
-    plans: JobPlans
-    store: ObjectStore
-    storage: str
-    writer: str
-    code: tuple[str, ...] = ()
-    python_path: tuple[str, ...] = ()
-    floors: tuple[AppliedFloor, ...] = ()
-    claimed: str | None = None
-    log_folder: Path | None = None
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,11 @@ from headrace.checkpoint.paths import default_storage, job_url, savepoint_url, u
 from headrace.checkpoint.store import open_store
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
-from headrace.coordinator.driver import JobDriver, JobSetup, JobWatch
+from headrace.coordinator.driver import JobDriver, JobWatch
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_reference import new_job_id
+from headrace.coordinator.job_setup import JobSetup
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.manifests import total_counters
 from headrace.coordinator.origin import Origin

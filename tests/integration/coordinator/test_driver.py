@@ -15,9 +15,10 @@ from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.store import open_store
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
-from headrace.coordinator.driver import JobDriver, JobSetup, JobWatch
+from headrace.coordinator.driver import JobDriver, JobWatch
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
+from headrace.coordinator.job_setup import JobSetup
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.plan_facts import JobConfig
 from headrace.coordinator.planning import JobPlans

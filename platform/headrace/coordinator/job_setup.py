@@ -1,0 +1,33 @@
+"""What a job's driver is given when it begins. Shapes only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.checkpoint.store import ObjectStore
+from headrace.coordinator.plan_facts import JobConfig
+from headrace.coordinator.planning import JobPlans
+from headrace.core.source_state import AppliedFloor
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetup:
+    """A job's fixed facts for its driver.
+
+    store     the job's own folder; storage: its URL
+    writer    random token of this run of the coordinator
+    claimed   path of the savepoint whose files are the job's: they go once it has a checkpoint of its own
+    """
+
+    config: JobConfig
+    plans: JobPlans
+    store: ObjectStore
+    storage: str
+    writer: str
+    code: tuple[str, ...] = ()
+    python_path: tuple[str, ...] = ()
+    floors: tuple[AppliedFloor, ...] = ()
+    claimed: str | None = None
+    log_folder: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
