@@ -80,12 +80,12 @@ class KafkaCommitter(Audited):
         return described
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """EndTxn(commit) for all. Gives those that the brokers have aborted.
+        """EndTxn(commit) for all. Gives those that the brokers have aborted, in the order they were given in.
 
         Raises UserError where they know nothing of one any more: whether it is visible is the user's to find out.
         """
         open_ones = {each.name: each for each in committables}
-        lost: list[Committable] = []
+        lost: set[str] = set()
         while open_ones:
             codes = self._admin.end([_end_call(each) for each in open_ones.values()])
             looked_at = self._to_look_at(codes)
@@ -97,7 +97,7 @@ class KafkaCommitter(Audited):
                     self._fail(name, answer.code)
                 match fate(_identity(open_ones[name]), answer):
                     case Fate.LOST:
-                        lost.append(open_ones[name])
+                        lost.add(name)
                     case Fate.UNDECIDED:
                         undecided[name] = open_ones[name]
                     case Fate.FORGOTTEN:
@@ -108,7 +108,7 @@ class KafkaCommitter(Audited):
                 name = next(iter(undecided))
                 raise ExternalError(f"transaction {name} is open, but its commit was refused", retry=True)
             open_ones = undecided
-        return lost
+        return [each for each in committables if each.name in lost]
 
     def fence(self, names: Sequence[str]) -> None:
         """Aborts what is open under these names and shuts out their producers; names never used stay unknown."""

@@ -91,11 +91,14 @@ def prepared(kafka: KafkaContainers, topic: str, name: str) -> Committable:
     return Committable("out", 0, 1, {}, name, 1)
 
 
-def test_the_committer_follows_coordinators_that_are_killed_and_stand_still(kafka: KafkaContainers) -> None:
+def test_the_committer_follows_coordinators_that_are_killed_and_stand_still(
+    kafka: KafkaContainers, request: pytest.FixtureRequest
+) -> None:
     topic, job = kafka.create_topic(unique_topic("sums")), unique_topic("job")
     names = [str(names_of(job, "out", 1, subtask, 1)[0]) for subtask in range(9)]
     config = KafkaSinkConfig.model_validate({"brokers": kafka.bootstrap, "topic": topic})
     committer = KafkaCommitter(config, SinkContext(job, "out", 0, 1, schema_of({"k": "string"})), patience_s=120)
+    request.addfinalizer(committer.close)
     there = committer.describe([prepared(kafka, topic, name) for name in names])
     assert committer.commit(there[:2]) == []
 
@@ -115,4 +118,3 @@ def test_the_committer_follows_coordinators_that_are_killed_and_stand_still(kafk
     assert committer.sweep(2) == names[8:]
     assert committer.commit(there) == there[7:]
     wait_until(lambda: values(kafka, topic) == names[:7], "what was committed is visible")
-    committer.close()
