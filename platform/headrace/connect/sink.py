@@ -26,13 +26,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import polars as pl
 import pyarrow as pa
 
 from headrace.core.config import Config
 from headrace.core.types import Schema
+
+if TYPE_CHECKING:
+    from headrace.connect.publisher import Publisher, Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +323,11 @@ class SinkConfig(Config):
 
     def open_committer(self, context: SinkContext) -> Committer | None:
         """The live part that commits; None where `flush` alone makes output durable and visible."""
+        return None
+
+    def open_publisher(self, context: SinkContext, share: Share) -> Publisher | None:
+        """The live part that publishes staged rows once (`connect.publisher`); None where the sink cannot tell what of
+        them is visible already: then they are written in one place, by a writer, at least once."""
         return None
 
     def prepare(self, context: SinkContext) -> None:
