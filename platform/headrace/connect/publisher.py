@@ -6,7 +6,7 @@ publisher that died is followed by another one with the same rows.
 
     decision (journal) ─> open_publisher(share 0) ─> published: 0 ─> write all rows     ─> finish
                                                  crash
-                          open_publisher(share 0) ─> published: k ─> write rows from k  ─> finish ─> `committed` (journal)
+                          open_publisher(share 0) ─> published: k ─> write rows from k  ─> finish ─> `committed`
 
 A **share** is what one subtask made for one sink in one epoch: rows in a fixed order, the same at every try. Shares of
 one sink are independent of each other and may be published at the same time, by other processes; of a share only the
