@@ -31,6 +31,9 @@ Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 FindOutlet = Callable[[str, int, int], Outlet]
 """(task, subtask, number of the channel in its mailbox) -> the way to it."""
 
+OpenSink = Callable[[SinkSpec, Counter[str]], Receiver]
+"""(sink, its counters) -> what takes its rows and, at a barrier, hands over what it made of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class SubtaskContext:
@@ -76,8 +79,12 @@ def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: 
 class ChainBuilder:
     """Opens a task's nodes for one subtask. `opened` collects readers, operators and writers: all must be closed."""
 
-    def __init__(self, task: Task, context: SubtaskContext, outgoing: Outgoing) -> None:
+    def __init__(
+        self, task: Task, context: SubtaskContext, outgoing: Outgoing, open_sink: OpenSink | None = None
+    ) -> None:
+        """`open_sink`: what takes a sink's rows in place of its writer."""
         self._task = task
+        self._open_other_sink = open_sink
         self._context = context
         self._outgoing = outgoing
         self._nodes = {node.node: node for node in task.nodes}
@@ -124,6 +131,8 @@ class ChainBuilder:
         match spec:
             case StepSpec():
                 return self._open_step(spec)
+            case SinkSpec() if self._open_other_sink is not None:
+                return self._open_other_sink(spec, self._counters(spec.node))
             case SinkSpec():
                 return self._open_sink(spec)
             case SourceSpec():

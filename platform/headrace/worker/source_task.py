@@ -19,17 +19,12 @@ from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
-import polars as pl
-
 from headrace.connect.source import MessageBatch, Polled, Reader, RowBatch, SplitId
-from headrace.core.batch import TS, WM
 from headrace.core.clock import Clock
-from headrace.core.errors import DataError
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
 from headrace.core.source_state import AppliedFloor, SplitState
 from headrace.exchange.channel import Cancelled
 from headrace.operators.chain import Receiver
-from headrace.operators.operator import OnError
 from headrace.plan.physical import SourceSpec
 from headrace.worker.control import (
     Assign,
@@ -46,6 +41,7 @@ from headrace.worker.control import (
 )
 from headrace.worker.ingest import Ingest
 from headrace.worker.snapshots import SubtaskSnapshots
+from headrace.worker.source_rows import SourceRows
 from headrace.worker.source_time import SourceTime
 
 SNAPSHOTS_MAX = 64
@@ -94,7 +90,7 @@ class SourceTask:
         """`snapshots`: where barriers and the end of input are reported. `hand_over`: the end closes no window."""
         self._spec = spec
         self._reader = reader
-        self._ingest = ingest
+        self._taken = SourceRows(spec, ingest=ingest, time=time, rows=rows, bad=bad, counters=counters)
         self._time = time
         self._rows = rows
         self._bad = bad
@@ -298,49 +294,11 @@ class SourceTask:
         self._paused = (self._paused - behind) | ahead
 
     def _take(self, batch: MessageBatch | RowBatch) -> None:
-        self.counters["rows_in"] += len(batch)
-        made = self._ingest.ingest(batch)
-        if made.skipped:
-            self.counters["skipped"] += made.skipped
-        if made.bad is not None:
-            self._on_bad(made.bad)
         now_ms = self._clock.monotonic_ms()
         for run in batch.runs:
             self._last_row_ms[run.split] = now_ms
             self._at_end.discard(run.split)
-        if not made.rows.height:
-            return
-        rows = made.rows
-        if made.ts is not None:
-            watermarks = self._time.observe(made.runs, made.ts, made.positions)
-            if watermarks is not None:
-                rows = rows.hstack([pl.Series(WM, watermarks, dtype=pl.Int64)])
-        self.counters["rows_out"] += rows.height
-        self._rows.on_batch(rows)
-
-    def _on_bad(self, bad: pl.DataFrame) -> None:
-        self.counters["bad"] += bad.height
-        match self._spec.on_error:
-            case OnError.FAIL:
-                raise self._failure(bad.row(0, named=True))
-            case OnError.SKIP:
-                pass
-            case OnError.DIVERT:
-                self._bad.on_batch(bad.with_columns(pl.lit(None, dtype=pl.Int64).alias(TS)))
-            case _:
-                assert_never(self._spec.on_error)
-
-    def _failure(self, row: dict[str, object]) -> DataError:
-        split = SplitId(str(row["topic"]), int(str(row["partition"])))
-        place = self._spec.config.describe_position(split, int(str(row["offset"])))
-        value = row["value"]
-        shown = value[:200].decode(errors="replace") if isinstance(value, bytes) else "NULL"
-        return DataError(
-            f"source {self._spec.node}: {place}: {row['reason']}: {shown}",
-            remedy="fix the data, or set `on_error:` to skip, divert or {dead_letter: <topic>}",
-            place=place,
-            node=self._spec.node,
-        )
+        self._taken.take(batch)
 
     def _note(self, polled: Polled) -> None:
         if polled.positions:
