@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from headrace.connect.dead_letters import DeadLetters
+from headrace.connect.publisher import Publisher, Share
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
 from headrace.core.config import Config, Duration
@@ -287,6 +288,12 @@ class KafkaSinkConfig(SinkConfig):
         from headrace_connectors.kafka.dead_letters import KafkaDeadLetters
 
         return KafkaDeadLetters(self, context)
+
+    def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
+        """Publishes staged rows in transactions, whatever `delivery` says."""
+        from headrace_connectors.kafka.publisher import KafkaPublisher
+
+        return KafkaPublisher(self, context, share)
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Produces to the topic."""

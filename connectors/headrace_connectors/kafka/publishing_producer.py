@@ -1,0 +1,79 @@
+"""The producer of a publisher: one after another it fills transactions, marks in each how far it is, and commits it.
+
+Knows nothing of shares. It sends by confluent-kafka's own producer, which takes every kind of record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from headrace.core.errors import ExternalError, HeadraceError
+from headrace_connectors.kafka.client import translated
+from headrace_connectors.kafka.client_producer import ClientProducer
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.publish_marker import marker_refused
+from headrace_connectors.kafka.transaction_terms import (
+    TRANSACTION_TIMEOUT_MIN_MS,
+    message_timeout_ms,
+    transaction_settings,
+)
+
+TRANSACTION_TIMEOUT_MAX_MS = 300_000
+"""So long a publisher that died may hold readers back, if no other one follows it. Each transaction is far shorter."""
+_SLICE_S = 2.0
+_PAUSE_S = 0.5
+"""The client goes on by itself in it. Asked anew while its request is under way, it might send a second one, which
+shuts out the producer of the first."""
+
+
+class PublishingProducer(ClientProducer):
+    """A producer under a name; `begin_transaction`, `send` .., `commit`, and again.
+
+    timeout_ms   of its transactions, at the brokers
+    """
+
+    def __init__(self, config: KafkaSinkConfig, name: str) -> None:
+        wanted_ms = min(config.transaction_timeout_ms, TRANSACTION_TIMEOUT_MAX_MS)
+        self.timeout_ms = max(wanted_ms, TRANSACTION_TIMEOUT_MIN_MS)
+        self._patience_s = message_timeout_ms(config.properties, self.timeout_ms) / 1000
+        self._name = name
+        properties, held = transaction_settings(name, self.timeout_ms, config.properties)
+        super().__init__(config.brokers, config.topic, properties, held=held)
+
+    def register(self) -> None:
+        """Ends what an earlier producer of the name left open, and shuts it out. Raises HeadraceError."""
+        deadline = time.monotonic() + self._patience_s
+        while (error := self.init_transactions(_SLICE_S)) is not None:
+            if time.monotonic() >= deadline:
+                raise error
+            time.sleep(_PAUSE_S)
+
+    def commit(self, marker: list[TopicPartition], group: object) -> None:
+        """Waits until all that was sent is taken, and makes it and the marker visible together.
+
+        After an error nobody here knows whether it is: the next producer of the name finds out. Raises HeadraceError.
+        """
+        self.flush()
+        self._repeated(
+            lambda: self._producer.send_offsets_to_transaction(marker, group, _SLICE_S), refused=marker_refused
+        )
+        self._repeated(lambda: self._producer.commit_transaction(_SLICE_S), refused=translated)
+        self._in_transaction = False
+
+    def _repeated(self, call: Callable[[], object], *, refused: Callable[[KafkaError, str], HeadraceError]) -> None:
+        """Calls until it is done: the client takes up a call where the one before left it."""
+        deadline = time.monotonic() + self._patience_s
+        while (error := self._outcome(call)) is not None:
+            self._serve(0)
+            self._raise_if_failed()
+            if not (error.retriable() or error.code() == KafkaError._TIMED_OUT) or error.txn_requires_abort():
+                raise refused(error, self._brokers)
+            if time.monotonic() >= deadline:
+                raise ExternalError(
+                    f"transaction {self._name} could not be committed within {self._patience_s:.0f} s: {error.str()}",
+                    remedy=f"look at the brokers at {self._brokers}; what is visible already is not written again",
+                    retry=True,
+                )

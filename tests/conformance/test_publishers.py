@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from headrace.connect.publisher import Share
+from headrace.connect.sink import SinkContext
+from headrace.local.broker import EmbeddedBroker
+from headrace.testing.publisher_conformance import PublisherConformance
+from headrace.testing.sink_conformance import SCHEMA, SinkUnderTest
+from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.publisher import KafkaPublisher
+from support.broker import consume_all, create_topic, unique_topic
+
+
+class SmallTransactions(KafkaSinkConfig):
+    """A sink whose publishers commit every few rows: whoever dies leaves some of them visible."""
+
+    rows_max: ClassVar[int] = 4
+
+    def open_publisher(self, context: SinkContext, share: Share) -> KafkaPublisher:
+        return KafkaPublisher(self, context, share, transaction_rows_max=self.rows_max)
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    broker: EmbeddedBroker
+    name: str
+
+    def sink(self, kind: type[KafkaSinkConfig], **fields: object) -> SinkUnderTest:
+        config = kind.model_validate({"brokers": self.broker.bootstrap, "topic": self.name, "key": ["key"]} | fields)
+        # names of transactions and groups are the broker's: each test is a job of its own
+        context = SinkContext(self.name, "n", 0, 1, SCHEMA, format="json")
+        return SinkUnderTest(
+            config,
+            context,
+            visible=lambda: [json.loads(record.value or b"") for record in consume_all(self.broker, self.name)],
+        )
+
+
+@pytest.fixture
+def topic(broker: EmbeddedBroker) -> _Topic:
+    return _Topic(broker, create_topic(broker, unique_topic("published"), 3))
+
+
+@pytest.mark.broker
+class TestKafka(PublisherConformance):
+    @pytest.fixture
+    def sink(self, topic: _Topic) -> SinkUnderTest:
+        return topic.sink(KafkaSinkConfig, delivery="exactly-once")
+
+
+@pytest.mark.broker
+class TestKafkaInSmallTransactions(PublisherConformance):
+    @pytest.fixture
+    def sink(self, topic: _Topic) -> SinkUnderTest:
+        return topic.sink(SmallTransactions, headers={"n": "number"}, timestamp="event")
