@@ -1,7 +1,8 @@
-"""The only place that names objects in checkpoint storage. Pure but for `unique_part`.
+"""The only place that names objects in checkpoint storage. Pure but for `unique_part` and `staged_path`.
 
     <storage>/<job>/journal/00000001.json                                  records, by number
                     state/<attempt>-<epoch>-<task>-<subtask>-<random>.parquet
+                    staged/<attempt>-<epoch>-<sink>-<subtask>-<number>-<random>.parquet   result rows to be published
                     code/<hash>-<kind>/<name>                              user code shipped with the job
     <directory>/savepoint-<job>-<epoch>-<random>/state/..                  as in a job's folder
                                                  manifest.json             written last
@@ -21,6 +22,7 @@ from headrace.core.settings import Home
 
 JOURNAL = "journal/"
 STATE = "state/"
+STAGED = "staged/"
 CODE = "code/"
 MANIFEST = "manifest.json"
 
@@ -88,6 +90,11 @@ def record_number(path: str) -> int | None:
 def state_path(attempt: int, epoch: int, task: str, subtask: int, unique: str) -> str:
     """A state file, relative to the folder of the job or savepoint."""
     return f"{STATE}{attempt}-{epoch}-{task}-{subtask}-{unique}.parquet"
+
+
+def staged_path(attempt: int, epoch: int, sink: str, subtask: int, number: int) -> str:
+    """Result rows that wait to be published, relative to the job's folder; every call gives another name."""
+    return f"{STAGED}{attempt}-{epoch}-{sink}-{subtask}-{number}-{unique_part()}.parquet"
 
 
 def state_file(path: str) -> StateFile | None:

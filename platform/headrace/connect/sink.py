@@ -325,6 +325,11 @@ class SinkConfig(Config):
         """The live part that commits; None where `flush` alone makes output durable and visible."""
         return None
 
+    @property
+    def publishes_once(self) -> bool:
+        """Whether `open_publisher` gives one. Pure."""
+        return False
+
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher | None:
         """The live part that publishes staged rows once (`connect.publisher`); None where the sink cannot tell what of
         them is visible already: then they are written in one place, by a writer, at least once."""

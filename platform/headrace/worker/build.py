@@ -110,15 +110,16 @@ class ChainBuilder:
             ingest=Ingest(spec, decoder),
             time=SourceTime(spec.node, lag_ms, context.floors, hand_over=context.hand_over),
             hand_over=context.hand_over,
-            rows=self._receiver(spec.node, MAIN),
-            bad=self._receiver(spec.node, BAD),
+            rows=self.receiver(spec.node, MAIN),
+            bad=self.receiver(spec.node, BAD),
             clock=context.clock,
             timing=context.timing,
-            counters=self._counters(spec.node),
+            counters=self.counters(spec.node),
             snapshots=context.snapshots,
         )
 
-    def _receiver(self, node: str, output: str) -> Receiver:
+    def receiver(self, node: str, output: str) -> Receiver:
+        """What takes the rows of a node's output inside of the task, and behind it."""
         receivers = self._receivers(node, output)
         return receivers[0] if len(receivers) == 1 else Fan(receivers)
 
@@ -132,7 +133,7 @@ class ChainBuilder:
             case StepSpec():
                 return self._open_step(spec)
             case SinkSpec() if self._open_other_sink is not None:
-                return self._open_other_sink(spec, self._counters(spec.node))
+                return self._open_other_sink(spec, self.counters(spec.node))
             case SinkSpec():
                 return self._open_sink(spec)
             case SourceSpec():
@@ -146,7 +147,7 @@ class ChainBuilder:
         if states:
             operator.restore(states)
         snapshots = self._context.snapshots
-        return Link(operator, outputs, self._counters(spec.node), node=spec.node, states=snapshots)
+        return Link(operator, outputs, self.counters(spec.node), node=spec.node, states=snapshots)
 
     def _open_sink(self, spec: SinkSpec) -> Receiver:
         context = self._context
@@ -166,7 +167,7 @@ class ChainBuilder:
             writer=writer,
             encoder=spec.format.config.open_encoder(spec.encoded) if takes_messages and spec.format else None,
             snapshots=context.snapshots,
-            counters=self._counters(spec.node),
+            counters=self.counters(spec.node),
             lease=context.lease,
         )
 
@@ -175,5 +176,6 @@ class ChainBuilder:
         outputs |= {output for name, output in self._outgoing if name == node}
         return {output: self._receivers(node, output) for output in sorted(outputs)}
 
-    def _counters(self, node: str) -> Counter[str]:
+    def counters(self, node: str) -> Counter[str]:
+        """What a node counts."""
         return self._context.counters.setdefault(node, Counter())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from headrace.core.errors import UserError
 from headrace.plan.chaining import plan_physical
 from headrace.plan.explain import plan_dict
@@ -12,13 +15,19 @@ from headrace.spec.pipeline import Pipeline
 
 
 def deployed_plan(deployment: Deployment) -> PhysicalPlan:
-    """The physical plan. Raises InvalidPipeline, and UserError where it is not the one that was deployed."""
-    pipeline = Pipeline.from_dict(deployment.pipeline)
+    """The physical plan of a deployment. Raises as `plan_again`."""
+    return plan_again(deployment.pipeline, deployment.plan_hash)
+
+
+def plan_again(document: Mapping[str, Any], plan_hash: str) -> PhysicalPlan:
+    """The physical plan of a pipeline in its file form. Raises InvalidPipeline, and UserError where it is not the one
+    with that hash."""
+    pipeline = Pipeline.from_dict(dict(document))
     plan = plan_physical(plan_logical(pipeline), pipeline)
     found = plan_dict(plan)["hash"]
-    if found != deployment.plan_hash:
+    if found != plan_hash:
         raise UserError(
-            f"this worker plans {pipeline.name} differently than the coordinator: {found} and {deployment.plan_hash}",
+            f"this worker plans {pipeline.name} differently than the coordinator: {found} and {plan_hash}",
             remedy="run equal versions of headrace, its connectors and the pipeline's code on coordinator and workers",
         )
     return plan

@@ -1,0 +1,61 @@
+"""What runs in one partition of one level, whatever back end started it: bytes in, (partition of the next level, bytes)
+out.
+
+Errors of ours leave a Spark task as text that the driver can read them out of again (`headrace.spark.failures`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from headrace.spark.order import JobOrder
+
+Blobs = Iterator[tuple[int, bytes]]
+
+
+def run_level(order: JobOrder, level: int, partition: int, arriving: Iterable[bytes]) -> Blobs:
+    """Runs the task in this partition. Raises TaskFailed for every error."""
+    # before polars is there: parallelism comes from Spark's tasks
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from headrace.spark.failures import task_failures
+
+    with task_failures():
+        yield from _run(order, level, partition, arriving)
+
+
+def _run(order: JobOrder, level: int, partition: int, arriving: Iterable[bytes]) -> Blobs:
+    from headrace.spark.envelope import Envelope, destination
+    from headrace.spark.levels import levels_of
+    from headrace.spark.open_task import open_task
+    from headrace.spark.range_task import run_range
+    from headrace.spark.reading_task import run_reading
+    from headrace.worker.deployed_plan import plan_again
+    from headrace.worker.user_code import put_on_path
+
+    put_on_path([entry for entry in order.python_path if entry and Path(entry).exists()])
+    plan = plan_again(order.pipeline, order.plan_hash)
+    levels = levels_of(plan, {task: len(shares) for task, shares in order.shares.items()})
+    last = level + 1 == len(levels.widths)
+    passing: list[bytes] = []
+
+    def mine() -> Iterator[Envelope]:
+        for data in arriving:
+            if destination(data)[0] == level:
+                yield Envelope.unpack(data)
+            else:
+                passing.append(data)
+
+    def onward(data: bytes) -> tuple[int, bytes]:
+        to_level, to_partition = destination(data)
+        return 0 if last else levels.next_hop(level, to_level=to_level, to_partition=to_partition), data
+
+    name, index = levels.at(level, partition)
+    task = open_task(order, plan, levels, name, index)
+    for envelope in run_range(task) if level == 0 else run_reading(task, mine()):
+        yield onward(envelope.pack())
+        while passing:
+            yield onward(passing.pop())
+    while passing:
+        yield onward(passing.pop())

@@ -1,0 +1,182 @@
+"""One task of the plan in a Spark task: its chain opened as a worker opens it, what it sends, and its report.
+
+    range_task, reading_task ──rows, time──> chain ──> outlets ──> ready: blobs for other tasks
+                                               └─────> staged result rows, states ──> report
+
+The chain is the worker's (`worker.build`): operators do not know which engine runs them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from headrace.checkpoint.manifest import StateHandle, SubtaskDocument
+from headrace.checkpoint.paths import state_path, unique_part
+from headrace.checkpoint.store import ObjectStore, open_folder, open_store, read_url
+from headrace.core.clock import SystemClock
+from headrace.core.source_state import SourceState
+from headrace.plan.physical import PhysicalPlan, SinkSpec, Task
+from headrace.spark.envelope import Envelope, Kind
+from headrace.spark.levels import Levels, reads_source
+from headrace.spark.order import JobOrder
+from headrace.spark.outlets import Outgoing, outgoing
+from headrace.spark.staged import StagedSink
+from headrace.spark.task_report import TaskReport
+from headrace.state.redistribute import group_span
+from headrace.state.snapshot import StateSnapshot
+from headrace.worker.build import ChainBuilder, SubtaskContext
+from headrace.worker.control import SubtaskSnapshot
+from headrace.worker.restore import NodeStates, restored_states
+from headrace.worker.snapshots import SubtaskSnapshots
+from headrace.worker.source_task import SourceTiming
+from headrace.worker.state_files import write_whole
+
+
+@dataclass(slots=True)
+class _Taken:
+    """Where the chain's snapshot arrives."""
+
+    snapshot: SubtaskSnapshot | None = None
+
+    def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
+        """The barrier has passed."""
+        self.snapshot = snapshot
+
+    def input_ended(self, task: str, subtask: int) -> None:
+        """Says nothing new here."""
+
+
+@dataclass(slots=True)
+class OpenTask:
+    """The live parts of one partition of a task. `ready`: blobs to hand to Spark."""
+
+    order: JobOrder
+    plan: PhysicalPlan
+    levels: Levels
+    task: Task
+    index: int
+    store: ObjectStore
+    snapshots: SubtaskSnapshots = field(init=False)
+    builder: ChainBuilder = field(init=False)
+    ready: deque[Envelope] = field(default_factory=deque)
+    counters: dict[str, Counter[str]] = field(default_factory=dict)
+    _taken: _Taken = field(default_factory=_Taken)
+    _sinks: list[StagedSink] = field(default_factory=list)
+    _outgoing: Outgoing = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.snapshots = SubtaskSnapshots(self.task.name, self.index, self._taken, self.counters)
+        self._outgoing = outgoing(self.plan, self.levels, self.task.name, self.index, self.ready)
+        self.builder = ChainBuilder(self.task, self._context(), self._outgoing.ends, self._open_sink)
+
+    def _context(self) -> SubtaskContext:
+        order = self.order
+        return SubtaskContext(
+            pipeline=self.plan.pipeline,
+            job=order.job,
+            subtask=self.index,
+            parallelism=self.width,
+            snapshots=self.snapshots,
+            clock=SystemClock(),
+            timing=SourceTiming(),
+            poll_rows_max=self.plan.batch_rows_max,
+            floors=order.floors,
+            counters=self.counters,
+            terms=self.plan.checkpoint,
+            attempt=order.attempt,
+            restored=self._restored(),
+            hand_over=order.hand_over,
+        )
+
+    @property
+    def width(self) -> int:
+        """Partitions of the task."""
+        return self.levels.stations[self.task.name].width
+
+    def _restored(self) -> NodeStates:
+        # a source task that keeps state has one partition, however many splits there are
+        return restored_states(
+            self.order.restore,
+            [node.node for node in self.task.nodes],
+            self.index,
+            of=1 if reads_source(self.task) else self.task.parallelism,
+            max_parallelism=self.plan.max_parallelism,
+            read=read_url,
+        )
+
+    def _open_sink(self, spec: SinkSpec, counters: Counter[str]) -> StagedSink:
+        order = self.order
+        sink = StagedSink(spec, self.store, counters, attempt=order.attempt, epoch=order.epoch, subtask=self.index)
+        self._sinks.append(sink)
+        return sink
+
+    def take_ready(self) -> Iterator[Envelope]:
+        """Blobs that are complete."""
+        while self.ready:
+            yield self.ready.popleft()
+
+    def finish(self, source: tuple[str, SourceState] | None = None) -> Iterator[Envelope]:
+        """After the chain's barrier: what is left to send, and the report. `source`: what the task knows of it."""
+        if source is not None:
+            self.snapshots.add_source(*source)
+        self.snapshots.complete(self.order.epoch)
+        for outlet in self._outgoing.outlets:
+            outlet.finish()
+        yield from self.take_ready()
+        yield self._report()
+
+    def _report(self) -> Envelope:
+        snapshot = self._taken.snapshot
+        assert snapshot is not None, "the barrier has passed"
+        document = SubtaskDocument(
+            task=self.task.name,
+            subtask=self.index,
+            states=self._states(snapshot),
+            sources=dict([snapshot.source]) if snapshot.source is not None else {},
+            counters=dict(snapshot.counters),
+        )
+        station = self.levels.stations[self.task.name]
+        staged = tuple(sink.share for sink in self._sinks if sink.share is not None and sink.share.rows)
+        report = TaskReport(level=station.level, partition=station.first + self.index, document=document, staged=staged)
+        return Envelope(Kind.REPORT, len(self.levels.widths), 0, report.model_dump_json().encode())
+
+    def _states(self, snapshot: SubtaskSnapshot) -> tuple[StateHandle, ...]:
+        if self.order.states is None:
+            return ()
+        into = open_folder(self.order.states)
+        return tuple(self._written(into, node, state) for node, state in snapshot.states)
+
+    def _written(self, into: ObjectStore, node: str, state: StateSnapshot) -> StateHandle:
+        order = self.order
+
+        def write(data: bytes) -> str:
+            path = state_path(order.attempt, order.epoch, self.task.name, self.index, unique_part())
+            into.write(path, data)
+            return path
+
+        files, columns = write_whole(state.chunks, write)
+        parallelism = 1 if reads_source(self.task) else self.task.parallelism
+        first, last = group_span(self.index, parallelism, self.plan.max_parallelism)
+        return StateHandle(
+            node=node,
+            state=state.name,
+            kind=state.kind.value,
+            keys=state.keys,
+            subtask=self.index,
+            first_group=first,
+            last_group=last,
+            columns=columns,
+            files=files,
+        )
+
+    def close(self) -> None:
+        """Closes readers and operators."""
+        for part in self.builder.opened:
+            part.close()
+
+
+def open_task(order: JobOrder, plan: PhysicalPlan, levels: Levels, task: str, index: int) -> OpenTask:
+    """Opens partition `index` of a task."""
+    return OpenTask(order, plan, levels, plan.task(task), index, open_store(order.storage))

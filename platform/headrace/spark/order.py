@@ -1,0 +1,46 @@
+"""What the tasks of one Spark job are told: plain data, pickled once and the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.checkpoint.manifest import StateHandle
+from headrace.core.source_state import AppliedFloor
+from headrace.rpc.deployment import AssignedSplitDocument
+
+
+@dataclass(frozen=True, slots=True)
+class SourceShare:
+    """The splits that one partition of a source task reads, and what was emitted before (`connect.source`)."""
+
+    splits: tuple[AssignedSplitDocument, ...]
+    emitted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobOrder:
+    """A job's run over a range, for its tasks.
+
+    pipeline     file form, with secrets: tasks plan it again, and compare `plan_hash`
+    shares       source task -> what each of its partitions reads
+    storage      URL of the job's folder: result rows are staged there
+    states       URL of the folder that states are written to; None: no state is kept
+    restore      located handles of the state that operators begin with
+    hand_over    the end of the input closes no window
+    python_path  import path entries for the user's functions, where they exist
+    """
+
+    job: str
+    attempt: int
+    epoch: int
+    pipeline: Mapping[str, Any]
+    plan_hash: str
+    shares: Mapping[str, tuple[SourceShare, ...]]
+    storage: str
+    states: str | None = None
+    restore: tuple[StateHandle, ...] = ()
+    floors: tuple[AppliedFloor, ...] = ()
+    hand_over: bool = False
+    python_path: tuple[str, ...] = field(default=())

@@ -1,0 +1,95 @@
+"""A source task in a Spark task: reads its splits from start to stop, and sends what its chain makes of them.
+
+    reader ──poll──> ingest ──> event time ──> chain      until every split has come to its stop
+    time goes to where it stands at the stop (hand-over) or to the end (+inf); then the barrier; then the report
+
+Time moves once: rows are judged by the watermark that they carry, so when operators hear of it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.connect.source import Split
+from headrace.core.errors import UserError
+from headrace.core.signals import TIME_MAX, Barrier, Watermark
+from headrace.operators.chain import MAIN
+from headrace.operators.operator import BAD
+from headrace.plan.contexts import source_context
+from headrace.plan.physical import SourceSpec
+from headrace.rpc.deployment import AssignedSplitDocument
+from headrace.spark.envelope import Envelope
+from headrace.spark.open_task import OpenTask
+from headrace.spark.order import SourceShare
+from headrace.worker.ingest import Ingest
+from headrace.worker.source_rows import SourceRows
+from headrace.worker.source_time import SourceTime
+
+POLL_MS = 100
+
+
+def run_range(task: OpenTask) -> Iterator[Envelope]:
+    """Runs one partition of a source task to its end."""
+    try:
+        yield from _run(task, task.order.shares[task.task.name][task.index])
+    finally:
+        task.close()
+
+
+def _run(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
+    spec = task.task.nodes[0]
+    assert isinstance(spec, SourceSpec), "a source task begins with a source"
+    lag_ms = 0 if spec.time is None else spec.time.out_of_orderness_ms
+    time = SourceTime(spec.node, lag_ms, task.order.floors, hand_over=task.order.hand_over)
+    rows, bad = task.builder.receiver(spec.node, MAIN), task.builder.receiver(spec.node, BAD)
+    form = spec.format
+    decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
+    counters = task.builder.counters(spec.node)
+    taken = SourceRows(spec, ingest=Ingest(spec, decoder), time=time, rows=rows, bad=bad, counters=counters)
+    for _ in _read(task, spec, share, time, taken):
+        yield from task.take_ready()
+    watermark = _last_watermark(time, closes=not task.order.hand_over) if spec.time is not None else None
+    for receiver in (rows, bad):
+        if watermark is not None:
+            receiver.on_signal(Watermark(watermark))
+        receiver.on_signal(Barrier(task.order.epoch))
+    yield from task.take_ready()
+    yield from task.finish((spec.node, time.snapshot()))
+
+
+def _last_watermark(time: SourceTime, *, closes: bool) -> int | None:
+    advanced = time.advance(None)
+    return TIME_MAX if closes else advanced
+
+
+def _read(task: OpenTask, spec: SourceSpec, share: SourceShare, time: SourceTime, taken: SourceRows) -> Iterator[None]:
+    """Reads all splits; gives control back after every poll."""
+    unread = [split for each in share.splits if (split := _begin(each, share, time)) is not None]
+    waiting = {split.id for split in unread}
+    if not waiting:
+        return
+    reader = spec.config.open_reader(source_context(spec, task.plan.pipeline, task.plan.batch_rows_max))
+    task.builder.opened.append(reader)
+    reader.assign(unread)
+    while waiting:
+        polled = reader.poll(POLL_MS)
+        if polled.batch is not None and len(polled.batch):
+            taken.take(polled.batch)
+        if polled.positions:
+            time.moved(polled.positions)
+        if polled.finished:
+            time.finish(polled.finished)
+            waiting -= polled.finished
+        yield
+
+
+def _begin(each: AssignedSplitDocument, share: SourceShare, time: SourceTime) -> Split | None:
+    """Adds a split to the source's time; gives it where something of it is to be read."""
+    split = each.split.split()
+    if split.stop is None:
+        raise UserError(f"{split.id} has no end", remedy="say where to stop: --until latest")
+    time.add(split.id, split.start, each.state, share.emitted)
+    if split.start < split.stop:
+        return split
+    time.finish([split.id])
+    return None

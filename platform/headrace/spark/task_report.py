@@ -1,0 +1,25 @@
+"""What a Spark task did, as it comes to the driver: documents only."""
+
+from __future__ import annotations
+
+from headrace.checkpoint.manifest import Document, FilePart, SubtaskDocument
+
+
+class StagedShare(Document):
+    """Result rows of one sink that one task staged, in the order of its files. Paths are relative to the job's
+    folder."""
+
+    sink: str
+    subtask: int
+    rows: int
+    files: tuple[FilePart, ...]
+
+
+class TaskReport(Document):
+    """One task's end. level, partition: which it was; a task that was tried twice may report twice, and either report
+    is right."""
+
+    level: int
+    partition: int
+    document: SubtaskDocument
+    staged: tuple[StagedShare, ...] = ()
