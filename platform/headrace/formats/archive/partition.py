@@ -1,0 +1,123 @@
+"""One partition of an archive, read from a position on over all its files, as if it were one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.formats.archive.folder import ArchiveFolder, ArchiveMissing
+from headrace.formats.archive.names import ArchiveFile
+from headrace.formats.archive.ranges import chosen
+from headrace.formats.archive.reading import FileReader
+
+
+class PartitionReader:
+    """Reads [position, stop) as far as the archive reaches without a hole; `stop` None: no end.
+
+    columns   those of `schema.SCHEMA` that are wanted; `offset` comes in any case
+    """
+
+    def __init__(
+        self, folder: ArchiveFolder, place: tuple[str, int], position: int, stop: int | None, columns: Sequence[str]
+    ) -> None:
+        self._folder = folder
+        self._topic, self._partition = place
+        self.position = position
+        """The next offset: everything before it was given or does not exist."""
+        self._stop = stop
+        self._columns = list(dict.fromkeys(["offset", *columns]))
+        self._plan: deque[ArchiveFile] = deque()
+        self._open: tuple[ArchiveFile, FileReader] | None = None
+
+    @property
+    def stop(self) -> int | None:
+        """Where it ends at the latest."""
+        return self._stop
+
+    @property
+    def finished(self) -> bool:
+        """Whether it stands at its stop."""
+        return self._stop is not None and self.position >= self._stop
+
+    def read(self, rows_max: int) -> pa.Table | None:
+        """The next rows, at most so many and at least one, and moves behind them.
+
+        None: it is finished, or no file accounts for the offset where it stands now.
+        """
+        while not self.finished:
+            opened = self._open or self._open_next()
+            if opened is None:
+                return None
+            file, reader = opened
+            rows = reader.read(self.position, rows_max)
+            if rows is None:
+                self._move(file.next)
+                self.close()
+                continue
+            if self._stop is not None and rows["offset"][-1].as_py() >= self._stop:
+                rows = rows.slice(0, int(np.searchsorted(rows["offset"].to_numpy(), self._stop)))
+                self._move(self._stop)
+                return rows if rows.num_rows else None
+            self._move(rows["offset"][-1].as_py() + 1)
+            return rows
+        return None
+
+    def close(self) -> None:
+        """Closes the file that is open. Idempotent; reading may go on."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def _move(self, position: int) -> None:
+        self.position = position if self._stop is None else min(position, self._stop)
+        # what the open file still has is gone through: the last row may be followed by offsets that do not exist
+        if self.finished:
+            self.close()
+
+    def _open_next(self) -> tuple[ArchiveFile, FileReader] | None:
+        for fresh in (False, True):
+            if fresh:
+                # others write, and remove, while this one reads
+                files = self._folder.files(self._topic, self._partition)
+                self._plan = deque(chosen(files, self.position, self._stop))
+            if not self._plan or self._plan[0].first > self.position:
+                continue
+            file = self._plan.popleft()
+            try:
+                reader = open_file(self._folder, (self._topic, self._partition), file, self._columns)
+            except ArchiveMissing:
+                if fresh:
+                    raise
+                continue
+            self._open = (file, reader)
+            return self._open
+        return None
+
+
+def open_file(folder: ArchiveFolder, place: tuple[str, int], file: ArchiveFile, columns: Sequence[str]) -> FileReader:
+    """A file of a partition (topic, number), opened."""
+    return FileReader(folder.open(*place, file), folder.place(*place, file), columns)
+
+
+def first_at(
+    folder: ArchiveFolder, place: tuple[str, int], files: Sequence[ArchiveFile], bounds: tuple[int, int], time_ms: int
+) -> int | None:
+    """The first offset in [bounds[0], bounds[1]) of a partition whose record is of that time or later, in these files.
+
+    Asks the footers of the files in order: times need not grow with offsets, so that no other order would do.
+    """
+    position, stop = bounds
+    for file in chosen(files, position, stop):
+        reader = open_file(folder, place, file, ("offset", "timestamp"))
+        try:
+            if reader.footer.max_timestamp >= time_ms:
+                found = reader.first_at(time_ms, max(position, file.first))
+                if found is not None:
+                    return found if found < stop else None
+        finally:
+            reader.close()
+        position = max(position, file.next)
+    return None

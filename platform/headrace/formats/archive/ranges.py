@@ -1,0 +1,67 @@
+"""Which files to read from a position on, and what files cover together. Pure.
+
+Files of a partition may overlap: a writer that was killed and started again cuts anew, and several jobs may keep the
+same topic. An offset has the same content wherever it stands, so any choice of files gives the same rows; this one
+takes from each position the file that reaches furthest, which needs the fewest files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from headrace.formats.archive.names import ArchiveFile
+
+
+class Range(NamedTuple):
+    """Offsets [first, next)."""
+
+    first: int
+    next: int
+
+
+def covered(files: Iterable[ArchiveFile]) -> list[Range]:
+    """What the files account for together, as the fewest ranges, in order."""
+    ranges: list[Range] = []
+    for file in sorted(files):
+        if ranges and file.first <= ranges[-1].next:
+            ranges[-1] = Range(ranges[-1].first, max(ranges[-1].next, file.next))
+        else:
+            ranges.append(Range(file.first, file.next))
+    return ranges
+
+
+def chosen(files: Iterable[ArchiveFile], start: int, stop: int | None) -> list[ArchiveFile]:
+    """The files to read for [start, stop), in order; None: no end. Holes are passed over: the file behind one begins
+    after the end of the one before it."""
+    known = sorted(file for file in files if file.next > start and (stop is None or file.first < stop))
+    picked: list[ArchiveFile] = []
+    position, at = start, 0
+    best: ArchiveFile | None = None
+    while stop is None or position < stop:
+        while at < len(known) and known[at].first <= position:
+            best = max(best or known[at], known[at], key=_reach)
+            at += 1
+        if best is not None and best.next > position:
+            picked.append(best)
+            position = best.next
+        elif at < len(known):
+            position = known[at].first
+        else:
+            break
+    return picked
+
+
+def _reach(file: ArchiveFile) -> tuple[int, ArchiveFile]:
+    return file.next, file
+
+
+def continued(files: Iterable[ArchiveFile], writer: str, row: int) -> int:
+    """Where the next file of `writer` begins whose first row has offset `row`, and which is no sequel to a file that
+    this process wrote.
+
+    A job that was restored goes on where its checkpoint stood, so all that lies between the furthest file of its own
+    and its first row is known not to exist. A job without such a file knows nothing of what lies before its first row.
+    """
+    ends = [file.next for file in files if file.writer == writer and file.next <= row]
+    return max(ends, default=row)

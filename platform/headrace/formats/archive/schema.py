@@ -1,0 +1,80 @@
+"""Columns of an archive file, and what its footer says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+
+from headrace.core.errors import UserError
+
+VERSION = 1
+FOOTER = b"headrace.archive"
+"""The footer's key; its value is a JSON object with the fields of `Footer`."""
+
+SCHEMA = pa.schema(
+    [
+        pa.field("offset", pa.int64(), nullable=False),
+        # epoch ms, -1 where the record has none
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("key", pa.binary()),
+        # NULL is a tombstone
+        pa.field("value", pa.binary()),
+        pa.field(
+            "headers",
+            pa.list_(
+                pa.field(
+                    "element",
+                    pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]),
+                    nullable=False,
+                )
+            ),
+            nullable=False,
+        ),
+    ]
+)
+"""In offset order; the order of headers is the record's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a file says of itself.
+
+    first, next                    as in its name
+    min_timestamp, max_timestamp   of its rows, epoch ms
+    job                            the job that wrote it
+    """
+
+    version: int
+    topic: str
+    partition: int
+    first: int
+    next: int
+    rows: int
+    min_timestamp: int
+    max_timestamp: int
+    job: str
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """As key-value metadata of Parquet."""
+        return {FOOTER: json.dumps(asdict(self)).encode()}
+
+
+def footer_of(metadata: Mapping[bytes, bytes] | None, place: str) -> Footer:
+    """The footer in a file's key-value metadata. Raises UserError where `place` is no archive file that we can read."""
+    remedy = "keep other files out of the archive"
+    text = (metadata or {}).get(FOOTER)
+    if text is None:
+        raise UserError(f"{place} is no file of an archive: its footer lacks {FOOTER.decode()}", remedy=remedy)
+    said = json.loads(text)
+    if said.get("version") != VERSION:
+        raise UserError(
+            f"{place} has archive format {said.get('version')}, and this headrace reads {VERSION}",
+            remedy="read it with the headrace that wrote it, or a newer one",
+        )
+    try:
+        return Footer(**said)
+    except TypeError as cause:
+        raise UserError(f"{place} is no file of an archive: {cause}", remedy=remedy) from cause
