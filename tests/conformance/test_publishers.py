@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
+import polars as pl
 import pytest
 
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkContext
 from headrace.local.broker import EmbeddedBroker
 from headrace.testing.publisher_conformance import PublisherConformance
-from headrace.testing.sink_conformance import SCHEMA, SinkUnderTest
+from headrace.testing.sink_conformance import SCHEMA, Rows, SinkUnderTest
+from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.publisher import KafkaPublisher
 from support.broker import consume_all, create_topic, unique_topic
@@ -58,3 +61,36 @@ class TestKafkaInSmallTransactions(PublisherConformance):
     @pytest.fixture
     def sink(self, topic: _Topic) -> SinkUnderTest:
         return topic.sink(SmallTransactions, headers={"n": "number"}, timestamp="event")
+
+
+class FilesPublish(PublisherConformance):
+    format_name: ClassVar[str]
+
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> SinkUnderTest:
+        folder = tmp_path / "out"
+        context = SinkContext("j", "n", 0, 1, SCHEMA, format=self.format_name)
+        return SinkUnderTest(FilesSinkConfig(path=str(folder)), context, visible=lambda: self.read(folder))
+
+    def read(self, folder: Path) -> Rows:
+        files = [path for path in folder.glob("*") if not path.name.startswith(".")]
+        assert all(path.name.startswith("part-j-") for path in files)
+        files.sort(key=lambda path: [int(part) for part in path.stem.split("-")[2:]])
+        return [row for path in files for row in self.read_file(path)]
+
+    def read_file(self, path: Path) -> Rows:
+        raise NotImplementedError
+
+
+class TestJsonFiles(FilesPublish):
+    format_name = "json"
+
+    def read_file(self, path: Path) -> Rows:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class TestParquetFiles(FilesPublish):
+    format_name = "parquet"
+
+    def read_file(self, path: Path) -> Rows:
+        return pl.read_parquet(path).to_dicts()

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from headrace.connect.publisher import Publisher, Share
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.sink_terms import refused_terms
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
@@ -92,6 +93,12 @@ class FilesSinkConfig(SinkConfig):
         from headrace_connectors.files.committer import FilesCommitter
 
         return FilesCommitter(self, context) if self.exactly_once else None
+
+    def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
+        """Publishes staged rows as files, each row in one only, whatever `delivery` says."""
+        from headrace_connectors.files.publisher import FilesPublisher
+
+        return FilesPublisher(self, context, share)
 
     def prepare(self, context: SinkContext) -> None:
         """Makes the folder. Raises UserError where that is not possible."""

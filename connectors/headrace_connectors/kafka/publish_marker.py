@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from headrace.connect.publisher import Share
+from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkContext
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace_connectors.kafka.client import ClientWatch, bad_settings, base_settings, translated
@@ -30,28 +29,19 @@ from headrace_connectors.kafka.transaction_names import PREFIX, job_prefix
 _PARTITION = 0
 _SLICE_S = 2.0
 _PAUSE_S = 0.1
+_PASSING = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._WAIT_COORD,
+        KafkaError._TRANSPORT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+"""No answer yet, a coordinator that moves, an offset whose transaction is about to end."""
 _DENIED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """What is visible of the newest share of a subtask. `of`: how many rows that share has."""
-
-    epoch: int
-    rows: int
-    of: int
-
-    def published(self, share: Share) -> int:
-        """How many of this share's first rows are visible. Raises ExternalError where the marker fits no such share."""
-        if self.epoch != share.epoch:
-            return 0 if self.epoch < share.epoch else share.rows
-        if self.of != share.rows or self.rows > share.rows:
-            raise ExternalError(
-                f"{self.rows} of {self.of} rows of epoch {self.epoch} are published, but now that share has "
-                f"{share.rows} rows",
-                remedy="another job of the same id publishes to the same topic: give it another name",
-            )
-        return self.rows
 
 
 def share_name(context: SinkContext) -> str:
@@ -80,7 +70,7 @@ class MarkerGroup:
         self.metadata: object = self._consumer.consumer_group_metadata()
         """For `send_offsets_to_transaction`; usable when this group is closed."""
 
-    def read(self, patience_s: float) -> Marker | None:
+    def read(self, patience_s: float) -> ShareMarker | None:
         """The marker; None: there is none. Raises ExternalError where brokers do not say within that time."""
         deadline = time.monotonic() + patience_s
         while True:
@@ -97,12 +87,12 @@ class MarkerGroup:
                 raise self._failure(error)
             time.sleep(_PAUSE_S)
 
-    def _parsed(self, found: TopicPartition) -> Marker | None:
+    def _parsed(self, found: TopicPartition) -> ShareMarker | None:
         if found.offset < 0:
             return None
         try:
             told = json.loads(found.metadata or "")
-            return Marker(int(told["epoch"]), found.offset, int(told["of"]))
+            return ShareMarker(int(told["epoch"]), found.offset, int(told["of"]))
         except (ValueError, KeyError, TypeError) as cause:
             raise ExternalError(
                 f"the offset of a consumer group that tells what of topic {self._config.topic!r} is published is not "
@@ -120,7 +110,7 @@ class MarkerGroup:
         self._consumer.close()
 
 
-def marked(topic: str, marker: Marker) -> list[TopicPartition]:
+def marked(topic: str, marker: ShareMarker) -> list[TopicPartition]:
     """The marker as offsets to commit."""
     told = json.dumps({"epoch": marker.epoch, "of": marker.of})
     return [TopicPartition(topic, _PARTITION, marker.rows, metadata=told)]
@@ -138,6 +128,5 @@ def marker_refused(error: KafkaError, brokers: str) -> HeadraceError:
 
 
 def _passes(error: KafkaError) -> bool:
-    """Whether waiting heals it: no answer yet, another coordinator, an offset whose transaction is about to end."""
-    codes = (KafkaError._TIMED_OUT, KafkaError._WAIT_COORD, KafkaError._TRANSPORT, KafkaError.UNSTABLE_OFFSET_COMMIT)
-    return error.code() in codes or error.retriable()
+    """Whether waiting heals it: the client does not say so of all of them."""
+    return error.code() in _PASSING or error.retriable()

@@ -14,10 +14,11 @@ from __future__ import annotations
 import time
 
 from headrace.connect.publisher import Share
+from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace_connectors.kafka.batch_sender import BatchSender
 from headrace_connectors.kafka.config import KafkaSinkConfig
-from headrace_connectors.kafka.publish_marker import Marker, MarkerGroup, marked, share_name
+from headrace_connectors.kafka.publish_marker import MarkerGroup, marked, share_name
 from headrace_connectors.kafka.publishing_producer import PublishingProducer
 from headrace_connectors.kafka.record_maker import RecordMaker
 from headrace_connectors.kafka.records import Records
@@ -87,7 +88,7 @@ class KafkaPublisher:
     def _commit(self) -> None:
         rows = self._published + self._open_rows
         assert rows <= self._share.rows, "no more rows are written than the share has"
-        self._producer.commit(marked(self._topic, Marker(self._share.epoch, rows, self._share.rows)), self._group)
+        self._producer.commit(marked(self._topic, ShareMarker(self._share.epoch, rows, self._share.rows)), self._group)
         self._published, self._open_rows = rows, 0
 
     def finish(self) -> None:
