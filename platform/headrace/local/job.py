@@ -31,6 +31,7 @@ from headrace.local.background import Background
 from headrace.local.epochs import EpochTracker, SubtaskId
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, Task
+from headrace.plan.totals import row_totals
 from headrace.worker.build import ChainBuilder, SubtaskContext, outgoing
 from headrace.worker.control import (
     Assign,
@@ -118,19 +119,6 @@ class _Reports:
         with self.lock:
             self.tracker.input_ended((task, subtask))
         self.wake.set()
-
-
-def row_totals(plan: PhysicalPlan, counters: Mapping[str, Mapping[str, int]]) -> tuple[int, int, int, int]:
-    """rows_in, rows_out, late and bad of a job. What a sink made by the plan writes (dead letters) counts as bad, not
-    as out."""
-
-    def total(counter: str, kind: type[SourceSpec] | type[SinkSpec]) -> int:
-        nodes = [node for task in plan.tasks for node in task.nodes if isinstance(node, kind)]
-        wanted = [node.node for node in nodes if isinstance(node, SourceSpec) or not node.implicit]
-        return sum(counters.get(name, {}).get(counter, 0) for name in wanted)
-
-    late, bad = (sum(own.get(counter, 0) for own in counters.values()) for counter in ("late", "bad"))
-    return total("rows_in", SourceSpec), total("rows_out", SinkSpec), late, bad
 
 
 class LocalJob:

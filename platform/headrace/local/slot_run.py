@@ -38,9 +38,10 @@ from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Home
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import AppliedFloor
-from headrace.local.job import Progress, row_totals
+from headrace.local.job import Progress
 from headrace.local.run_folder import WORKER, run_folder
 from headrace.plan.physical import PhysicalPlan
+from headrace.plan.totals import row_totals
 from headrace.rpc.failure import error_of
 from headrace.rpc.messages import ClusterTimes, Failure
 from headrace.spec.pipeline import Pipeline

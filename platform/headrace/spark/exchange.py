@@ -9,18 +9,18 @@ that runs jobs on Spark.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from headrace.spark.level_run import run_level
-from headrace.spark.order import JobOrder
+from headrace.spark import task_entry
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+    from headrace.spark.order import JobOrder
 
 
 class Exchange(Protocol):
@@ -30,8 +30,8 @@ class Exchange(Protocol):
         """Runs all levels. widths: partitions of each. Gives what the last one sends on, in any order."""
         ...
 
-    def each(self, items: Sequence[bytes], do: Callable[[bytes], bytes]) -> list[bytes]:
-        """Does something with each item in a task of its own. Gives the answers, in any order."""
+    def each(self, orders: Sequence[bytes]) -> None:
+        """Publishes each of these shares (`headrace.spark.publish`) in a task of its own."""
         ...
 
 
@@ -46,7 +46,7 @@ class RddExchange:
         shared = self._context.broadcast(order)
         try:
             blobs = self._context.parallelize(range(widths[0]), widths[0]).mapPartitionsWithIndex(
-                lambda partition, _: run_level(shared.value, 0, partition, ())
+                lambda partition, _: task_entry.level(shared, 0, partition, ())
             )
             for level, width in enumerate(widths[1:], start=1):
                 blobs = blobs.partitionBy(width, _identity).mapPartitionsWithIndex(_reading(shared, level))
@@ -54,30 +54,20 @@ class RddExchange:
         finally:
             shared.unpersist()
 
-    def each(self, items: Sequence[bytes], do: Callable[[bytes], bytes]) -> list[bytes]:
-        """One task for each item."""
-        if not items:
-            return []
-        return list(self._context.parallelize(items, len(items)).map(do).collect())
+    def each(self, orders: Sequence[bytes]) -> None:
+        """One task for each."""
+        if orders:
+            self._context.parallelize(orders, len(orders)).map(task_entry.share).collect()
 
 
 def _reading(
-    shared: Broadcast, level: int
+    shared: task_entry.Shared, level: int
 ) -> Callable[[int, Iterable[tuple[int, bytes]]], Iterator[tuple[int, bytes]]]:
-    return lambda partition, arriving: run_level(shared.value, level, partition, (data for _, data in arriving))
+    return lambda partition, arriving: task_entry.level(shared, level, partition, (data for _, data in arriving))
 
 
 def _identity(partition: int) -> int:
     return partition
-
-
-class Broadcast(Protocol):
-    """A value that Spark brings to every executor once."""
-
-    @property
-    def value(self) -> JobOrder:
-        """It."""
-        ...
 
 
 _COLUMNS = "partition int, blob binary"
@@ -106,29 +96,43 @@ class DataFrameExchange:
             blobs = blobs.repartitionById(width, "partition").mapInArrow(_in_arrow(order, level), _COLUMNS)
         return [bytes(row.blob) for row in blobs.collect()]
 
-    def each(self, items: Sequence[bytes], do: Callable[[bytes], bytes]) -> list[bytes]:
-        """One task for each item."""
-        if not items:
-            return []
+    def each(self, orders: Sequence[bytes]) -> None:
+        """One task for each."""
+        if not orders:
+            return
+        rows = [(number, bytearray(order)) for number, order in enumerate(orders)]
+        table = self._spark.createDataFrame(rows, _COLUMNS).repartitionById(len(orders), "partition")
+        table.mapInArrow(_sharing, _COLUMNS).collect()
 
-        def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for blob in batch.column(1).to_pylist():
-                    yield _record(0, do(blob))
 
-        rows = [(number, bytearray(item)) for number, item in enumerate(items)]
-        table = self._spark.createDataFrame(rows, _COLUMNS).repartitionById(len(items), "partition")
-        return [bytes(row.blob) for row in table.mapInArrow(apply, _COLUMNS).collect()]
+def _sharing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for blob in batch.column(1).to_pylist():
+            yield _record(0, task_entry.share(blob))
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """A value that came with the task, unpickled when it is asked for: by then polars knows its threads."""
+
+    pickled: bytes
+
+    @property
+    def value(self) -> JobOrder:
+        order: JobOrder = pickle.loads(self.pickled)
+        return order
 
 
 def _in_arrow(order: JobOrder, level: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    pickled = pickle.dumps(order)
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None, "runs in a task"
         arriving = (blob for batch in batches for blob in batch.column(1).to_pylist() if blob is not None)
-        for target, data in run_level(order, level, context.partitionId(), arriving):
+        for target, data in task_entry.level(_Here(pickled), level, context.partitionId(), arriving):
             yield _record(target, data)
 
     return run

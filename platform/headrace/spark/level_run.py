@@ -6,34 +6,29 @@ Errors of ours leave a Spark task as text that the driver can read them out of a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from headrace.spark.envelope import Envelope, destination
+from headrace.spark.failures import task_failures
+from headrace.spark.levels import levels_of
+from headrace.spark.open_task import open_task
 from headrace.spark.order import JobOrder
+from headrace.spark.range_task import run_range
+from headrace.spark.reading_task import run_reading
+from headrace.worker.deployed_plan import plan_again
+from headrace.worker.user_code import put_on_path
 
 Blobs = Iterator[tuple[int, bytes]]
 
 
 def run_level(order: JobOrder, level: int, partition: int, arriving: Iterable[bytes]) -> Blobs:
     """Runs the task in this partition. Raises TaskFailed for every error."""
-    # before polars is there: parallelism comes from Spark's tasks
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from headrace.spark.failures import task_failures
-
     with task_failures():
         yield from _run(order, level, partition, arriving)
 
 
 def _run(order: JobOrder, level: int, partition: int, arriving: Iterable[bytes]) -> Blobs:
-    from headrace.spark.envelope import Envelope, destination
-    from headrace.spark.levels import levels_of
-    from headrace.spark.open_task import open_task
-    from headrace.spark.range_task import run_range
-    from headrace.spark.reading_task import run_reading
-    from headrace.worker.deployed_plan import plan_again
-    from headrace.worker.user_code import put_on_path
-
     put_on_path([entry for entry in order.python_path if entry and Path(entry).exists()])
     plan = plan_again(order.pipeline, order.plan_hash)
     levels = levels_of(plan, {task: len(shares) for task, shares in order.shares.items()})

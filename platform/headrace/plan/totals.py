@@ -1,0 +1,20 @@
+"""What a job did, in four numbers, out of what its nodes counted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec
+
+
+def row_totals(plan: PhysicalPlan, counters: Mapping[str, Mapping[str, int]]) -> tuple[int, int, int, int]:
+    """rows_in, rows_out, late and bad of a job. What a sink made by the plan writes (dead letters) counts as bad, not
+    as out."""
+
+    def total(counter: str, kind: type[SourceSpec] | type[SinkSpec]) -> int:
+        nodes = [node for task in plan.tasks for node in task.nodes if isinstance(node, kind)]
+        wanted = [node.node for node in nodes if isinstance(node, SourceSpec) or not node.implicit]
+        return sum(counters.get(name, {}).get(counter, 0) for name in wanted)
+
+    late, bad = (sum(own.get(counter, 0) for own in counters.values()) for counter in ("late", "bad"))
+    return total("rows_in", SourceSpec), total("rows_out", SinkSpec), late, bad

@@ -1,0 +1,272 @@
+"""A replay, as its driver sees it: one bounded run of a pipeline on Spark, from its journal's first record to its last.
+
+    begin ─> attempt record ─> levels on Spark ─> `checkpoint` record: the decision ─> publish ─> `committed`
+                  ^                                     │                                            │
+                  └── killed before the decision        └── killed after it: goes on here            v
+                      (nothing is visible): anew                                savepoint's manifest ─> `finished`
+
+The driver alone writes the job's journal; one that finds a record of somebody else there has been replaced and stops.
+What is undecided has no effect outside, so a try that came to nothing is begun anew, with positions resolved anew.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from headrace import __version__
+from headrace.checkpoint.journal import Replaced, Settled, Written
+from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.manifest import Manifest, SplitDocument
+from headrace.checkpoint.paths import STAGED, savepoint_url
+from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord, Record
+from headrace.checkpoint.savepoint import write_savepoint
+from headrace.checkpoint.store import ObjectStore, open_folder, open_store
+from headrace.coordinator.connector_host_messages import OpenRequest
+from headrace.coordinator.hosted_job import HostedJob
+from headrace.coordinator.manifests import savepoint_of
+from headrace.coordinator.origin import Origin
+from headrace.coordinator.planning import JobPlans, plan_sinks
+from headrace.core.clock import Clock
+from headrace.core.errors import ExternalError
+from headrace.core.source_state import AppliedFloor
+from headrace.plan.physical import PhysicalPlan
+from headrace.plan.totals import row_totals
+from headrace.spark.cut import CutFacts, manifest_of, one_of_each, share_of, states_of
+from headrace.spark.exchange import Exchange
+from headrace.spark.levels import levels_of
+from headrace.spark.order import JobOrder
+from headrace.spark.publish import publish_orders, write
+from headrace.spark.shares import shares_of
+from headrace.spark.task_report import StagedShare
+
+EPOCH = 1
+"""A replay is one epoch."""
+
+Say = Callable[[str], None]
+"""Takes one line of progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayWish:
+    """How a replay is wanted.
+
+    job, storage   its id, and the URL of its folder in checkpoint storage
+    parallelism    of nodes that set none themselves
+    savepoint      folder for a savepoint at the cut; final: time goes to its end there too
+    origin         savepoint or checkpoint to start from
+    python_path    import path entries for the user's functions
+    """
+
+    job: str
+    storage: str
+    parallelism: int
+    savepoint: str | None = None
+    final: bool = False
+    origin: Origin | None = None
+    floors: tuple[AppliedFloor, ...] = ()
+    python_path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOutcome:
+    """How a replay ended. staged: where its result rows were, before they were published."""
+
+    job: str
+    rows_in: int
+    rows_out: int
+    late: int
+    bad: int
+    savepoint: str | None
+    floors: tuple[AppliedFloor, ...]
+    counters: Mapping[str, Mapping[str, int]]
+
+
+class Replay:
+    """Runs one replay. Used by one thread."""
+
+    def __init__(
+        self, plans: JobPlans, wish: ReplayWish, exchange: Exchange, clock: Clock, *, say: Say | None = None
+    ) -> None:
+        self._plans = plans
+        self._wish = wish
+        self._exchange = exchange
+        self._clock = clock
+        self._say: Say = say or (lambda _: None)
+        self._plan: PhysicalPlan = plans.plan(wish.parallelism)
+        self._store: ObjectStore = open_store(wish.storage)
+        self._journal = JournalStore(self._store, "", secrets.token_hex(8))
+
+    def run(self) -> ReplayOutcome:
+        """Runs to the end, or finishes what an earlier driver has decided. Raises UserError, ExternalError."""
+        journal = self._journal.load()
+        decided = journal.checkpoints[-1] if journal.checkpoints else None
+        if decided is None:
+            self._remove_leftovers()
+            decided = self._computed(attempt=journal.attempt + 1)
+        elif journal.finished is None:
+            self._say("an earlier run has computed the results: they are published now")
+        if journal.finished is None:
+            self._publish(decided)
+            self._finish(decided)
+        return self._outcome(decided)
+
+    # ---- computing -----------------------------------------------------------------------------------------------
+
+    def _computed(self, attempt: int) -> CheckpointRecord:
+        """Everything up to the decision."""
+        wish = self._wish
+        splits = self._opened()
+        facts = self._plans.facts(wish.parallelism)
+        states = {} if wish.origin is None else wish.origin.manifest.sources
+        shares = shares_of(self._plan, splits, states)
+        self._append(
+            AttemptRecord(
+                at_ms=self._clock.now_ms(),
+                attempt=attempt,
+                savepoint=None if wish.origin is None else wish.origin.url,
+                parallelism=wish.parallelism,
+                plan_hash=facts.plan_hash,
+                splits=splits,
+            )
+        )
+        target = None
+        if wish.savepoint is not None:
+            target = savepoint_url(wish.savepoint, wish.job, EPOCH, secrets.token_hex(8))
+        order = JobOrder(
+            job=wish.job,
+            attempt=attempt,
+            epoch=EPOCH,
+            pipeline=self._plans.file_form(wish.parallelism),
+            plan_hash=facts.plan_hash,
+            shares=shares,
+            storage=wish.storage,
+            states=target,
+            restore=() if wish.origin is None else wish.origin.manifest.states,
+            floors=wish.floors,
+            hand_over=self._hand_over,
+            python_path=wish.python_path,
+        )
+        levels = levels_of(self._plan, {task: len(own) for task, own in shares.items()})
+        self._say(f"computing: {' + '.join(str(width) for width in levels.widths)} tasks")
+        reports = one_of_each(self._exchange.run(order, levels.widths), levels)
+        cut = CutFacts(
+            job=wish.job,
+            pipeline=self._plan.pipeline,
+            version=__version__,
+            epoch=EPOCH,
+            attempt=attempt,
+            created_at_ms=self._clock.now_ms(),
+            facts=facts,
+            splits=splits,
+            before=states,
+            counted={} if wish.origin is None else wish.origin.manifest.counters,
+            closed=not self._hand_over,
+        )
+        manifest = manifest_of(cut, self._plan, reports, target)
+        record = CheckpointRecord(
+            at_ms=self._clock.now_ms(), manifest=manifest, savepoint=target, savepoint_states=states_of(reports)
+        )
+        self._append(record)
+        return record
+
+    @property
+    def _hand_over(self) -> bool:
+        return self._wish.savepoint is not None and not self._wish.final
+
+    def _opened(self) -> dict[str, tuple[SplitDocument, ...]]:
+        """Source -> its splits: sinks are looked at first, then positions are resolved."""
+        wish = self._wish
+        hosted = HostedJob()
+        try:
+            found = hosted.open(
+                OpenRequest(
+                    job=wish.job,
+                    pipeline=self._plans.file_form(wish.parallelism),
+                    known={} if wish.origin is None else wish.origin.manifest.splits,
+                    foreign=True,
+                )
+            )
+        finally:
+            hosted.close()
+        return {source: each.splits for source, each in found.items()}
+
+    def _remove_leftovers(self) -> None:
+        """Rows that an earlier try staged, which nobody decided on, and its savepoint, which nobody was given."""
+        self._store.delete(self._store.list(STAGED))
+        if self._wish.savepoint is not None:
+            folder = open_folder(self._wish.savepoint)
+            folder.delete(folder.list(f"savepoint-{self._wish.job}-"))
+
+    # ---- publishing ----------------------------------------------------------------------------------------------
+
+    def _publish(self, record: CheckpointRecord) -> None:
+        """Makes the results visible, each row once; then the journal says so."""
+        if any(isinstance(each, CommittedRecord) for each in self._journal.journal.records):
+            return
+        manifest = record.manifest
+        shares = [share_of(item) for item in manifest.committables]
+        sinks = {sink.node: sink.config for _, sink in plan_sinks(self._plan)}
+        orders = publish_orders(self._common(manifest), shares, _numbers(shares))
+        in_tasks = [order for order in orders if sinks[order.share.sink].publishes_once]
+        if orders:
+            self._say(f"publishing: {sum(share.rows for share in shares):,} rows in {len(orders)} shares")
+        self._exchange.each([order.model_dump_json().encode() for order in in_tasks])
+        for order in orders:
+            if not sinks[order.share.sink].publishes_once:
+                write(order)
+        self._append(CommittedRecord(at_ms=self._clock.now_ms(), epoch=manifest.epoch))
+
+    def _common(self, manifest: Manifest) -> dict[str, object]:
+        facts = self._plans.facts(self._wish.parallelism)
+        return {
+            "job": manifest.job,
+            "attempt": manifest.attempt,
+            "epoch": manifest.epoch,
+            "pipeline": self._plans.file_form(self._wish.parallelism),
+            "plan_hash": facts.plan_hash,
+            "storage": self._wish.storage,
+        }
+
+    def _finish(self, record: CheckpointRecord) -> None:
+        if record.savepoint is not None:
+            write_savepoint(savepoint_of(record.manifest, record.savepoint_states), record.savepoint)
+        self._append(FinishedRecord(at_ms=self._clock.now_ms(), state="FINISHED", savepoint=record.savepoint))
+        self._store.delete(self._store.list(STAGED))
+
+    # ---- the journal ---------------------------------------------------------------------------------------------
+
+    def _append(self, draft: Record) -> None:
+        verdict = self._journal.append(draft)
+        match verdict:
+            case Written() | Settled():
+                pass
+            case Replaced():
+                raise ExternalError(
+                    f"another driver runs {self._wish.job} now ({verdict.reason})",
+                    remedy="let that one finish, or end it and give the command again",
+                )
+            case _:
+                assert_never(verdict)
+
+    def _outcome(self, record: CheckpointRecord) -> ReplayOutcome:
+        manifest = record.manifest
+        before = {} if self._wish.origin is None else self._wish.origin.manifest.counters
+        rows_in, rows_out, late, bad = (
+            now - earlier
+            for now, earlier in zip(
+                row_totals(self._plan, manifest.counters), row_totals(self._plan, before), strict=True
+            )
+        )
+        floors = tuple(floor for state in manifest.sources.values() for floor in state.applied)
+        return ReplayOutcome(manifest.job, rows_in, rows_out, late, bad, record.savepoint, floors, manifest.counters)
+
+
+def _numbers(shares: Sequence[StagedShare]) -> dict[str, int]:
+    """Sink -> how many subtasks its shares may be of."""
+    numbers: dict[str, int] = {}
+    for share in shares:
+        numbers[share.sink] = max(numbers.get(share.sink, 0), share.subtask + 1)
+    return numbers
