@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +17,12 @@ from headrace.testing.sink_conformance import SCHEMA, Rows, SinkUnderTest
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.publisher import KafkaPublisher
+from headrace_connectors.sql import SqlSinkConfig
 from support.broker import consume_all, create_topic, unique_topic
+from support.postgres import Postgres, postgres
+from support.sql_tables import Tables
+
+__all__ = ["postgres"]
 
 
 class SmallTransactions(KafkaSinkConfig):
@@ -94,3 +100,58 @@ class TestParquetFiles(FilesPublish):
 
     def read_file(self, path: Path) -> Rows:
         return pl.read_parquet(path).to_dicts()
+
+
+class SqlPublish(PublisherConformance):
+    fields: ClassVar[dict[str, object]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _small_transactions(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever dies leaves some of its rows visible."""
+        monkeypatch.setattr("headrace_connectors.sql.row_buffer.ROWS_MAX", 4)
+
+    @pytest.fixture
+    def database(self, tmp_path: Path) -> Iterator[Tables]:
+        tables = Tables(f"sqlite:///{tmp_path / 'tables.db'}")
+        yield tables
+        tables.close()
+
+    @pytest.fixture
+    def sink(self, database: Tables) -> SinkUnderTest:
+        given = {"url": database.url, "table": "results", "create_table": True} | self.fields
+        config = SqlSinkConfig.model_validate(given)
+        context = SinkContext("j", "n", 0, 1, SCHEMA)
+        config.prepare(context)
+        return SinkUnderTest(config, context, visible=lambda: self.read(database))
+
+    def read(self, database: Tables) -> Rows:
+        names = SCHEMA.names
+        return [dict(zip(names, row, strict=True)) for row in database.rows("results", ", ".join(names))]
+
+
+class SqlUpserts(SqlPublish):
+    fields: ClassVar[dict[str, object]] = {"mode": "upsert", "key": ["number"]}
+
+
+class OnPostgres(SqlPublish):
+    @pytest.fixture
+    def database(self, postgres: Postgres) -> Iterator[Tables]:
+        tables = Tables(postgres.url(postgres.create_database()))
+        yield tables
+        tables.close()
+
+
+class TestSqlite(SqlPublish):
+    pass
+
+
+class TestSqliteUpserts(SqlUpserts):
+    pass
+
+
+class TestPostgres(OnPostgres):
+    fields: ClassVar[dict[str, object]] = {"delivery": "exactly-once"}
+
+
+class TestPostgresUpserts(OnPostgres, SqlUpserts):
+    pass

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from headrace.connect.publisher import Publisher, Share
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.sink_terms import refused_terms
 from headrace.core.config import secret
@@ -150,6 +151,15 @@ class SqlSinkConfig(SinkConfig):
         from headrace_connectors.sql.committer import SqlCommitter
 
         return SqlCommitter(self, context, database)
+
+    def open_publisher(self, context: SinkContext, share: Share) -> Publisher | None:
+        """Publishes staged rows once, whatever `delivery` says; None for databases that are not known so well."""
+        if self.dialect not in _DRIVERS:
+            return None
+        database = _open_database(self, context)
+        from headrace_connectors.sql.publisher import SqlPublisher
+
+        return SqlPublisher(self, context, share, database)
 
     def prepare(self, context: SinkContext) -> None:
         """Checks that the table can take the rows, or creates it where `create_table` says so.

@@ -1,0 +1,62 @@
+"""Publishes a share of staged rows into a table, exactly once: as the direct writer stores rows, in transactions of
+many rows, each of which also notes how far it is (`share_progress`)."""
+
+from __future__ import annotations
+
+import uuid
+
+import polars as pl
+import sqlalchemy as sa
+
+from headrace.connect.publisher import Share
+from headrace.connect.sink import SinkContext
+from headrace_connectors.sql.client import Database
+from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.direct_writer import DirectWriter
+from headrace_connectors.sql.row_buffer import refuse_null_keys
+from headrace_connectors.sql.share_progress import ShareProgress
+from headrace_connectors.sql.target import DELETE
+
+
+class SqlPublisher(DirectWriter):
+    """`connect.publisher.Publisher` for tables: a direct writer whose transactions say what they are."""
+
+    def __init__(self, config: SqlSinkConfig, context: SinkContext, share: Share, database: Database) -> None:
+        super().__init__(config, context, database)
+        self._share = share
+        self._progress = ShareProgress(config.target, context, share, owner=uuid.uuid4().hex)
+        try:
+            self._published = self._progress.take_over(database)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def published(self) -> int:
+        """Rows of the share that are in the table."""
+        return self._published
+
+    def finish(self) -> None:
+        """Stores what waits."""
+        self._store()
+        assert self._published == self._share.rows, "all rows were written"
+
+    def _store(self) -> None:
+        rows = self._buffer.taken()
+        if not rows.height:
+            return
+        if self._key is not None:
+            refuse_null_keys(rows, self._key, self._context.node)
+        self._database.run(lambda connection, number: self._put(connection, rows, again=number > 0))
+        self._published += rows.height
+
+    def _put(self, connection: sa.Connection, rows: pl.DataFrame, *, again: bool) -> None:
+        after = self._published + rows.height
+        if again and self._progress.is_at(connection, after):
+            # the try before was committed, though nobody heard of it
+            return
+        if self._key is None:
+            self._append(connection, rows.drop(DELETE))
+        else:
+            self._upsert(connection, rows.unique(subset=list(self._key), keep="last", maintain_order=True))
+        self._progress.advance(connection, self._published, after)
