@@ -3,6 +3,7 @@
     write_chunks([chunk, ..])   -> files; each chunk is one row group of one of them
     read_row_groups(data, [..]) -> the frames of those row groups, as they were
     write_table(frames)         -> one file with all rows, for people and other engines too (savepoint form)
+    plain_batches(data, schema) -> its rows as Arrow that every engine takes, without a way through frames
 
 Chunks of one state may differ in columns: a file has the union of them, and what a chunk did not have is NULL in its
 row group and left out again when it is read (`headrace.absent` in the file's metadata). Chunks in which one column
@@ -16,20 +17,33 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 import polars_hash
 import pyarrow as pa
 import pyarrow.parquet as pq
+from polars.datatypes import DataTypeClass
 
 from headrace.core.errors import InternalError
+from headrace.state.dtype_text import dtype_of
 from headrace.state.snapshot import Chunk
 
 _ABSENT, _INT128 = b"headrace.absent", b"headrace.int128"
 _WHOLE = pl.Decimal(38, 0)
 _CHECKSUM_SEED = 0
+PLAIN_ROWS_MAX = 65_536
+"""Rows of one batch for other engines."""
+_PLAIN_TYPES: Mapping[str, pa.DataType] = {
+    "Int128": pa.decimal128(38, 0),
+    "UInt8": pa.int16(),
+    "UInt16": pa.int32(),
+    "UInt32": pa.int64(),
+    "UInt64": pa.decimal128(20, 0),
+    "String": pa.string(),
+    "Binary": pa.binary(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +101,44 @@ def read_row_groups(data: bytes, row_groups: Sequence[int] | None = None) -> lis
         return [_frame(file.read_row_group(number), wide, absent[number] if absent else ()) for number in wanted]
     except (pa.ArrowException, ValueError, OSError) as error:
         raise InternalError(f"state that cannot be read: {error}") from error
+
+
+def plain_schema(columns: Mapping[str, str]) -> pa.Schema:
+    """The Arrow schema for columns of a state (name -> polars type as text) with types that other engines have: whole
+    numbers of 128 bits as decimal(38, 0), unsigned ones as wider signed ones, no large and no view types."""
+    return pa.schema([(name, _plain_type(dtype_of(text))) for name, text in columns.items()])
+
+
+def plain_batches(
+    data: bytes, schema: pa.Schema, row_groups: Sequence[int] | None = None, *, rows_max: int = PLAIN_ROWS_MAX
+) -> Iterator[pa.RecordBatch]:
+    """The rows of these row groups (None: all) as batches of `schema`; a column that the file lacks is NULL.
+
+    Raises InternalError for bytes that are no such file.
+    """
+    try:
+        file = pq.ParquetFile(io.BytesIO(data))
+        there = [name for name in schema.names if name in file.schema_arrow.names]
+        for number in range(file.num_row_groups) if row_groups is None else row_groups:
+            table = file.read_row_group(number, columns=there)
+            if not there:
+                table = table.select([])
+            for item in (item for item in schema if item.name not in there):
+                table = table.append_column(item, pa.nulls(table.num_rows, item.type))
+            for batch in table.select(schema.names).to_batches(max_chunksize=rows_max):
+                yield batch.cast(schema)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise InternalError(f"state that cannot be read: {error}") from error
+
+
+def _plain_type(dtype: pl.DataType | DataTypeClass) -> pa.DataType:
+    match dtype:
+        case pl.List():
+            return pa.list_(_plain_type(dtype.inner))
+        case pl.Struct():
+            return pa.struct([(field.name, _plain_type(field.dtype)) for field in dtype.fields])
+    known = _PLAIN_TYPES.get(str(dtype))
+    return pl.Series([], dtype=dtype).to_arrow(compat_level=pl.CompatLevel.oldest()).type if known is None else known
 
 
 def _agrees(schema: pl.Schema, other: pl.Schema) -> bool:

@@ -1,0 +1,73 @@
+"""A Spark session for tests: two cores of this process's host, loopback only, everything it writes below a temp folder.
+
+One for each module: `spark`. Workers of Spark run this interpreter and import headrace as installed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """What a session of tests is configured with; `folder` is for what it writes."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "ERROR",
+    }
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local session of two cores, stopped at the module's end."""
+    folder = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark has an opinion on the pandas that is installed, which nothing uses
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", LOOPBACK)
+        patch.setenv("SPARK_LOCAL_DIRS", str(folder / "local"))
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]").appName("headrace-tests")
+        for name, value in settings(folder).items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
+        _end_jvm()
+
+
+def _end_jvm() -> None:
+    """The JVM outlives its session and would be met, with that session's settings, by the next one."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    process = gateway.proc
+    gateway.shutdown()
+    process.stdin.close()  # the JVM ends with its standard input
+    process.wait(30)
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    os.environ.pop("PYSPARK_GATEWAY_PORT", None)
