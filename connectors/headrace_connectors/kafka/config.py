@@ -74,6 +74,11 @@ class KafkaSourceConfig(SourceConfig):
     pattern: str | None = Field(default=None, description="regular expression that whole topic names must match")
     start: StartField = "earliest"
     stop: StopField = None
+    archive: str | None = Field(
+        default=None,
+        min_length=1,
+        description="an archive of the topics, a path or URL: what Kafka no longer has is read from it",
+    )
     group: str | None = Field(default=None, min_length=1)
     metadata: KafkaMetadata = KafkaMetadata()
     properties: PropertiesField
@@ -157,7 +162,11 @@ class KafkaSourceConfig(SourceConfig):
         return KafkaEnumerator(self, context)
 
     def open_reader(self, context: SourceContext) -> Reader:
-        """Consumes assigned partitions."""
+        """Consumes assigned partitions; first from the archive, where there is one."""
+        if self.archive is not None:
+            from headrace_connectors.kafka.archived_reader import ArchivedReader
+
+            return ArchivedReader(self, context)
         from headrace_connectors.kafka.reader import KafkaReader
 
         return KafkaReader(self, context)

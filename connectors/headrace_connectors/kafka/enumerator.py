@@ -14,6 +14,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from headrace.connect.restored import gone
 from headrace.connect.source import SourceContext, Split, SplitId
 from headrace.core.errors import UserError
+from headrace_connectors.kafka.archived_starts import ArchivedStarts
 from headrace_connectors.kafka.client import (
     CONNECT_TIMEOUT_S,
     ClientWatch,
@@ -45,6 +46,7 @@ class KafkaEnumerator:
         self._watch = ClientWatch(config.brokers)
         self._admin = open_admin(config.brokers, config.properties, self._watch)
         self._offsets = ListedOffsets(self._admin, self._watch, config.brokers)
+        self._archive = ArchivedStarts(config.archive)
         self._known: dict[SplitId, Split] = {}
         self._foreign = False
         self._resolved = False
@@ -85,9 +87,20 @@ class KafkaEnumerator:
         there = set(ids)
         if missing := [split for name, split in self._known.items() if name not in there]:
             raise gone(self._context.node, missing)
+        low, begin = self._bounds(ids)
+        starts = {name: self._known[name].start if name in self._known else begin[name] for name in ids}
+        splits = self._up_to_stop(ids, starts, low, self._offsets.of(ids, LATEST))
+        # how far the other job had read is in its state, so that the reader looks whether the rest is there
+        self._archive.require_covered([split for split in splits if split.id not in self._known], low)
+        return splits
+
+    def _bounds(self, ids: Sequence[SplitId]) -> tuple[Found, Found]:
+        """The earliest offsets that Kafka has, and the earliest that can be read, also from the archive."""
+        self._archive.look(ids)
         low = self._offsets.of(ids, EARLIEST)
-        starts = {name: self._known[name].start if name in self._known else low[name] for name in ids}
-        return self._up_to_stop(ids, starts, low, self._offsets.of(ids, LATEST))
+        if self._archive.given:
+            self._archive.require_same_log(self._offsets.of(ids, LATEST, committed_only=False))
+        return low, self._archive.beginnings(low)
 
     def close(self) -> None:
         """Nothing is held open beyond the client, which goes with this object."""
@@ -115,8 +128,10 @@ class KafkaEnumerator:
         existing = topic_partitions(self._admin, self._watch, timeout_s=timeout_s)
         found = [split for split in self._still_there(existing) if split not in self._known]
         if found:
-            low = self._offsets.of(found, EARLIEST)
-            self._known |= {split: Split(split, low[split]) for split in found}
+            low, begin = self._bounds(found)
+            added = [Split(split, begin[split]) for split in found]
+            self._archive.require_covered(added, low)
+            self._known |= {split.id: split for split in added}
 
     def _still_there(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
         # a topic that vanished is the reader's to report: it knows how long it has been gone
@@ -126,31 +141,37 @@ class KafkaEnumerator:
         return [SplitId(topic, partition) for topic in fixed for partition in existing.get(topic, ())]
 
     def _resolve(self, ids: Sequence[SplitId]) -> list[Split]:
-        low = self._offsets.of(ids, EARLIEST)
+        low, begin = self._bounds(ids)
         high = self._offsets.of(ids, LATEST)
         start = parse_place(self._config.start)
-        starts = self._places(start, ids, low, high, what="start")
+        starts = self._places(start, ids, (low, begin, high), what="start")
         if isinstance(start, AtOffsets):
-            self._check_range(starts, low)
-        return self._up_to_stop(ids, starts, low, high)
+            self._check_range(starts, low, begin)
+        splits = self._up_to_stop(ids, starts, low, high)
+        self._archive.require_covered(splits, low)
+        return splits
 
     def _up_to_stop(self, ids: Sequence[SplitId], starts: Found, low: Found, high: Found) -> list[Split]:
-        if self._config.stop is None:
-            return [Split(split, starts[split]) for split in ids]
-        stops = self._places(parse_place(self._config.stop), ids, low, high, what="stop")
+        stops: Mapping[SplitId, int | None] = dict.fromkeys(ids)
+        if self._config.stop is not None:
+            bounds = (low, self._archive.beginnings(low), high)
+            stops = self._places(parse_place(self._config.stop), ids, bounds, what="stop")
         return [Split(split, starts[split], stops[split]) for split in ids]
 
-    def _places(self, place: Place, ids: Sequence[SplitId], low: Found, high: Found, *, what: str) -> Found:
+    def _places(self, place: Place, ids: Sequence[SplitId], bounds: tuple[Found, Found, Found], *, what: str) -> Found:
+        """`bounds`: the earliest offset in Kafka, the earliest that can be read, and where the log ends."""
+        low, begin, high = bounds
         match place:
             case AtWord("earliest"):
-                return low
+                return begin
             case AtWord("latest"):
                 return high
             case AtWord():
-                return self._committed(ids, low)
+                return self._committed(ids, begin)
             case AtTime(time_ms):
                 at = self._offsets.of(ids, OffsetSpec.for_timestamp(time_ms))
-                return {split: high[split] if at[split] < 0 else min(at[split], high[split]) for split in ids}
+                found = {split: high[split] if at[split] < 0 else min(at[split], high[split]) for split in ids}
+                return self._archive.at_time(time_ms, found, low)
             case AtOffsets():
                 return self._named(place, ids, what=what)
 
@@ -169,11 +190,11 @@ class KafkaEnumerator:
                 raise UserError(f"{what} names partition {gone}, but {topic} has {listed}")
         return {split: place.partitions_of(split.topic)[split.partition] for split in ids}
 
-    def _check_range(self, starts: Found, low: Found) -> None:
+    def _check_range(self, starts: Found, low: Found, begin: Found) -> None:
         # the end of the log itself, not the last stable offset: behind an open transaction a position may stand
         end = self._offsets.of(list(starts), LATEST, committed_only=False)
         for split, asked in starts.items():
-            if not low[split] <= asked <= end[split]:
+            if not begin[split] <= asked <= end[split]:
                 raise out_of_range(split, asked, low[split], end[split])
 
     def _committed(self, ids: Sequence[SplitId], low: Found) -> Found:

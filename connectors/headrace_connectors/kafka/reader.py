@@ -285,6 +285,16 @@ class KafkaReader:
             return translated(cause.args[0], self._config.brokers)
         return out_of_range(split, self._positions[split], low, high)
 
+    def log_bounds(self, split: SplitId, timeout_s: float) -> tuple[int, int] | None:
+        """The first offset of a partition's log and the one after its last, also of one that is not assigned; None
+        where no broker answers in time."""
+        try:
+            bounds = self._consumer.get_watermark_offsets(TopicPartition(*split), timeout=timeout_s)
+        except KafkaException as cause:
+            LOG.info("the bounds of %s are not known: %s", split, cause.args[0])
+            return None
+        return bounds if bounds is None else (int(bounds[0]), int(bounds[1]))
+
     def _current_lag(self) -> Mapping[SplitId, int]:
         now = time.monotonic()
         if now >= self._lag_due:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from pydantic import Field as Option
 
 from headrace.connect.format import Decoded, Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
@@ -15,11 +18,18 @@ _TYPES = (Primitive.STRING, Primitive.BINARY)
 
 
 class RawFormat(FormatConfig):
-    """`format: raw` has no options."""
+    """The options of `format: raw`."""
+
+    tombstones: Literal["skip", "keep"] = Option(
+        default="skip", description="keep: a message without a value is a row, with NULL"
+    )
 
     def check_source(self, schema: Schema) -> list[str]:
-        """One column of type string or binary."""
-        return _check(schema)
+        """One column of type string or binary; tombstones need one that may be NULL."""
+        problems = _check(schema)
+        if not problems and self.tombstones == "keep" and not schema.fields[0].nullable:
+            problems = ["tombstones: keep makes rows with NULL: leave out `not null`"]
+        return problems
 
     def check_sink(self, schema: Schema) -> list[str]:
         """One column of type string or binary."""
@@ -27,7 +37,7 @@ class RawFormat(FormatConfig):
 
     def open_decoder(self, schema: Schema) -> Decoder:
         """Reads a message as is; a string must be UTF-8."""
-        return RawDecoder(_only(schema))
+        return RawDecoder(_only(schema), keep_tombstones=self.tombstones == "keep")
 
     def open_encoder(self, schema: Schema) -> Encoder:
         """Writes the column as is; NULL becomes an empty message."""
@@ -37,12 +47,13 @@ class RawFormat(FormatConfig):
 class RawDecoder:
     """Reads messages into one column."""
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Field, *, keep_tombstones: bool = False) -> None:
         self._field = field
+        self._keep_tombstones = keep_tombstones
 
     def decode(self, values: pa.Array) -> Decoded:
         """See `Decoder`."""
-        live, index = live_messages(values)
+        live, index = (values, None) if self._keep_tombstones else live_messages(values)
         column = pl.Series(pl.from_arrow(live)).cast(pl.Binary).alias(self._field.name)
         if self._field.type is Primitive.BINARY:
             return assemble(len(values), index, column.to_frame(), None, {})
@@ -87,7 +98,8 @@ def _not_utf8(live: pa.Array) -> dict[int, str]:
     bad = {}
     for index, raw in enumerate(live.to_pylist()):
         try:
-            raw.decode()
+            if raw is not None:
+                raw.decode()
         except UnicodeDecodeError as error:
             bad[index] = f"not UTF-8: byte 0x{raw[error.start]:02x} at {error.start}"
     return bad

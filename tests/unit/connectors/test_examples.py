@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 from headrace.connect.registry import connector, connector_names, format_named
 from headrace.core.types import schema_of
 
-OURS = ("files", "generator", "kafka", "memory", "print", "sql")
+OURS = ("archive", "files", "generator", "kafka", "memory", "print", "sql")
 
 
 def test_all_are_installed() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from headrace.core.errors import UserError
 from headrace.formats.archive.folder import ArchiveFolder, ArchiveMissing
 from headrace.formats.archive.names import ArchiveFile
 from headrace.formats.archive.ranges import chosen
@@ -98,8 +99,16 @@ class PartitionReader:
 
 
 def open_file(folder: ArchiveFolder, place: tuple[str, int], file: ArchiveFile, columns: Sequence[str]) -> FileReader:
-    """A file of a partition (topic, number), opened."""
-    return FileReader(folder.open(*place, file), folder.place(*place, file), columns)
+    """A file of a partition (topic, number), opened. Raises UserError where it holds something else."""
+    reader = FileReader(folder.open(*place, file), folder.place(*place, file), columns)
+    said = reader.footer
+    if (said.topic, said.partition, said.first, said.next) != (*place, file.first, file.next):
+        reader.close()
+        raise UserError(
+            f"{folder.place(*place, file)} holds {said.topic}[{said.partition}] from {said.first} to {said.next - 1}",
+            remedy="give it back the place and name that it was written with",
+        )
+    return reader
 
 
 def first_at(

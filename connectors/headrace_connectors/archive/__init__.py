@@ -1,0 +1,16 @@
+"""Keeps Kafka topics as an archive: Parquet files by partition and offsets. `headrace archive` makes such pipelines."""
+
+from headrace.connect.registry import Connector
+from headrace_connectors.archive.config import ArchiveSinkConfig
+
+CONNECTOR = Connector(
+    name="archive",
+    summary="An archive of Kafka topics: Parquet files by partition and offsets, for the Kafka source's `archive:`",
+    sink=ArchiveSinkConfig,
+    example_sink="""\
+archive:
+  path: ./archive
+""",
+)
+
+__all__ = ["CONNECTOR", "ArchiveSinkConfig"]

@@ -1,0 +1,67 @@
+"""The archive sink's config: where files go, how large they get, and which columns it must be given."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from headrace.connect.metadata import METADATA
+from headrace.connect.sink import SinkConfig, SinkContext, Writer
+from headrace.core.types import DataType, Primitive
+
+_REMEDY = (
+    "give it a Kafka source as it is, or the pipeline that `headrace archive TOPIC --print` shows: "
+    "format: {raw: {tombstones: keep}}, schema: {value: binary} and "
+    "metadata: {topic: topic, partition: partition, offset: offset, timestamp: timestamp, key: key, headers: headers}"
+)
+
+COLUMNS: dict[str, DataType] = {name: field.type for name, field in METADATA.items()} | {"value": Primitive.BINARY}
+"""What a row must have, as a raw Kafka source with metadata gives it."""
+
+
+class ArchiveSinkConfig(SinkConfig):
+    """Keeps rows of a raw Kafka source below `path`, each partition's by offsets.
+
+    The rows of a partition must come whole, in order and to one subtask: nothing may filter or spread them between the
+    source and this sink, for files say which offsets do not exist. Written again after a failure, rows stand in two
+    files, which is harmless: readers take every offset once.
+    """
+
+    takes: ClassVar[Literal["messages", "rows"]] = "rows"
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
+
+    path: str = Field(min_length=1, description="a folder or URL, as the Kafka source's `archive:` names it")
+    max_rows: int = Field(default=2_000_000, ge=1, description="rows in a file; a checkpoint ends a file as well")
+    max_bytes: int = Field(
+        default=128 << 20, ge=1, description="bytes of a file, about, and of all files under way in a subtask's memory"
+    )
+
+    @property
+    def referenced_columns(self) -> tuple[str, ...]:
+        """None: `check` says what is missing, with what to do."""
+        return ()
+
+    def check(self, context: SinkContext) -> list[str]:
+        """Whether the rows are those of a raw Kafka source with all of its metadata, and nothing else."""
+        problems = []
+        for name, wanted in COLUMNS.items():
+            if name not in context.schema.names:
+                problems.append(f"an archive needs column {name}: {_REMEDY}")
+            elif context.schema.field(name).type != wanted:
+                problems.append(f"column {name} is {context.schema.field(name).type}, not {wanted}: {_REMEDY}")
+        if more := [name for name in context.schema.names if name not in COLUMNS]:
+            problems.append(f"an archive keeps records as they are, without {', '.join(more)}: drop such columns")
+        return problems
+
+    def prepare(self, context: SinkContext) -> None:
+        """Makes the folder. Raises UserError where that is not possible."""
+        from headrace.formats.archive.folder import ArchiveFolder
+
+        ArchiveFolder(self.path).make()
+
+    def open_writer(self, context: SinkContext) -> Writer:
+        """Builds files in memory and puts them at barriers."""
+        from headrace_connectors.archive.writer import ArchiveWriter
+
+        return ArchiveWriter(self, context)
