@@ -16,6 +16,7 @@ from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import SourceState, SplitState, merged
 from headrace.plan.physical import PhysicalPlan, SourceSpec
+from headrace.spark.envelope import Envelope
 from headrace.spark.levels import Levels
 from headrace.spark.task_report import StagedShare, TaskReport
 
@@ -45,9 +46,10 @@ class CutFacts:
 
 
 def one_of_each(reports: Iterable[bytes], levels: Levels) -> list[TaskReport]:
-    """The reports in order, one of each task. Raises InternalError where one is missing."""
+    """The reports in order, one of each task, out of their envelopes. Raises InternalError where one is missing."""
     found: dict[tuple[int, int], tuple[bytes, TaskReport]] = {}
-    for data in reports:
+    for packed in reports:
+        data = Envelope.unpack(packed).payload
         report = TaskReport.model_validate_json(data)
         place = (report.level, report.partition)
         if place not in found or data < found[place][0]:
