@@ -38,7 +38,7 @@ class FilesPublisher:
             if found is not None:
                 self._published = found.marker.published(share)
                 self._give_names(found)
-            self._remove(staged=False)
+            self._remove(staged=found is not None and found.epoch >= share.epoch)
         except OSError as cause:
             raise refused_by(self._folder, context.node, cause, retry=True) from cause
         self._written = self._published

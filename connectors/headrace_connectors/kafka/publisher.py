@@ -69,6 +69,8 @@ class KafkaPublisher:
 
     def write(self, batch: SinkBatch) -> None:
         """Sends rows; commits whenever a transaction is full. Raises ExternalError: nothing more may be written."""
+        if not len(batch):
+            return
         records = self._make(batch)
         begin = 0
         while begin < len(records):
