@@ -94,6 +94,11 @@ class FilesSinkConfig(SinkConfig):
 
         return FilesCommitter(self, context) if self.exactly_once else None
 
+    @property
+    def publishes_once(self) -> bool:
+        """Always: whatever `delivery` says of a live job."""
+        return True
+
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
         """Publishes staged rows as files, each row in one only, whatever `delivery` says."""
         from headrace_connectors.files.publisher import FilesPublisher

@@ -298,6 +298,11 @@ class KafkaSinkConfig(SinkConfig):
 
         return KafkaDeadLetters(self, context)
 
+    @property
+    def publishes_once(self) -> bool:
+        """Always: whatever `delivery` says of a live job."""
+        return True
+
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
         """Publishes staged rows in transactions, whatever `delivery` says."""
         from headrace_connectors.kafka.publisher import KafkaPublisher

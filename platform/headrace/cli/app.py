@@ -28,6 +28,7 @@ from headrace.cli import (
     kafka,
     logs,
     preview,
+    replay,
     rescale,
     run,
     savepoint,
@@ -75,6 +76,7 @@ def root(
 app.command("demo", short_help="see it work: real flights, a real broker")(demo.demo)
 app.command("init", short_help="make a small project that runs at once")(init.init)
 app.command("run", short_help="run a pipeline on this host")(run.run)
+app.command("replay", short_help="run a pipeline over a range of its sources, on Spark")(replay.replay)
 app.command("test", short_help="run the tests inside a pipeline file")(test.test)
 app.command("validate", short_help="check a pipeline, run nothing")(validate.validate)
 app.command("explain", short_help="show what a pipeline does, and its plan")(explain.explain)

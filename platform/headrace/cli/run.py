@@ -29,6 +29,7 @@ from headrace.cli.arguments import (
     renames_of,
 )
 from headrace.cli.errors import FAILED, exit_code, reporting_errors
+from headrace.cli.floors import read_floors
 
 if TYPE_CHECKING:
     from headrace.coordinator.origin import Origin
@@ -97,7 +98,7 @@ def run(
             "--threads keeps no state", remedy="leave it out for --resume, --savepoint and --from-savepoint"
         )
     compiled = compile_loaded(load_file(file, set_ or [], parallelism))
-    given = () if floors is None else _read_floors(floors)
+    given = () if floors is None else read_floors(floors)
     started_s = time.monotonic()
     if threads:
         ran = _in_threads(compiled, given, started_s)
@@ -257,19 +258,6 @@ class _Meter:
         """Leaves the line behind."""
         if self._tty and self._shown:
             typer.echo("", err=True)
-
-
-def _read_floors(path: Path) -> tuple[AppliedFloor, ...]:
-    from headrace.core.errors import UserError
-    from headrace.core.source_state import AppliedFloor
-
-    try:
-        return tuple(AppliedFloor(**item) for item in json.loads(path.read_text()))
-    except OSError as error:
-        raise UserError(f"--floors {path} cannot be read: {error.strerror}") from error
-    except (ValueError, TypeError) as error:
-        remedy = "give a file that `headrace run --record-floors` wrote"
-        raise UserError(f"--floors {path}: this is no list of floors", remedy=remedy) from error
 
 
 def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None:

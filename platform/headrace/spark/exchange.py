@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 class Exchange(Protocol):
     """A way to run things on Spark."""
 
+    @property
+    def parallelism(self) -> int:
+        """Tasks that the cluster runs at a time, about."""
+        ...
+
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
         """Runs all levels. widths: partitions of each. Gives what the last one sends on, in any order."""
         ...
@@ -40,6 +45,11 @@ class RddExchange:
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
+
+    @property
+    def parallelism(self) -> int:
+        """As Spark says."""
+        return int(self._context.defaultParallelism)
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
         """Runs all levels in one Spark job: a stage for each."""
@@ -70,6 +80,8 @@ def _identity(partition: int) -> int:
     return partition
 
 
+PARALLELISM = "8"
+"""Tasks at a time on a cluster that does not say."""
 _COLUMNS = "partition int, blob binary"
 _CONFIGURATION = {
     # a blob is one value: few of them make a batch, and no more than fit into memory twice
@@ -86,6 +98,11 @@ class DataFrameExchange:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+
+    @property
+    def parallelism(self) -> int:
+        """As its configuration says: such a session does not tell of its cluster."""
+        return int(self._spark.conf.get("spark.default.parallelism", PARALLELISM) or PARALLELISM)
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
         """Runs all levels as one query."""

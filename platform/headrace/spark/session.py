@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local"
+HERE = "local[*]"
+"""Where neither the user nor spark-submit says: all cores of this host."""
 ALWAYS = {
     # parallelism comes from tasks: threads of polars under each of them would only get in their way
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
@@ -35,13 +37,25 @@ ON_THIS_HOST = {
 
 
 def settings(master: str | None, chosen: Mapping[str, str]) -> dict[str, str]:
-    """All settings: what a user chose wins. master: None where spark-submit has named one."""
+    """All settings: what a user chose wins. master: None where spark-submit may have named one."""
     own = dict(ALWAYS)
+    if master is None and not submitted():
+        master = HERE
     if master is not None:
         own["spark.master"] = master
-        if master.startswith(LOCAL):
+        if is_local(master):
             own |= ON_THIS_HOST
     return own | dict(chosen)
+
+
+def submitted() -> bool:
+    """Whether spark-submit has started this process: then it has said where to run."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs on this host: in one process, or in several of `local-cluster`."""
+    return master.startswith(LOCAL)
 
 
 @contextmanager
@@ -52,7 +66,7 @@ def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterato
         from pyspark.sql import SparkSession
     except ImportError as cause:
         raise UserError("pyspark is not installed", remedy="pip install 'headrace[spark]'") from cause
-    if master is not None and master.startswith(LOCAL):
+    if not submitted() and (master is None or is_local(master)):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     for key, value in settings(master, chosen).items():

@@ -1,0 +1,137 @@
+"""`headrace replay`: a pipeline over a range of its sources, on Spark."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.arguments import (
+    AllowDrained,
+    AllowDroppedState,
+    AllowLostOutput,
+    File,
+    Json,
+    Rename,
+    Set,
+    print_json,
+    renames_of,
+)
+from headrace.cli.errors import reporting_errors
+from headrace.cli.floors import read_floors
+
+if TYPE_CHECKING:
+    from headrace.spark.replay import ReplayOutcome
+
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Spark master: local[N], spark://.., yarn, k8s://... Default: what spark-submit named, else local[*].",
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark: spark.executor.cores=2."),
+]
+
+
+@reporting_errors()
+def replay(
+    file: File,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="WHERE", help="Begin here: earliest, a time, offsets as JSON. Default: `start:`."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="End here: latest, a time, offsets as JSON, a savepoint's path. Default: `stop:`, else latest.",
+        ),
+    ] = None,
+    savepoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="End with a savepoint in this folder: windows stay open in it.")
+    ] = None,
+    final: Annotated[bool, typer.Option("--final", help="With --savepoint: close every window first.")] = False,
+    from_savepoint: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Start from this savepoint or checkpoint.")
+    ] = None,
+    floors: Annotated[Path | None, typer.Option(help="Floors of an earlier run, to get the same rows again.")] = None,
+    parallelism: Annotated[
+        int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself. Default: as the cluster can.")
+    ] = None,
+    master: Master = None,
+    conf: Conf = None,
+    set_: Set = None,
+    allow_dropped_state: AllowDroppedState = False,
+    allow_drained: AllowDrained = False,
+    allow_lost_output: AllowLostOutput = False,
+    rename: Rename = None,
+    as_json: Json = False,
+) -> None:
+    """Run a pipeline over a range of its sources on Spark; its results reach the sinks once."""
+    from headrace.cli.spark_settings import quiet_driver, settings_of
+    from headrace.coordinator.origin import OriginWish
+    from headrace.core.settings import Home
+    from headrace.local.compile import load_file
+    from headrace.spark.start import ReplayOptions, run_replay
+
+    quiet_driver()
+    started_s = time.monotonic()
+    pipeline = load_file(file, set_ or []).pipeline
+    origin = None
+    if from_savepoint is not None:
+        origin = OriginWish(
+            from_savepoint,
+            renames_of(rename),
+            allow_dropped_state,
+            allow_drained,
+            allow_lost_output=allow_lost_output,
+        )
+    options = ReplayOptions(
+        begin=from_,
+        end=until,
+        savepoint=savepoint,
+        final=final,
+        origin=origin,
+        floors=() if floors is None else read_floors(floors),
+        parallelism=parallelism,
+        master=master,
+        conf=settings_of(conf),
+        python_path=(str(Path(file.partition(":")[0] if ".py" in file else file).resolve().parent),),
+    )
+    outcome = run_replay(pipeline, options, Home.from_environment(), _say)
+    _print(outcome, time.monotonic() - started_s, as_json=as_json)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _print(outcome: ReplayOutcome, seconds: float, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "state": "FINISHED",
+                "rows_in": outcome.rows_in,
+                "rows_out": outcome.rows_out,
+                "late": outcome.late,
+                "bad": outcome.bad,
+                "seconds": round(seconds, 3),
+                "savepoint": outcome.savepoint,
+                "job_id": outcome.job,
+            }
+        )
+        return
+    typer.echo(
+        f"FINISHED: {outcome.rows_in:,} rows in, {outcome.rows_out:,} out, {outcome.late:,} late, {outcome.bad:,} bad, "
+        f"{seconds:.1f} s"
+    )
+    if outcome.savepoint is not None:
+        typer.echo(f"savepoint {outcome.savepoint}")

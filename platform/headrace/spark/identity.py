@@ -1,0 +1,39 @@
+"""Which job a replay is: the same command finds what an earlier one has left unfinished, and begins anew where that one
+has come to its end.
+
+    <storage>/replay-<pipeline>-<key>-<n>      key: of what is run and where it ends; n: how often it was
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.paths import job_url
+from headrace.checkpoint.store import open_store
+
+_PREFIX = "replay"
+
+
+def replay_key(document: Mapping[str, Any], options: Mapping[str, str | bool | None]) -> str:
+    """8 hex digits that stand for a pipeline in its file form and how it is to be run. Secrets go in, not out."""
+    text = json.dumps([document, options], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def replay_job(storage: str, pipeline: str, key: str) -> str:
+    """The id of the unfinished replay of that key, else of a new one. Blocking."""
+    prefix = f"{_PREFIX}-{pipeline}-{key}-"
+    found = open_store(storage).list(prefix)
+    numbers = {int(match[1]) for path in found if (match := re.match(re.escape(prefix) + r"(\d+)/", path))}
+    newest = max(numbers, default=0)
+    if newest:
+        job = f"{prefix}{newest}"
+        journal = JournalStore(open_store(job_url(storage, job)), "", "").load()
+        if journal.finished is None:
+            return job
+    return f"{prefix}{newest + 1}"

@@ -1,0 +1,130 @@
+"""From a pipeline and what a user asks for to a replay that runs: refusals, its identity, its parallelism.
+
+Everything wrong is said before Spark is started, where it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from headrace.checkpoint.paths import default_storage, job_url
+from headrace.checkpoint.savepoint import find
+from headrace.coordinator.origin import Origin, OriginWish, find_origin
+from headrace.coordinator.planning import JobPlans
+from headrace.core.clock import SystemClock
+from headrace.core.errors import UserError
+from headrace.core.settings import Home
+from headrace.core.source_state import AppliedFloor
+from headrace.plan.logical import LogicalPlan, plan_logical
+from headrace.spark.bounds import bounded
+from headrace.spark.exchange import DataFrameExchange, Exchange, RddExchange
+from headrace.spark.identity import replay_job, replay_key
+from headrace.spark.replay import Replay, ReplayOutcome, ReplayWish, Say
+from headrace.spark.session import session
+from headrace.spec.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BackEnd = Literal["rdd", "dataframe"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What a user asks for.
+
+    begin, end     where sources begin and end; end may be the path of a savepoint: exactly where that one stands
+    savepoint      folder for a savepoint at the end; final: close every window first
+    origin         what to start from
+    master, conf   of Spark; master None: as spark-submit says, else all cores of this host
+    python_path    import path entries for the user's functions
+    """
+
+    begin: str | None = None
+    end: str | None = None
+    savepoint: str | None = None
+    final: bool = False
+    origin: OriginWish | None = None
+    floors: tuple[AppliedFloor, ...] = ()
+    parallelism: int | None = None
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    back_end: BackEnd = "rdd"
+    python_path: tuple[str, ...] = ()
+
+
+def run_replay(pipeline: Pipeline, options: ReplayOptions, home: Home, say: Say) -> ReplayOutcome:
+    """Replays a pipeline in a Spark session of its own. Raises UserError, ExternalError."""
+    prepared = prepare(pipeline, options, home)
+    with session(f"headrace replay {pipeline.name}", options.master, options.conf) as spark:
+        exchange = exchange_of(options.back_end, spark)
+        return prepared.replay(exchange, say).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A replay that can be run: what it runs, as which job, from where. origin is found once parallelism is known."""
+
+    plans: JobPlans
+    options: ReplayOptions
+    storage: str
+    job: str
+
+    def replay(self, exchange: Exchange, say: Say) -> Replay:
+        """The replay on an exchange. Nodes that set no parallelism have as many subtasks as the cluster runs tasks."""
+        options = self.options
+        most = self.plans.model(1).max_parallelism
+        parallelism = min(options.parallelism or exchange.parallelism, most)
+        wish = ReplayWish(
+            job=self.job,
+            storage=job_url(self.storage, self.job),
+            parallelism=parallelism,
+            savepoint=options.savepoint,
+            final=options.final,
+            origin=self._origin(parallelism),
+            floors=options.floors,
+            python_path=options.python_path,
+        )
+        return Replay(self.plans, wish, exchange, SystemClock(), say=say)
+
+    def _origin(self, parallelism: int) -> Origin | None:
+        if self.options.origin is None:
+            return None
+        return find_origin(self.options.origin, self.plans, parallelism, SystemClock().now_ms())
+
+
+def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
+    """Settles what is to be run. Raises UserError for a pipeline that cannot be replayed."""
+    if options.final and options.savepoint is None:
+        raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
+    if options.origin is not None and options.begin is not None:
+        raise UserError("--from and --from-savepoint both say where to begin", remedy="give one of them")
+    require_replayable(plan_logical(pipeline))
+    end = options.end
+    document = bounded(pipeline, begin=options.begin, end=find(end).manifest if end and "/" in end else end)
+    model = Pipeline.from_dict(document)
+    storage = model.checkpoint.storage or default_storage(home)
+    asked = {
+        "savepoint": options.savepoint,
+        "final": options.final,
+        "origin": None if options.origin is None else options.origin.path,
+    }
+    job = replay_job(storage, model.name, replay_key(document, asked))
+    return Prepared(JobPlans(document), options, storage, job)
+
+
+def require_replayable(logical: LogicalPlan) -> None:
+    """Raises UserError that names every node whose result does not depend on the log alone, and why."""
+    reasons = [f"  {node.name}: {reason}" for node in logical.nodes for reason in node.not_replayable]
+    if reasons:
+        raise UserError(
+            f"{logical.pipeline} cannot be replayed:\n" + "\n".join(reasons),
+            remedy="its results would not be those of the live run; change these nodes, or run it with `headrace run`",
+        )
+
+
+def exchange_of(back_end: BackEnd, spark: SparkSession) -> Exchange:
+    """The way to run things on a session."""
+    return RddExchange(spark) if back_end == "rdd" else DataFrameExchange(spark)
