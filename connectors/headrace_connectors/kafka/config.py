@@ -99,6 +99,8 @@ class KafkaSourceConfig(SourceConfig):
         if len(given) != 1:
             found = " and ".join(given) if given else "none of them"
             raise ValueError(f"give exactly one of topic, topics and pattern (found {found})")
+        if self.start == "archived" and self.archive is None:
+            raise ValueError("start: archived is where an archive ends: name it with archive:")
         for name in ("start", "stop"):
             self._check_offsets(name)
         if message := refused(self.properties, OWNED_BY_SOURCE):

@@ -166,6 +166,8 @@ class KafkaEnumerator:
                 return begin
             case AtWord("latest"):
                 return high
+            case AtWord("archived"):
+                return self._archive.ends(low, high)
             case AtWord():
                 return self._committed(ids, begin)
             case AtTime(time_ms):

@@ -15,9 +15,9 @@ OffsetsByTopic = dict[str, Partitions]
 
 @dataclass(frozen=True, slots=True)
 class AtWord:
-    """`earliest`, `latest` or `committed`."""
+    """`earliest`, `latest`, `committed` or `archived`."""
 
-    word: Literal["earliest", "latest", "committed"]
+    word: Literal["earliest", "latest", "committed", "archived"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def parse_place(given: str | Partitions | OffsetsByTopic) -> Place:
     """A validated `start` or `stop` as a value. Raises ValueError for a text that is none."""
     if isinstance(given, str):
         match given:
-            case "earliest" | "latest" | "committed":
+            case "earliest" | "latest" | "committed" | "archived":
                 return AtWord(given)
             case _:
                 return AtTime(_epoch_ms(given))
@@ -118,5 +118,5 @@ def _check(words: tuple[str, ...]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-StartField = Annotated[str | Partitions | OffsetsByTopic, _check(("earliest", "latest", "committed"))]
+StartField = Annotated[str | Partitions | OffsetsByTopic, _check(("earliest", "latest", "committed", "archived"))]
 StopField = Annotated[str | Partitions | OffsetsByTopic | None, _check(("latest",))]

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import (
+    archive,
     audit,
     cancel,
     checkpoints,
@@ -83,6 +84,7 @@ app.command("explain", short_help="show what a pipeline does, and its plan")(exp
 app.command("preview", short_help="show the first rows of a node")(preview.preview)
 app.command("infer", short_help="make a schema from a topic or a file")(infer.infer)
 app.command("connectors", short_help="list connectors, or show one's fields")(connectors.connectors)
+app.command("archive", short_help="keep topics as Parquet files, as a pipeline")(archive.archive)
 app.command("submit", short_help="give a pipeline to a cluster")(submit.submit)
 app.command("list", short_help="list the jobs of a cluster")(jobs.jobs)
 app.command("status", short_help="show a job: nodes, rows, lag, last checkpoint")(status.status)
