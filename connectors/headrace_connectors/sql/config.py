@@ -152,9 +152,14 @@ class SqlSinkConfig(SinkConfig):
 
         return SqlCommitter(self, context, database)
 
+    @property
+    def publishes_once(self) -> bool:
+        """Where the database is one that is known well."""
+        return self.dialect in _DRIVERS
+
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher | None:
         """Publishes staged rows once, whatever `delivery` says; None for databases that are not known so well."""
-        if self.dialect not in _DRIVERS:
+        if not self.publishes_once:
             return None
         database = _open_database(self, context)
         from headrace_connectors.sql.publisher import SqlPublisher
