@@ -1,0 +1,231 @@
+"""What an archive gives back is what Kafka had; what is neither there nor in Kafka is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from headrace.connect.source import MessageBatch, Split, SplitId
+from headrace.core.errors import UserError
+from headrace.formats.archive.folder import ArchiveFolder
+from headrace.formats.archive.ranges import Range, covered
+from headrace.formats.archive.schema import footer_of
+from headrace.local.broker import EmbeddedBroker
+from headrace_connectors.kafka import KafkaSourceConfig
+from support.archive import EVERYTHING, archive_topics, delete_records, read_records
+from support.broker import create_topic, produce, unique_topic
+from support.running import wait_until
+
+pytestmark = pytest.mark.broker
+
+BEGIN_MS = 1_700_000_000_000
+
+
+def config_of(broker: EmbeddedBroker, topic: str, **fields: Any) -> KafkaSourceConfig:
+    given = {"brokers": broker.bootstrap, "topic": topic, "stop": "latest"}
+    return KafkaSourceConfig.model_validate(given | fields)
+
+
+def splits_of(config: KafkaSourceConfig) -> list[Split]:
+    return list(config.open_enumerator(EVERYTHING).discover())
+
+
+def kept(path: Path, topic: str, partition: int = 0) -> list[Range]:
+    return covered(ArchiveFolder(str(path)).files(topic, partition))
+
+
+@pytest.fixture
+def topic(broker: EmbeddedBroker) -> str:
+    """20 records in one partition: keys, a tombstone, an empty value, headers, a second between each two."""
+    name = create_topic(broker, unique_topic("kept"), 1)
+    numbers = range(20)
+    headers: list[tuple[str, str | bytes | None]] = [("h", b"1"), ("h", None), ("x", b"\xff")]
+    produce(
+        broker,
+        name,
+        [None if n == 7 else b"" if n == 8 else f"{n}".encode() for n in numbers],
+        keys=[None if n % 4 == 0 else f"k{n}" for n in numbers],
+        timestamps=[BEGIN_MS + n * 1000 for n in numbers],
+        headers=[headers[: n % 4] for n in numbers],
+    )
+    return name
+
+
+def test_all_of_a_record_comes_back(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+    before = read_records(config_of(broker, topic))
+    archive_topics(config_of(broker, topic), str(tmp_path))
+    delete_records(broker, topic, {0: 13})
+    assert read_records(config_of(broker, topic, archive=str(tmp_path))) == before
+    delete_records(broker, topic, {0: 20})
+    assert read_records(config_of(broker, topic, archive=str(tmp_path))) == before
+    assert len(before) == 20
+    assert [row[5] for row in before[7:9]] == [None, b""]
+
+
+def test_any_reader_of_parquet_reads_the_files(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+    archive_topics(config_of(broker, topic), str(tmp_path))
+    rows = pl.read_parquet(tmp_path / topic / "**" / "*.parquet").sort("offset")
+    assert rows["offset"].to_list() == list(range(20))
+    assert rows["timestamp"].to_list() == [BEGIN_MS + n * 1000 for n in range(20)]
+    first = min((tmp_path / topic / "00000").iterdir())
+    footer = footer_of(pq.read_metadata(first).metadata, str(first))
+    assert (footer.topic, footer.partition, footer.first, footer.next, footer.rows) == (topic, 0, 0, 7, 7)
+    assert (footer.min_timestamp, footer.max_timestamp, footer.job) == (BEGIN_MS, BEGIN_MS + 6000, "job")
+
+
+def test_starts_that_only_the_archive_has(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+    archive_topics(config_of(broker, topic), str(tmp_path))
+    delete_records(broker, topic, {0: 15})
+
+    def offsets(**fields: Any) -> list[int]:
+        return [row[2] for row in read_records(config_of(broker, topic, archive=str(tmp_path), **fields))]
+
+    assert offsets(start={"0": "4"}) == list(range(4, 20))
+    assert offsets(start={"0": "4"}, stop={"0": "11"}) == list(range(4, 11))
+    assert offsets(start="2023-11-14T22:13:29.5Z") == list(range(10, 20))
+    assert offsets(start="2023-11-14T22:13:29.5Z", stop="2023-11-14T22:13:32Z") == [10, 11]
+    assert offsets(start="2023-11-14T22:13:37Z") == [17, 18, 19]
+    assert offsets(start="committed") == list(range(20))
+    assert offsets(start="latest") == []
+
+
+def test_a_hole_is_refused_by_name(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+    archive_topics(config_of(broker, topic, stop={"0": "5"}), str(tmp_path))
+    archive_topics(config_of(broker, topic, start={"0": "9"}, stop={"0": "12"}), str(tmp_path), job="other")
+    delete_records(broker, topic, {0: 11})
+    with pytest.raises(
+        UserError, match=rf"{topic} partition 0: offsets 5 to 8 are neither in Kafka.*begins at 11"
+    ) as told:
+        splits_of(config_of(broker, topic, archive=str(tmp_path)))
+    assert "start at 9 or later" in str(told.value)
+    assert [row[2] for row in read_records(config_of(broker, topic, start={"0": "9"}, archive=str(tmp_path)))] == list(
+        range(9, 20)
+    )
+    # a part before the hole is whole
+    assert len(read_records(config_of(broker, topic, stop={"0": "5"}, archive=str(tmp_path)))) == 5
+
+
+def test_a_restored_position_is_looked_for_too(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+    config = config_of(broker, topic, archive=str(tmp_path))
+    archive_topics(config_of(broker, topic, stop={"0": "5"}), str(tmp_path))
+    delete_records(broker, topic, {0: 11})
+    reader = config.open_reader(EVERYTHING)
+    with pytest.raises(UserError, match="offsets 6 to 10 are neither in Kafka"):
+        reader.assign([Split(SplitId(topic, 0), 6, 20)])
+    reader.close()
+    taken_on = config.open_enumerator(EVERYTHING)
+    taken_on.restore([Split(SplitId(topic, 0), 0, 3)], foreign=True)  # type: ignore[attr-defined]
+    assert list(taken_on.discover()) == [Split(SplitId(topic, 0), 0, 20)], "how far it has read is the reader's to know"
+
+
+def test_a_topic_made_anew_is_refused(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+    archive_topics(config_of(broker, topic), str(tmp_path))
+    other = create_topic(broker, unique_topic("anew"), 1)
+    produce(broker, other, ["x"])
+    (tmp_path / topic).rename(tmp_path / other)
+    with pytest.raises(UserError, match="not the log that was archived"):
+        splits_of(config_of(broker, other, archive=str(tmp_path)))
+
+
+def transactional(broker: EmbeddedBroker) -> Producer:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": unique_topic("txn")})
+    producer.init_transactions(30)
+    return producer
+
+
+def write_transactions(producer: Producer, topic: str, numbers: range) -> None:
+    """A record each, and a control record after it; every fifth transaction is aborted."""
+    for number in numbers:
+        producer.begin_transaction()
+        producer.produce(topic, f"{number}", partition=0)
+        if number % 5 == 4:
+            producer.flush(30)
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+
+def test_transactions_leave_no_hole(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """Archived by one job after the other, each from where the archive ended, with control records and aborted ones at
+    every end: as long as the log goes on, nothing is missing."""
+    topic = create_topic(broker, unique_topic("txns"), 1)
+    producer = transactional(broker)
+    archive = str(tmp_path)
+    for day in range(3):
+        write_transactions(producer, topic, range(day * 10, day * 10 + 10))
+        up_to_date = config_of(broker, topic, start="archived", archive=archive)
+        archive_topics(up_to_date, archive, job=f"day-{day}", flush_rows=3)
+    before = read_records(config_of(broker, topic))
+    assert kept(tmp_path, topic) == [Range(0, before[-1][2] + 1)]
+    assert read_records(config_of(broker, topic, archive=archive)) == before
+    delete_records(broker, topic, {0: 43})
+    assert read_records(config_of(broker, topic, archive=archive)) == before
+    # what ended the log is neither a record nor archived: once it is gone, nobody can tell that nothing was there
+    delete_records(broker, topic, {0: 60})
+    with pytest.raises(UserError, match=f"offsets {before[-1][2] + 1} to 59 are neither in Kafka"):
+        splits_of(config_of(broker, topic, archive=archive))
+
+
+def test_a_compacted_topic(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """What compaction has removed before it was archived is a gap in a file's range, not a hole; what it removes
+    afterwards the archive still has."""
+    policy = {"cleanup.policy": "compact,delete", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    topic = create_topic(broker, unique_topic("compacted"), 1, config=policy)
+    produce(broker, topic, [f"{n}" for n in range(12)], keys=["a", "b", "c"] * 4)
+    early = tmp_path / "early"
+    archive_topics(config_of(broker, topic), str(early), flush_rows=5)
+    whole = read_records(config_of(broker, topic))
+
+    def compacted() -> bool:
+        # a segment is closed by the record that comes when it is old
+        produce(broker, topic, ["x"], keys=["x"])
+        return len(read_records(config_of(broker, topic, stop={"0": "12"}))) < 12
+
+    wait_until(compacted, "the log is compacted")
+    config = config_of(broker, topic)
+    late = tmp_path / "late"
+    archive_topics(config, str(late), flush_rows=2)
+    left = read_records(config)
+    end = left[-1][2]
+    delete_records(broker, topic, {0: end})
+    assert kept(late, topic) == [Range(left[0][2], end + 1)]
+    assert read_records(config_of(broker, topic, archive=str(late))) == left
+    assert read_records(config_of(broker, topic, archive=str(early), stop={"0": "12"})) == whole
+
+
+def test_an_archive_that_grows_is_followed(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+    """Kafka deletes what a reader that is still in the archive has not read: it was archived in the meantime."""
+    archive_topics(config_of(broker, topic, stop={"0": "5"}), str(tmp_path))
+    config = config_of(broker, topic, archive=str(tmp_path))
+    before = read_records(config)
+    splits = splits_of(config)
+    reader = config.open_reader(EVERYTHING)
+    reader.assign(splits)
+    polled = reader.poll(20)
+    assert isinstance(polled.batch, MessageBatch)
+    assert polled.batch.positions.tolist() == list(range(5))
+    assert polled.lag == {splits[0].id: 15}
+    archive_topics(config_of(broker, topic, start={"0": "4"}), str(tmp_path), job="other")
+    delete_records(broker, topic, {0: 20})
+    positions: list[int] = []
+    finished = False
+    while not finished:
+        polled = reader.poll(20)
+        finished = bool(polled.finished)
+        positions += [] if polled.batch is None else polled.batch.positions.tolist()
+    reader.close()
+    assert positions == [row[2] for row in before[5:]]
+
+
+def test_a_broken_file_is_named(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+    archive_topics(config_of(broker, topic), str(tmp_path))
+    delete_records(broker, topic, {0: 20})
+    first = min((tmp_path / topic / "00000").iterdir())
+    first.write_bytes(first.read_bytes()[:-9])
+    with pytest.raises(UserError, match=first.name):
+        read_records(config_of(broker, topic, archive=str(tmp_path)))
