@@ -31,7 +31,7 @@ from pyspark.sql import functions as sql
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import SystemClock
 from headrace.spark.exchange import RddExchange
-from headrace.spark.replay import Replay, ReplayWish
+from headrace.spark.replay_driver import Replay, ReplayWish
 from headrace.spark.session import session
 from headrace.spec.load import load_text
 

@@ -23,7 +23,7 @@ from headrace.cli.errors import reporting_errors
 from headrace.cli.floors import read_floors
 
 if TYPE_CHECKING:
-    from headrace.spark.replay import ReplayOutcome
+    from headrace.spark.replay_driver import ReplayOutcome
 
 Master = Annotated[
     str | None,

@@ -27,6 +27,7 @@ class OpenRequest(Document):
 
     pipeline   file form, with secrets
     known      source -> splits resolved before; foreign: by another job
+    sinks      whether sinks matter: False where nothing is to be written
     """
 
     do: Literal["open"] = "open"
@@ -34,6 +35,7 @@ class OpenRequest(Document):
     pipeline: dict[str, Any]
     known: dict[str, tuple[SplitDocument, ...]]
     foreign: bool = False
+    sinks: bool = True
 
 
 class DiscoverRequest(Document):

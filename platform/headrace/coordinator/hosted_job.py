@@ -54,7 +54,8 @@ class HostedJob:
         plan = plan_physical(plan_logical(pipeline), pipeline)
         try:
             # sinks first: a missing topic is said before positions are resolved
-            self._open_sinks(plan, request.job)
+            if request.sinks:
+                self._open_sinks(plan, request.job)
             known = {source: [each.split() for each in splits] for source, splits in request.known.items()}
             return {
                 node.node: self._open_source(plan, node, known, foreign=request.foreign)

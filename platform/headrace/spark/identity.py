@@ -2,6 +2,7 @@
 has come to its end.
 
     <storage>/replay-<pipeline>-<key>-<n>      key: of what is run and where it ends; n: how often it was
+    <storage>/replay-<pipeline>-<key>-u<hex>  publishes nothing: there is nothing to be finished by another one
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.paths import job_url
+from headrace.checkpoint.paths import job_url, unique_part
 from headrace.checkpoint.store import open_store
 
 _PREFIX = "replay"
@@ -37,3 +38,8 @@ def replay_job(storage: str, pipeline: str, key: str) -> str:
         if journal.finished is None:
             return job
     return f"{prefix}{newest + 1}"
+
+
+def unpublished_job(pipeline: str, key: str) -> str:
+    """The id of a replay that nobody takes up again."""
+    return f"{_PREFIX}-{pipeline}-{key}-u{unique_part()}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.checkpoint.paths import default_storage, job_url
 from headrace.checkpoint.savepoint import find
+from headrace.coordinator.connector_host_messages import OpenRequest
 from headrace.coordinator.origin import Origin, OriginWish, find_origin
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import SystemClock
@@ -20,8 +21,8 @@ from headrace.core.source_state import AppliedFloor
 from headrace.plan.logical import LogicalPlan, plan_logical
 from headrace.spark.bounds import bounded
 from headrace.spark.exchange import DataFrameExchange, Exchange, RddExchange
-from headrace.spark.identity import replay_job, replay_key
-from headrace.spark.replay import Replay, ReplayOutcome, ReplayWish, Say
+from headrace.spark.identity import replay_job, replay_key, unpublished_job
+from headrace.spark.replay_driver import Replay, ReplayOutcome, ReplayWish, Say, Splits, resolve_splits
 from headrace.spark.session import session
 from headrace.spec.pipeline import Pipeline
 
@@ -40,6 +41,9 @@ class ReplayOptions:
     origin         what to start from
     master, conf   of Spark; master None: as spark-submit says, else all cores of this host
     python_path    import path entries for the user's functions
+    publish        whether result rows reach the sinks; else they stay staged, and every replay is a job of its own
+    open_end       the end closes no window, with or without a savepoint
+    storage        where the job keeps its journal and stages rows; None: the pipeline's checkpoint storage
     """
 
     begin: str | None = None
@@ -53,6 +57,9 @@ class ReplayOptions:
     conf: Mapping[str, str] = field(default_factory=dict)
     back_end: BackEnd = "rdd"
     python_path: tuple[str, ...] = ()
+    publish: bool = True
+    open_end: bool = False
+    storage: str | None = None
 
 
 def run_replay(pipeline: Pipeline, options: ReplayOptions, home: Home, say: Say) -> ReplayOutcome:
@@ -72,8 +79,11 @@ class Prepared:
     storage: str
     job: str
 
-    def replay(self, exchange: Exchange, say: Say) -> Replay:
-        """The replay on an exchange. Nodes that set no parallelism have as many subtasks as the cluster runs tasks."""
+    def replay(self, exchange: Exchange, say: Say, *, splits: Splits | None = None) -> Replay:
+        """The replay on an exchange. Nodes that set no parallelism have as many subtasks as the cluster runs tasks.
+
+        splits   as `resolve` gave them; None: resolved when it runs
+        """
         options = self.options
         most = self.plans.model(1).max_parallelism
         parallelism = min(options.parallelism or exchange.parallelism, most)
@@ -86,8 +96,16 @@ class Prepared:
             origin=self._origin(parallelism),
             floors=options.floors,
             python_path=options.python_path,
+            publish=options.publish,
+            open_end=options.open_end,
+            splits=splits,
         )
         return Replay(self.plans, wish, exchange, SystemClock(), say=say)
+
+    def resolve(self) -> Splits:
+        """What is to be read, for several engines to read the same. No sink is looked at. Raises UserError,
+        ExternalError."""
+        return resolve_splits(OpenRequest(job=self.job, pipeline=self.plans.file_form(1), known={}, sinks=False))
 
     def _origin(self, parallelism: int) -> Origin | None:
         if self.options.origin is None:
@@ -105,13 +123,14 @@ def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
     end = options.end
     document = bounded(pipeline, begin=options.begin, end=find(end).manifest if end and "/" in end else end)
     model = Pipeline.from_dict(document)
-    storage = model.checkpoint.storage or default_storage(home)
+    storage = options.storage or model.checkpoint.storage or default_storage(home)
     asked = {
         "savepoint": options.savepoint,
         "final": options.final,
         "origin": None if options.origin is None else options.origin.path,
     }
-    job = replay_job(storage, model.name, replay_key(document, asked))
+    key = replay_key(document, asked)
+    job = replay_job(storage, model.name, key) if options.publish else unpublished_job(model.name, key)
     return Prepared(JobPlans(document), options, storage, job)
 
 
@@ -123,6 +142,11 @@ def require_replayable(logical: LogicalPlan) -> None:
             f"{logical.pipeline} cannot be replayed:\n" + "\n".join(reasons),
             remedy="its results would not be those of the live run; change these nodes, or run it with `headrace run`",
         )
+
+
+def exchange_for(spark: SparkSession) -> Exchange:
+    """By RDDs where the session has them, else (Spark Connect) by DataFrames."""
+    return exchange_of("dataframe" if getattr(spark, "sparkContext", None) is None else "rdd", spark)
 
 
 def exchange_of(back_end: BackEnd, spark: SparkSession) -> Exchange:

@@ -7,6 +7,8 @@
 
 The driver alone writes the job's journal; one that finds a record of somebody else there has been replaced and stops.
 What is undecided has no effect outside, so a try that came to nothing is begun anew, with positions resolved anew.
+
+A replay that does not publish opens no sink, and leaves its staged rows where they are for whoever reads them.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ from headrace.spark.task_report import StagedShare
 EPOCH = 1
 """A replay is one epoch."""
 
+Splits = Mapping[str, tuple[SplitDocument, ...]]
+"""Source -> its splits, resolved."""
 Say = Callable[[str], None]
 """Takes one line of progress."""
 
@@ -58,6 +62,9 @@ class ReplayWish:
     savepoint      folder for a savepoint at the cut; final: time goes to its end there too
     origin         savepoint or checkpoint to start from
     python_path    import path entries for the user's functions
+    publish        whether result rows reach the sinks; else they stay staged
+    open_end       the end closes no window, though no savepoint is asked for
+    splits         what to read, as resolved before (`resolve_splits`); None: resolved when it runs
     """
 
     job: str
@@ -68,11 +75,14 @@ class ReplayWish:
     origin: Origin | None = None
     floors: tuple[AppliedFloor, ...] = ()
     python_path: tuple[str, ...] = ()
+    publish: bool = True
+    open_end: bool = False
+    splits: Splits | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOutcome:
-    """How a replay ended. staged: where its result rows were, before they were published."""
+    """How a replay ended. staged: its result rows in the job's folder `storage`, where they were not published."""
 
     job: str
     rows_in: int
@@ -82,6 +92,8 @@ class ReplayOutcome:
     savepoint: str | None
     floors: tuple[AppliedFloor, ...]
     counters: Mapping[str, Mapping[str, int]]
+    storage: str
+    staged: tuple[StagedShare, ...]
 
 
 class Replay:
@@ -109,7 +121,8 @@ class Replay:
         elif journal.finished is None:
             self._say("an earlier run has computed the results: they are published now")
         if journal.finished is None:
-            self._publish(decided)
+            if self._wish.publish:
+                self._publish(decided)
             self._finish(decided)
         return self._outcome(decided)
 
@@ -129,7 +142,7 @@ class Replay:
                 savepoint=None if wish.origin is None else wish.origin.url,
                 parallelism=wish.parallelism,
                 plan_hash=facts.plan_hash,
-                splits=splits,
+                splits=dict(splits),
             )
         )
         target = None
@@ -174,24 +187,23 @@ class Replay:
 
     @property
     def _hand_over(self) -> bool:
-        return self._wish.savepoint is not None and not self._wish.final
+        return self._wish.open_end or (self._wish.savepoint is not None and not self._wish.final)
 
-    def _opened(self) -> dict[str, tuple[SplitDocument, ...]]:
+    def _opened(self) -> Splits:
         """Source -> its splits: sinks are looked at first, then positions are resolved."""
         wish = self._wish
-        hosted = HostedJob()
-        try:
-            found = hosted.open(
-                OpenRequest(
-                    job=wish.job,
-                    pipeline=self._plans.file_form(wish.parallelism),
-                    known={} if wish.origin is None else wish.origin.manifest.splits,
-                    foreign=True,
-                )
+        if wish.splits is not None:
+            return wish.splits
+        known = {} if wish.origin is None else wish.origin.manifest.splits
+        return resolve_splits(
+            OpenRequest(
+                job=wish.job,
+                pipeline=self._plans.file_form(wish.parallelism),
+                known=known,
+                foreign=True,
+                sinks=wish.publish,
             )
-        finally:
-            hosted.close()
-        return {source: each.splits for source, each in found.items()}
+        )
 
     def _remove_leftovers(self) -> None:
         """Rows that an earlier try staged, which nobody decided on, and its savepoint, which nobody was given."""
@@ -234,7 +246,8 @@ class Replay:
         if record.savepoint is not None:
             write_savepoint(savepoint_of(record.manifest, record.savepoint_states), record.savepoint)
         self._append(FinishedRecord(at_ms=self._clock.now_ms(), state="FINISHED", savepoint=record.savepoint))
-        self._store.delete(self._store.list(STAGED))
+        if self._wish.publish:
+            self._store.delete(self._store.list(STAGED))
 
     # ---- the journal ---------------------------------------------------------------------------------------------
 
@@ -261,7 +274,29 @@ class Replay:
             )
         )
         floors = tuple(floor for state in manifest.sources.values() for floor in state.applied)
-        return ReplayOutcome(manifest.job, rows_in, rows_out, late, bad, record.savepoint, floors, manifest.counters)
+        staged = () if self._wish.publish else tuple(share_of(item) for item in manifest.committables)
+        return ReplayOutcome(
+            manifest.job,
+            rows_in,
+            rows_out,
+            late,
+            bad,
+            record.savepoint,
+            floors,
+            manifest.counters,
+            self._store.url,
+            staged,
+        )
+
+
+def resolve_splits(request: OpenRequest) -> Splits:
+    """Source -> its splits, with start and stop. Raises UserError, ExternalError."""
+    hosted = HostedJob()
+    try:
+        found = hosted.open(request)
+    finally:
+        hosted.close()
+    return {source: each.splits for source, each in found.items()}
 
 
 def _numbers(shares: Sequence[StagedShare]) -> dict[str, int]:
