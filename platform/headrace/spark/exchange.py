@@ -5,19 +5,29 @@
 
 Spark schedules, retries and keeps what was shuffled; nothing here looks into a blob. The only module of this package
 that runs jobs on Spark.
+
+Shares are published by Spark jobs of one task each, several at a time: Spark tries no task a second time beside the
+first one (speculation) that is alone in its stage. Two publishers of one share would shut each other out.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.spark import task_entry
+from headrace.spark.failures import spark_failures
+from headrace.spark.failures import spark_failures
+from headrace.spark.progress import Tell, watched
+from headrace.spark.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from headrace.spark.order import JobOrder
@@ -32,19 +42,23 @@ class Exchange(Protocol):
         ...
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
-        """Runs all levels. widths: partitions of each. Gives what the last one sends on, in any order."""
+        """Runs all levels. widths: partitions of each. Gives what the last one sends on, in any order.
+
+        Raises HeadraceError: the task's own, where one failed as often as Spark lets it.
+        """
         ...
 
     def each(self, orders: Sequence[bytes]) -> None:
-        """Publishes each of these shares (`headrace.spark.publish`) in a task of its own."""
+        """Publishes each of these shares (`headrace.spark.publish`) in a task of its own. Raises HeadraceError."""
         ...
 
 
 class RddExchange:
-    """By RDDs."""
+    """By RDDs. tell: is told how far it is."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, tell: Tell | None = None) -> None:
         self._context = spark.sparkContext
+        self._tell = tell
 
     @property
     def parallelism(self) -> int:
@@ -54,20 +68,40 @@ class RddExchange:
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
         """Runs all levels in one Spark job: a stage for each."""
         shared = self._context.broadcast(order)
+        group = f"headrace-{order.job}-{order.attempt}-{order.epoch}"
+        watch = watched(self._context, group, len(widths), self._tell)
         try:
-            blobs = self._context.parallelize(range(widths[0]), widths[0]).mapPartitionsWithIndex(
-                lambda partition, _: task_entry.level(shared, 0, partition, ())
-            )
-            for level, width in enumerate(widths[1:], start=1):
-                blobs = blobs.partitionBy(width, _identity).mapPartitionsWithIndex(_reading(shared, level))
-            return [data for _, data in blobs.collect()]
+            with spark_failures(), _grouped(self._context, group, f"{order.job}: computing"), watch:
+                blobs = self._context.parallelize(range(widths[0]), widths[0]).mapPartitionsWithIndex(
+                    lambda partition, _: task_entry.level(shared, 0, partition, ())
+                )
+                for level, width in enumerate(widths[1:], start=1):
+                    blobs = blobs.partitionBy(width, _identity).mapPartitionsWithIndex(_reading(shared, level))
+                with spark_failures():
+                return [data for _, data in blobs.collect()]
         finally:
             shared.unpersist()
 
     def each(self, orders: Sequence[bytes]) -> None:
-        """One task for each."""
-        if orders:
-            self._context.parallelize(orders, len(orders)).map(task_entry.share).collect()
+        """A job of one task for each."""
+        side_by_side(self._published, orders, at_once=self.parallelism, tell=self._tell)
+
+    def _published(self, order: bytes) -> None:
+        with spark_failures(), _grouped(self._context, "headrace-publishing", "headrace: publishing a share"):
+            self._context.parallelize([order], 1).map(task_entry.share).collect()
+
+
+@contextmanager
+def _grouped(context: SparkContext, group: str, description: str) -> Iterator[None]:
+    """Jobs of this thread go by these names inside: the session may be the user's own."""
+    names = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+    before = {name: context.getLocalProperty(name) for name in names}
+    context.setJobGroup(group, description)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            context.setLocalProperty(name, value)
 
 
 def _reading(
@@ -94,10 +128,11 @@ _CONFIGURATION = {
 
 
 class DataFrameExchange:
-    """By DataFrames of (partition, blob)."""
+    """By DataFrames of (partition, blob). tell: is told how far publishing is."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, tell: Tell | None = None) -> None:
         self._spark = spark
+        self._tell = tell
 
     @property
     def parallelism(self) -> int:
@@ -106,26 +141,44 @@ class DataFrameExchange:
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
         """Runs all levels as one query."""
-        for name, value in _CONFIGURATION.items():
-            self._spark.conf.set(name, value)
-        blobs = self._spark.range(widths[0]).selectExpr("cast(id as int) as partition", "cast(null as binary) as blob")
-        for level, width in enumerate(widths):
-            blobs = blobs.repartitionById(width, "partition").mapInArrow(_in_arrow(order, level), _COLUMNS)
-        return [bytes(row.blob) for row in blobs.collect()]
+        with spark_failures(), self._configured(_CONFIGURATION):
+            ids = self._spark.range(widths[0])
+            blobs = ids.selectExpr("cast(id as int) as partition", "cast(null as binary) as blob")
+            for level, width in enumerate(widths):
+                blobs = blobs.repartitionById(width, "partition").mapInArrow(_in_arrow(order, level), _COLUMNS)
+            return [bytes(row.blob) for row in blobs.collect()]
 
     def each(self, orders: Sequence[bytes]) -> None:
-        """One task for each."""
-        if not orders:
-            return
-        rows = [(number, bytearray(order)) for number, order in enumerate(orders)]
-        table = self._spark.createDataFrame(rows, _COLUMNS).repartitionById(len(orders), "partition")
-        table.mapInArrow(_sharing, _COLUMNS).collect()
+        """A query of one task for each."""
+        side_by_side(self._published, orders, at_once=self.parallelism, tell=self._tell)
+
+    def _published(self, order: bytes) -> None:
+        with spark_failures():
+            self._spark.range(0, 1, 1, 1).mapInArrow(_sharing(order), _COLUMNS).collect()
+
+    @contextmanager
+    def _configured(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """The session may be the user's own: afterwards it is as it was."""
+        conf = self._spark.conf
+        before = {name: conf.get(name, None) for name in settings}
+        for name, value in settings.items():
+            conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name, earlier in before.items():
+                if earlier is None:
+                    conf.unset(name)
+                else:
+                    conf.set(name, earlier)
 
 
-def _sharing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for blob in batch.column(1).to_pylist():
-            yield _record(0, task_entry.share(blob))
+def _sharing(order: bytes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield _record(0, task_entry.share(order))
+
+    return run
 
 
 @dataclass(frozen=True, slots=True)

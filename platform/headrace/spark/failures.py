@@ -51,3 +51,25 @@ def spark_failure(error: Exception) -> HeadraceError:
     failure = ExternalError(f"Spark failed: {first[:500]}", remedy="look at the logs of its executors")
     failure.add_note(text[:20_000])
     return failure
+
+
+@contextmanager
+def spark_failures() -> Iterator[None]:
+    """Around a job, on the driver: what Spark raises inside leaves as an error of ours."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except Exception as error:
+        raise spark_failure(error) from error
+
+
+@contextmanager
+def spark_failures() -> Iterator[None]:
+    """Around what the driver asks of Spark: every error of Spark leaves as one of ours."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except Exception as error:
+        raise spark_failure(error) from error
