@@ -110,7 +110,7 @@ class Layout:
         self.distinct: dict[str, DistinctValues] = {}
         self._order = order
         self._order_columns = (ARRIVAL,) if order == "arrival" else (TS, *ORDER_COLUMNS)
-        self._key_columns = [_normal(pl.col(item.name), item.type).alias(item.name) for item in keys]
+        self._key_columns = [normal_value(pl.col(item.name), item.type).alias(item.name) for item in keys]
         self._arguments: dict[tuple[str, ...], tuple[str, pl.Expr]] = {}
         self._direct = LaneSet()
         self.calls = [self._state_of(call) for call in all_calls(aggregates)]
@@ -132,6 +132,10 @@ class Layout:
     def lanes(self) -> frozenset[str]:
         """Ids of the state columns of the aggregates themselves."""
         return self._ids
+
+    def lane(self, name: str) -> Lane:
+        """The lane of that id, of the aggregates themselves."""
+        return next(lane for lane in self._lanes if lane.id == name)
 
     @property
     def parts(self) -> tuple[StatePart, ...]:
@@ -205,7 +209,7 @@ class Layout:
         if key not in self._arguments:
             value = argument.value if argument else pl.lit(value=True)
             if argument and form == "normal":
-                value = _normal(value, argument.type)
+                value = normal_value(value, argument.type)
             if form == "double":
                 value = value.cast(pl.Float64)
             if where:
@@ -258,7 +262,7 @@ def _bits(dtype: DataType) -> int:
             return 32
 
 
-def _normal(value: pl.Expr, dtype: DataType) -> pl.Expr:
+def normal_value(value: pl.Expr, dtype: DataType) -> pl.Expr:
     """One form for equal values: no negative zero, one NaN."""
     if dtype not in FLOAT_TYPES:
         return value
