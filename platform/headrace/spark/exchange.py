@@ -77,7 +77,6 @@ class RddExchange:
                 )
                 for level, width in enumerate(widths[1:], start=1):
                     blobs = blobs.partitionBy(width, _identity).mapPartitionsWithIndex(_reading(shared, level))
-                with spark_failures():
                 return [data for _, data in blobs.collect()]
         finally:
             shared.unpersist()

@@ -62,14 +62,3 @@ def spark_failures() -> Iterator[None]:
         raise
     except Exception as error:
         raise spark_failure(error) from error
-
-
-@contextmanager
-def spark_failures() -> Iterator[None]:
-    """Around what the driver asks of Spark: every error of Spark leaves as one of ours."""
-    try:
-        yield
-    except HeadraceError:
-        raise
-    except Exception as error:
-        raise spark_failure(error) from error
