@@ -15,12 +15,10 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.spark import task_entry
-from headrace.spark.failures import spark_failures
 from headrace.spark.failures import spark_failures
 from headrace.spark.progress import Tell, watched
 from headrace.spark.side_by_side import side_by_side
