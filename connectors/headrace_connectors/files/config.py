@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from headrace.connect.offsets_by_partition import StopField
 from headrace.connect.publisher import Publisher, Share
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.sink_terms import refused_terms
@@ -21,6 +22,10 @@ class FilesSourceConfig(SourceConfig):
 
     path: str = Field(min_length=1, description="a file, or a glob such as data/*.json")
     partitions: int = Field(default=1, ge=1, le=10_000)
+    stop: StopField = Field(
+        default=None,
+        description="where to end: {<partition>: <position>}, as a savepoint has them; latest: at the last file's end",
+    )
 
     @property
     def bounded(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from headrace.connect.offsets_by_partition import stops_of
 from headrace.connect.restored import gone
 from headrace.connect.source import MessageBatch, Polled, RowBatch, Run, SourceContext, Split, SplitId
 from headrace.core.errors import ExternalError
@@ -56,7 +57,8 @@ class FilesEnumerator:
         fresh = [str(file) for file in matching_files(self._config.path) if str(file) not in dealt]
         for number, file in enumerate(fresh, start=len(dealt)):
             files[SplitId(self._node, number % self._config.partitions)].append(file)
-        return [Split(split, 0, position_of(len(mine), 0), tuple(mine)) for split, mine in files.items()]
+        stops = stops_of(self._config.stop, {split: position_of(len(mine), 0) for split, mine in files.items()})
+        return [Split(split, 0, stops[split], tuple(mine)) for split, mine in files.items()]
 
     def close(self) -> None:
         """Nothing is held."""
@@ -146,7 +148,12 @@ class _Partition:
         file, line = place_of(self.position)
         if self._current is None:
             self._current = self._open(self._files[file], line)
-        batch = self._current.read(self._split.id, file, self._rows_max(file, line))
+        rows_max = self._rows_max(file, self._current.next_line)
+        if rows_max <= 0:  # only a header stood before the stop
+            self.position = position_of(file, self._current.next_line)
+            self.close()
+            return None
+        batch = self._current.read(self._split.id, file, rows_max)
         if batch is None:
             self.close()
             self.position = position_of(file + 1, 0)

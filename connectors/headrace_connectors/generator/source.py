@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from headrace.connect.offsets_by_partition import LATEST, StopField, stops_of
 from headrace.connect.source import (
     Enumerator,
     Polled,
@@ -26,6 +27,7 @@ from headrace_connectors.generator.rules import ColumnMaker, ColumnRule
 
 BATCH_ROWS = 16_384
 """Rows of one poll, at most."""
+ENDLESS = int(np.iinfo(np.int64).max)
 
 
 class GeneratorSourceConfig(SourceConfig):
@@ -37,12 +39,21 @@ class GeneratorSourceConfig(SourceConfig):
     rate: float | None = Field(default=None, gt=0, description="rows a second over all partitions")
     seed: int = 0
     partitions: int = Field(default=1, ge=1, le=100_000)
+    stop: StopField = Field(
+        default=None, description="where to end: {<partition>: <row>}, counted within the partition; latest: at `rows`"
+    )
     columns: dict[str, ColumnRule] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _ends_somewhere(self) -> GeneratorSourceConfig:
+        if self.stop == LATEST and self.rows is None:
+            raise ValueError("makes rows without end, so there is no latest one: give `rows`, or `stop` by partition")
+        return self
 
     @property
     def bounded(self) -> bool:
-        """Whether `rows` is given."""
-        return self.rows is not None
+        """Whether `rows` or `stop` is given."""
+        return self.rows is not None or self.stop is not None
 
     def describe_position(self, split: SplitId, position: int) -> str:
         """`partition 0 row 17`, counted from 0 within the partition."""
@@ -68,15 +79,16 @@ class GeneratorEnumerator:
 
     def discover(self) -> Sequence[Split]:
         """The partitions, always the same."""
+        config = self._config
+        splits = [SplitId(self._context.node, partition) for partition in range(config.partitions)]
+        if not config.bounded:
+            return [Split(split, 0) for split in splits]
+        stops = stops_of(config.stop, {split: self._rows_of(split.partition) for split in splits})
+        return [Split(split, 0, stops[split]) for split in splits]
+
+    def _rows_of(self, partition: int) -> int:
         rows, count = self._config.rows, self._config.partitions
-        return [
-            Split(
-                SplitId(self._context.node, partition),
-                0,
-                None if rows is None else (rows - partition + count - 1) // count,
-            )
-            for partition in range(count)
-        ]
+        return ENDLESS if rows is None else max(0, (rows - partition + count - 1) // count)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -147,7 +159,7 @@ class GeneratorReader:
     def _due(self, split: SplitId, now: float) -> int:
         """The position up to which rows may be made now."""
         stop = self._splits[split].stop
-        limit = np.iinfo(np.int64).max if stop is None else stop
+        limit = ENDLESS if stop is None else stop
         if self._config.rate is None:
             return limit
         since, position = self._rate_from[split]

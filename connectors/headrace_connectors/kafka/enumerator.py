@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from headrace.connect.offsets_by_partition import require_each
 from headrace.connect.restored import gone
 from headrace.connect.source import SourceContext, Split, SplitId
 from headrace.core.errors import UserError
@@ -89,7 +90,7 @@ class KafkaEnumerator:
             raise gone(self._context.node, missing)
         low, begin = self._bounds(ids)
         starts = {name: self._known[name].start if name in self._known else begin[name] for name in ids}
-        splits = self._up_to_stop(ids, starts, low, self._offsets.of(ids, LATEST))
+        splits = _splits(starts, self._stops(ids, low, self._offsets.of(ids, LATEST)))
         # how far the other job had read is in its state, so that the reader looks whether the rest is there
         self._archive.require_covered([split for split in splits if split.id not in self._known], low)
         return splits
@@ -144,19 +145,23 @@ class KafkaEnumerator:
         low, begin = self._bounds(ids)
         high = self._offsets.of(ids, LATEST)
         start = parse_place(self._config.start)
-        starts = self._places(start, ids, (low, begin, high), what="start")
+        stops = self._stops(ids, low, high)
+        if start == AtWord("archived"):
+            starts: Found = self._archive.ends(low, stops)
+        else:
+            starts = self._places(start, ids, (low, begin, high), what="start")
         if isinstance(start, AtOffsets):
             self._check_range(starts, low, begin)
-        splits = self._up_to_stop(ids, starts, low, high)
+        splits = _splits(starts, stops)
         self._archive.require_covered(splits, low)
         return splits
 
-    def _up_to_stop(self, ids: Sequence[SplitId], starts: Found, low: Found, high: Found) -> list[Split]:
-        stops: Mapping[SplitId, int | None] = dict.fromkeys(ids)
-        if self._config.stop is not None:
-            bounds = (low, self._archive.beginnings(low), high)
-            stops = self._places(parse_place(self._config.stop), ids, bounds, what="stop")
-        return [Split(split, starts[split], stops[split]) for split in ids]
+    def _stops(self, ids: Sequence[SplitId], low: Found, high: Found) -> Found | None:
+        """Where each partition ends; None where the source does not."""
+        if self._config.stop is None:
+            return None
+        bounds = (low, self._archive.beginnings(low), high)
+        return self._places(parse_place(self._config.stop), ids, bounds, what="stop")
 
     def _places(self, place: Place, ids: Sequence[SplitId], bounds: tuple[Found, Found, Found], *, what: str) -> Found:
         """`bounds`: the earliest offset in Kafka, the earliest that can be read, and where the log ends."""
@@ -166,8 +171,6 @@ class KafkaEnumerator:
                 return begin
             case AtWord("latest"):
                 return high
-            case AtWord("archived"):
-                return self._archive.ends(low, high)
             case AtWord():
                 return self._committed(ids, begin)
             case AtTime(time_ms):
@@ -179,17 +182,8 @@ class KafkaEnumerator:
 
     def _named(self, place: AtOffsets, ids: Sequence[SplitId], *, what: str) -> Found:
         for topic in dict.fromkeys(split.topic for split in ids):
-            named = place.partitions_of(topic)
             existing = {split.partition for split in ids if split.topic == topic}
-            listed = ", ".join(str(partition) for partition in sorted(existing))
-            if missing := existing - set(named):
-                gone = ", ".join(str(partition) for partition in sorted(missing))
-                raise UserError(
-                    f"{what} does not name partition {gone} of {topic}", remedy=f"name each of its partitions: {listed}"
-                )
-            if unknown := set(named) - existing:
-                gone = ", ".join(str(partition) for partition in sorted(unknown))
-                raise UserError(f"{what} names partition {gone}, but {topic} has {listed}")
+            require_each(what, topic, place.partitions_of(topic), existing)
         return {split: place.partitions_of(split.topic)[split.partition] for split in ids}
 
     def _check_range(self, starts: Found, low: Found, begin: Found) -> None:
@@ -212,6 +206,10 @@ class KafkaEnumerator:
         committed = {SplitId(item.topic, item.partition): item.offset for item in answered}
         # what was committed and has expired since begins at the earliest as well: `committed` is no exact position
         return {split: max(committed.get(split, -1), low[split]) for split in ids}
+
+
+def _splits(starts: Found, stops: Found | None) -> list[Split]:
+    return [Split(split, start, None if stops is None else stops[split]) for split, start in starts.items()]
 
 
 def out_of_range(split: SplitId, asked: int, low: int, high: int) -> UserError:

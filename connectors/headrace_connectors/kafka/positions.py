@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-Partitions = dict[int, int]
-OffsetsByTopic = dict[str, Partitions]
+from headrace.connect.offsets_by_partition import OffsetsByTopic, Partitions, offsets_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +70,12 @@ def _epoch_ms(text: str) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def _number(text: Any, what: str) -> int:
-    try:
-        number = int(str(text))
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise ValueError(f"{text!r} is not {what}: write {{<partition>: <offset>}} with whole numbers from 0")
-    return number
-
-
-def _offsets(given: Mapping[Any, Any]) -> Partitions | OffsetsByTopic:
-    if not given:
-        raise ValueError("no partition is named: write {<partition>: <offset>}")
-    if any(isinstance(value, Mapping) for value in given.values()):
-        return {str(topic): _flat(inner) for topic, inner in given.items()}
-    return _flat(given)
-
-
-def _flat(given: Any) -> Partitions:
-    if not isinstance(given, Mapping):
-        raise ValueError("either every entry is <topic>: {<partition>: <offset>} or none is")  # noqa: TRY004 - pydantic collects ValueErrors
-    return {_number(key, "a partition"): _number(value, "an offset") for key, value in given.items()}
-
-
 def _check(words: tuple[str, ...]) -> BeforeValidator:
     listed = ", ".join(words)
 
     def check(given: Any) -> Any:
         if isinstance(given, Mapping):
-            return _offsets(given)
+            return offsets_of(given)
         if given is None:
             return None
         text = str(given)

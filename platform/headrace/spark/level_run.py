@@ -11,12 +11,12 @@ from pathlib import Path
 
 from headrace.spark.envelope import Envelope, destination
 from headrace.spark.failures import task_failures
+from headrace.spark.known_plan import known_plan
 from headrace.spark.levels import levels_of
 from headrace.spark.open_task import open_task
 from headrace.spark.order import JobOrder
 from headrace.spark.range_task import run_range
 from headrace.spark.reading_task import run_reading
-from headrace.worker.deployed_plan import plan_again
 from headrace.worker.user_code import put_on_path
 
 Blobs = Iterator[tuple[int, bytes]]
@@ -30,7 +30,7 @@ def run_level(order: JobOrder, level: int, partition: int, arriving: Iterable[by
 
 def _run(order: JobOrder, level: int, partition: int, arriving: Iterable[bytes]) -> Blobs:
     put_on_path([entry for entry in order.python_path if entry and Path(entry).exists()])
-    plan = plan_again(order.pipeline, order.plan_hash)
+    plan = known_plan(order.pipeline, order.plan_hash)
     levels = levels_of(plan, {task: len(shares) for task, shares in order.shares.items()})
     last = level + 1 == len(levels.widths)
     passing: list[bytes] = []

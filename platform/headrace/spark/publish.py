@@ -17,9 +17,9 @@ from headrace.coordinator.planning import plan_sinks
 from headrace.plan.contexts import sink_context
 from headrace.plan.physical import SinkSpec
 from headrace.spark.failures import task_failures
+from headrace.spark.known_plan import known_plan
 from headrace.spark.staged import read_staged
 from headrace.spark.task_report import StagedShare
-from headrace.worker.deployed_plan import plan_again
 
 ROWS_AT_ONCE = 32_768
 """Rows of a batch that a sink gets."""
@@ -86,7 +86,7 @@ def write(order: PublishOrder) -> None:
 
 
 def _opened(order: PublishOrder) -> tuple[SinkSpec, SinkContext]:
-    plan = plan_again(order.pipeline, order.plan_hash)
+    plan = known_plan(order.pipeline, order.plan_hash)
     spec = next(sink for _, sink in plan_sinks(plan) if sink.node == order.share.sink)
     context = sink_context(
         spec,

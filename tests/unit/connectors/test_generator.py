@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from headrace.connect.restored import restored
 from headrace.connect.source import RowBatch, SourceContext
 from headrace.core.errors import UserError
 from headrace.core.types import Schema, schema_of
@@ -136,3 +137,36 @@ def test_unbounded_without_rows() -> None:
     config = config_of(rows=None)
     assert not config.bounded
     assert config.open_enumerator(SourceContext("p", "n", SCHEMA)).discover()[0].stop is None
+
+
+def test_a_stop_in_each_partition() -> None:
+    whole = rows_of(config_of(partitions=3), SCHEMA)
+    stop = {"0": 0, "1": "17", "2": 1333}
+    for place in (stop, {"n": stop}):
+        cut = rows_of(config_of(partitions=3, stop=place), SCHEMA, rows_max=10)
+        assert {partition: frame.height for partition, frame in cut.items()} == {1: 17, 2: 1333}
+        assert cut[1].equals(whole[1][:17])
+        assert cut[2].equals(whole[2])
+
+
+def test_a_stop_bounds_rows_without_end_and_latest_does_not() -> None:
+    config = GeneratorSourceConfig.model_validate({"columns": COLUMNS, "stop": {"0": "12"}})
+    assert config.bounded
+    assert rows_of(config, SCHEMA)[0].height == 12
+    with pytest.raises(ValidationError, match="without end"):
+        GeneratorSourceConfig.model_validate({"columns": COLUMNS, "stop": "latest"})
+
+
+def test_a_stop_past_the_end() -> None:
+    config = config_of(partitions=3, stop={"0": 0, "1": 0, "2": 1334})
+    with pytest.raises(UserError, match="ends at offset 1333"):
+        config.open_enumerator(SourceContext("p", "n", SCHEMA)).discover()
+
+
+def test_another_job_stops_where_it_says() -> None:
+    context = SourceContext("p", "n", SCHEMA)
+    before = config_of(stop={"0": 5}).open_enumerator(context).discover()
+    for foreign, stop in ((True, 9), (False, 5)):
+        config = config_of(stop={"0": 9})
+        (split,) = restored(config.open_enumerator(context), "n", before, foreign=foreign).discover()
+        assert split.stop == stop

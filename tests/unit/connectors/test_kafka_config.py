@@ -38,7 +38,7 @@ def test_positions_as_text(given: Any, place: object) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"start": "soon"}, "'soon' is no position: write earliest, latest, committed, a time such as"),
+        ({"start": "soon"}, "'soon' is no position: write earliest, latest, committed, archived, a time such as"),
         ({"start": "12"}, "'12' is no position"),
         ({"stop": "earliest"}, "'earliest' is no position: write latest, a time"),
         ({"start": {"0": "x"}}, "'x' is not an offset"),
