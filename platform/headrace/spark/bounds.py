@@ -50,6 +50,31 @@ def bounded(pipeline: Pipeline, *, begin: str | None, end: str | Manifest | None
     return document
 
 
+def up_to_now(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline's file form with every source up to what there is now, whatever it said of its stop."""
+    sources: dict[str, Any] = {}
+    for name, source in document["sources"].items():
+        kind = _connector_of(source)
+        sources[name] = {**source, kind: {**source[kind], STOP: LATEST}} if STOP in _fields(kind) else source
+    return {**document, "sources": sources}
+
+
+def begun(pipeline: Pipeline, begin: str | None) -> dict[str, Any]:
+    """The pipeline's file form with its sources begun at `begin`. Raises UserError where none can begin there."""
+    document = pipeline.to_dict()
+    if begin is None:
+        return document
+    takers = [source for source in document["sources"].values() if START in _fields(_connector_of(source))]
+    for source in takers:
+        source[_connector_of(source)][START] = parsed(begin)
+    if not takers:
+        raise UserError(
+            f"--from: no source of {pipeline.name} has a `{START}`",
+            remedy="leave it out: these sources are read from their beginning",
+        )
+    return document
+
+
 def parsed(text: str) -> object:
     """A bound from the command line: JSON where it looks like an object, else the text."""
     if not text.lstrip().startswith("{"):

@@ -30,6 +30,7 @@ class CutFacts:
 
     counted   node -> counters of the savepoint that the run began with
     closed    time went to its end: every window has fired
+    last      all input had ended
     """
 
     job: str
@@ -43,6 +44,7 @@ class CutFacts:
     before: Mapping[str, SourceState] = field(default_factory=dict)
     counted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     closed: bool = False
+    last: bool = True
 
 
 def one_of_each(reports: Iterable[bytes], levels: Levels) -> list[TaskReport]:
@@ -87,7 +89,7 @@ def manifest_of(cut: CutFacts, plan: PhysicalPlan, reports: Sequence[TaskReport]
         counters=total_counters([cut.counted, *(report.document.counters for report in reports)]),
         committables=committables_of(reports, cut.epoch),
         drained=cut.closed and bool(facts.timed),
-        final=True,
+        final=cut.last,
     )
 
 

@@ -29,6 +29,7 @@ class JobOrder:
     states       URL of the folder that states are written to; None: no state is kept
     restore      located handles of the state that operators begin with
     hand_over    the end of the input closes no window
+    closed       sources that have ended for good all the same: nobody waits for their time
     python_path  import path entries for the user's functions, where they exist
     """
 
@@ -43,4 +44,9 @@ class JobOrder:
     restore: tuple[StateHandle, ...] = ()
     floors: tuple[AppliedFloor, ...] = ()
     hand_over: bool = False
+    closed: frozenset[str] = frozenset()
     python_path: tuple[str, ...] = field(default=())
+
+    def keeps_open(self, source: str) -> bool:
+        """Whether time stays where it is at the source's end."""
+        return self.hand_over and source not in self.closed

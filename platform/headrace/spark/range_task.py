@@ -40,19 +40,22 @@ def _run(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
     spec = task.task.nodes[0]
     assert isinstance(spec, SourceSpec), "a source task begins with a source"
     lag_ms = 0 if spec.time is None else spec.time.out_of_orderness_ms
-    time = SourceTime(spec.node, lag_ms, task.order.floors, hand_over=task.order.hand_over)
-    rows, bad = task.builder.receiver(spec.node, MAIN), task.builder.receiver(spec.node, BAD)
+    keeps_open = task.order.keeps_open(spec.node)
+    time = SourceTime(spec.node, lag_ms, task.order.floors, hand_over=keeps_open)
+    chain = task.open_chain()
+    rows, bad = chain.receiver(spec.node, MAIN), chain.receiver(spec.node, BAD)
     form = spec.format
     decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
-    counters = task.builder.counters(spec.node)
+    counters = chain.counters(spec.node)
     taken = SourceRows(spec, ingest=Ingest(spec, decoder), time=time, rows=rows, bad=bad, counters=counters)
-    for _ in _read(task, spec, share, time, taken):
+    for _ in _read(task, chain, spec, share, time, taken):
         yield from task.take_ready()
-    watermark = _last_watermark(time, closes=not task.order.hand_over) if spec.time is not None else None
+    watermark = _last_watermark(time, closes=not keeps_open) if spec.time is not None else None
     for receiver in (rows, bad):
         if watermark is not None:
             receiver.on_signal(Watermark(watermark))
         receiver.on_signal(Barrier(task.order.epoch))
+    task.keep_states()
     yield from task.take_ready()
     yield from task.finish((spec.node, time.snapshot()))
 
@@ -69,7 +72,7 @@ def _read(task: OpenTask, spec: SourceSpec, share: SourceShare, time: SourceTime
     if not waiting:
         return
     reader = spec.config.open_reader(source_context(spec, task.plan.pipeline, task.plan.batch_rows_max))
-    task.builder.opened.append(reader)
+    chain.opened.append(reader)
     reader.assign(unread)
     while waiting:
         polled = reader.poll(POLL_MS)

@@ -14,34 +14,28 @@ A replay that does not publish opens no sink, and leaves its staged rows where t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
 
-from headrace import __version__
-from headrace.checkpoint.journal import Replaced, Settled, Written
-from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.manifest import Manifest, SplitDocument
+from headrace.checkpoint.manifest import SplitDocument
 from headrace.checkpoint.paths import STAGED, savepoint_url
-from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord, Record
+from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord
 from headrace.checkpoint.savepoint import write_savepoint
 from headrace.checkpoint.store import ObjectStore, open_folder, open_store
 from headrace.coordinator.connector_host_messages import OpenRequest
 from headrace.coordinator.hosted_job import HostedJob
 from headrace.coordinator.manifests import savepoint_of
 from headrace.coordinator.origin import Origin
-from headrace.coordinator.planning import JobPlans, plan_sinks
+from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import Clock
-from headrace.core.errors import ExternalError
 from headrace.core.source_state import AppliedFloor
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
-from headrace.spark.cut import CutFacts, manifest_of, one_of_each, share_of, states_of
+from headrace.spark.computation import Computation, Epoch
+from headrace.spark.cut import share_of
+from headrace.spark.driver_journal import DriverJournal
 from headrace.spark.exchange import Exchange
-from headrace.spark.levels import levels_of
-from headrace.spark.order import JobOrder
-from headrace.spark.publish import publish_orders, write
-from headrace.spark.shares import shares_of
+from headrace.spark.publication import Publication, Say
 from headrace.spark.task_report import StagedShare
 
 EPOCH = 1
@@ -49,8 +43,6 @@ EPOCH = 1
 
 Splits = Mapping[str, tuple[SplitDocument, ...]]
 """Source -> its splits, resolved."""
-Say = Callable[[str], None]
-"""Takes one line of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +101,7 @@ class Replay:
         self._say: Say = say or (lambda _: None)
         self._plan: PhysicalPlan = plans.plan(wish.parallelism)
         self._store: ObjectStore = open_store(wish.storage)
-        self._journal = JournalStore(self._store, "", secrets.token_hex(8))
+        self._journal = DriverJournal(self._store, wish.job)
 
     def run(self) -> ReplayOutcome:
         """Runs to the end, or finishes what an earlier driver has decided. Raises UserError, ExternalError."""
@@ -133,9 +125,7 @@ class Replay:
         wish = self._wish
         splits = self._opened()
         facts = self._plans.facts(wish.parallelism)
-        states = {} if wish.origin is None else wish.origin.manifest.sources
-        shares = shares_of(self._plan, splits, states)
-        self._append(
+        self._journal.append(
             AttemptRecord(
                 at_ms=self._clock.now_ms(),
                 attempt=attempt,
@@ -148,41 +138,24 @@ class Replay:
         target = None
         if wish.savepoint is not None:
             target = savepoint_url(wish.savepoint, wish.job, EPOCH, secrets.token_hex(8))
-        order = JobOrder(
+        computation = Computation(
+            plans=self._plans,
+            parallelism=wish.parallelism,
             job=wish.job,
-            attempt=attempt,
-            epoch=EPOCH,
-            pipeline=self._plans.file_form(wish.parallelism),
-            plan_hash=facts.plan_hash,
-            shares=shares,
             storage=wish.storage,
-            states=target,
-            restore=() if wish.origin is None else wish.origin.manifest.states,
+            exchange=self._exchange,
+            clock=self._clock,
+            say=self._say,
             floors=wish.floors,
-            hand_over=self._hand_over,
             python_path=wish.python_path,
         )
-        levels = levels_of(self._plan, {task: len(own) for task, own in shares.items()})
-        self._say(f"computing: {' + '.join(str(width) for width in levels.widths)} tasks")
-        reports = one_of_each(self._exchange.run(order, levels.widths), levels)
-        cut = CutFacts(
-            job=wish.job,
-            pipeline=self._plan.pipeline,
-            version=__version__,
-            epoch=EPOCH,
-            attempt=attempt,
-            created_at_ms=self._clock.now_ms(),
-            facts=facts,
-            splits=splits,
-            before=states,
-            counted={} if wish.origin is None else wish.origin.manifest.counters,
-            closed=not self._hand_over,
-        )
-        manifest = manifest_of(cut, self._plan, reports, target)
+        before = None if wish.origin is None else wish.origin.manifest
+        epoch = Epoch(EPOCH, attempt, splits, before=before, states=target, hand_over=self._hand_over)
+        manifest, states = computation.run(epoch)
         record = CheckpointRecord(
-            at_ms=self._clock.now_ms(), manifest=manifest, savepoint=target, savepoint_states=states_of(reports)
+            at_ms=self._clock.now_ms(), manifest=manifest, savepoint=target, savepoint_states=states
         )
-        self._append(record)
+        self._journal.append(record)
         return record
 
     @property
@@ -218,51 +191,16 @@ class Replay:
         """Makes the results visible, each row once; then the journal says so."""
         if any(isinstance(each, CommittedRecord) for each in self._journal.journal.records):
             return
-        manifest = record.manifest
-        shares = [share_of(item) for item in manifest.committables]
-        sinks = {sink.node: sink.config for _, sink in plan_sinks(self._plan)}
-        orders = publish_orders(self._common(manifest), shares, _numbers(shares))
-        in_tasks = [order for order in orders if sinks[order.share.sink].publishes_once]
-        if orders:
-            self._say(f"publishing: {sum(share.rows for share in shares):,} rows in {len(orders)} shares")
-        self._exchange.each([order.model_dump_json().encode() for order in in_tasks])
-        for order in orders:
-            if not sinks[order.share.sink].publishes_once:
-                write(order)
-        self._append(CommittedRecord(at_ms=self._clock.now_ms(), epoch=manifest.epoch))
-
-    def _common(self, manifest: Manifest) -> dict[str, object]:
-        facts = self._plans.facts(self._wish.parallelism)
-        return {
-            "job": manifest.job,
-            "attempt": manifest.attempt,
-            "epoch": manifest.epoch,
-            "pipeline": self._plans.file_form(self._wish.parallelism),
-            "plan_hash": facts.plan_hash,
-            "storage": self._wish.storage,
-        }
+        manifest, wish = record.manifest, self._wish
+        Publication(self._plans, wish.parallelism, wish.storage, self._exchange, self._say).publish(manifest)
+        self._journal.append(CommittedRecord(at_ms=self._clock.now_ms(), epoch=manifest.epoch))
 
     def _finish(self, record: CheckpointRecord) -> None:
         if record.savepoint is not None:
             write_savepoint(savepoint_of(record.manifest, record.savepoint_states), record.savepoint)
-        self._append(FinishedRecord(at_ms=self._clock.now_ms(), state="FINISHED", savepoint=record.savepoint))
+        self._journal.append(FinishedRecord(at_ms=self._clock.now_ms(), state="FINISHED", savepoint=record.savepoint))
         if self._wish.publish:
             self._store.delete(self._store.list(STAGED))
-
-    # ---- the journal ---------------------------------------------------------------------------------------------
-
-    def _append(self, draft: Record) -> None:
-        verdict = self._journal.append(draft)
-        match verdict:
-            case Written() | Settled():
-                pass
-            case Replaced():
-                raise ExternalError(
-                    f"another driver runs {self._wish.job} now ({verdict.reason})",
-                    remedy="let that one finish, or end it and give the command again",
-                )
-            case _:
-                assert_never(verdict)
 
     def _outcome(self, record: CheckpointRecord) -> ReplayOutcome:
         manifest = record.manifest
@@ -297,11 +235,3 @@ def resolve_splits(request: OpenRequest) -> Splits:
     finally:
         hosted.close()
     return {source: each.splits for source, each in found.items()}
-
-
-def _numbers(shares: Sequence[StagedShare]) -> dict[str, int]:
-    """Sink -> how many subtasks its shares may be of."""
-    numbers: dict[str, int] = {}
-    for share in shares:
-        numbers[share.sink] = max(numbers.get(share.sink, 0), share.subtask + 1)
-    return numbers

@@ -22,7 +22,8 @@ from headrace.plan.logical import LogicalPlan, plan_logical
 from headrace.spark.bounds import bounded
 from headrace.spark.exchange import DataFrameExchange, Exchange, RddExchange
 from headrace.spark.identity import replay_job, replay_key, unpublished_job
-from headrace.spark.replay_driver import Replay, ReplayOutcome, ReplayWish, Say, Splits, resolve_splits
+from headrace.spark.publication import Say
+from headrace.spark.replay_driver import Replay, ReplayOutcome, ReplayWish, Splits, resolve_splits
 from headrace.spark.session import session
 from headrace.spec.pipeline import Pipeline
 

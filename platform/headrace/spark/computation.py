@@ -1,0 +1,103 @@
+"""One computation on Spark: rows of a range of the sources, and state as it was, into the job's next manifest.
+
+Nothing that it does has an effect outside: result rows are staged, states are written beside those of before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headrace import __version__
+from headrace.checkpoint.manifest import Manifest, SplitDocument, StateHandle
+from headrace.coordinator.planning import JobPlans
+from headrace.core.clock import Clock
+from headrace.core.source_state import AppliedFloor, SourceState, compacted
+from headrace.spark.cut import CutFacts, manifest_of, one_of_each, states_of
+from headrace.spark.exchange import Exchange
+from headrace.spark.levels import levels_of
+from headrace.spark.order import JobOrder
+from headrace.spark.shares import shares_of
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What is computed for one epoch.
+
+    ranges      source -> splits to read, each up to its stop
+    splits      source -> splits as the manifest tells of them, where that differs (no stop: it goes on)
+    before      located manifest that it begins with; sources: what is known of them, where that differs from `before`
+    states      URL of the folder that states are written to; None: none are kept
+    relative    paths in the manifest are relative to the job's folder, for that is where the states are
+    hand_over   the end of the input closes no window; closed: sources that are at their end all the same
+    last        all input has ended
+    """
+
+    number: int
+    attempt: int
+    ranges: Mapping[str, tuple[SplitDocument, ...]]
+    before: Manifest | None
+    states: str | None
+    hand_over: bool
+    splits: Mapping[str, tuple[SplitDocument, ...]] | None = None
+    sources: Mapping[str, SourceState] | None = None
+    closed: frozenset[str] = frozenset()
+    relative: bool = False
+    last: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """Computes epochs of one job. job, storage: its id, and the URL of its folder."""
+
+    plans: JobPlans
+    parallelism: int
+    job: str
+    storage: str
+    exchange: Exchange
+    clock: Clock
+    say: Callable[[str], None]
+    floors: tuple[AppliedFloor, ...] = ()
+    python_path: tuple[str, ...] = field(default=())
+
+    def run(self, epoch: Epoch) -> tuple[Manifest, tuple[StateHandle, ...]]:
+        """The manifest, and its states with paths relative to the folder they were written to. Raises UserError,
+        DataError, ExternalError."""
+        plan, facts = self.plans.plan(self.parallelism), self.plans.facts(self.parallelism)
+        known = {} if epoch.before is None else epoch.before.sources
+        sources = known if epoch.sources is None else epoch.sources
+        shares = shares_of(plan, epoch.ranges, sources)
+        order = JobOrder(
+            job=self.job,
+            attempt=epoch.attempt,
+            epoch=epoch.number,
+            pipeline=self.plans.file_form(self.parallelism),
+            plan_hash=facts.plan_hash,
+            shares=shares,
+            storage=self.storage,
+            states=epoch.states,
+            restore=() if epoch.before is None else epoch.before.states,
+            floors=compacted([*self.floors, *(floor for state in sources.values() for floor in state.applied)]),
+            hand_over=epoch.hand_over,
+            closed=epoch.closed,
+            python_path=self.python_path,
+        )
+        levels = levels_of(plan, {task: len(own) for task, own in shares.items()})
+        self.say(f"computing: {' + '.join(str(width) for width in levels.widths)} tasks")
+        reports = one_of_each(self.exchange.run(order, levels.widths), levels)
+        cut = CutFacts(
+            job=self.job,
+            pipeline=plan.pipeline,
+            version=__version__,
+            epoch=epoch.number,
+            attempt=epoch.attempt,
+            created_at_ms=self.clock.now_ms(),
+            facts=facts,
+            splits=epoch.ranges if epoch.splits is None else epoch.splits,
+            before=known,
+            counted={} if epoch.before is None else epoch.before.counters,
+            closed=not epoch.hand_over,
+            last=epoch.last,
+        )
+        manifest = manifest_of(cut, plan, reports, None if epoch.relative else epoch.states)
+        return manifest, states_of(reports)

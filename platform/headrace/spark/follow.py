@@ -1,0 +1,160 @@
+"""From a pipeline and what a user asks for to one that is followed: refusals, identity, signals, a Spark session.
+
+The same command goes on where it stood: the job's id is told by the pipeline, where it begins and what it starts from.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.paths import default_storage, job_url
+from headrace.checkpoint.store import open_store
+from headrace.coordinator.origin import Origin, find_origin, origin_again
+from headrace.coordinator.planning import JobPlans
+from headrace.core.clock import SystemClock
+from headrace.core.errors import UserError
+from headrace.core.settings import Home
+from headrace.plan.logical import plan_logical
+from headrace.spark.bounds import begun, up_to_now
+from headrace.spark.exchange import Exchange
+from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish
+from headrace.spark.follow_sources import FollowSources
+from headrace.spark.identity import replay_job, replay_key
+from headrace.spark.publication import Say
+from headrace.spark.session import session
+from headrace.spark.start import ReplayOptions, exchange_of, require_replayable
+from headrace.spec.pipeline import Pipeline
+
+INTERVAL_MS = 10_000
+"""Between the beginnings of two increments, unless the user says."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """What a user asks for. replay: what following has in common with a replay; increments_max: end after so many."""
+
+    replay: ReplayOptions
+    interval_ms: int = INTERVAL_MS
+    increments_max: int | None = None
+
+
+def run_follow(pipeline: Pipeline, options: FollowOptions, home: Home, say: Say) -> FollowOutcome:
+    """Follows a pipeline in a Spark session of its own, until Ctrl-C or SIGTERM, or until its sources end.
+
+    Raises UserError, DataError, ExternalError.
+    """
+    prepared = prepare_follow(pipeline, options, home)
+    replay = options.replay
+    with (
+        session(f"headrace follow {pipeline.name}", replay.master, replay.conf) as spark,
+        _asked_to_stop(say) as asked,
+    ):
+        return prepared.follow(exchange_of(replay.back_end, spark), say, asked).run()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFollow:
+    """A pipeline that can be followed. limits: its file form; storage: where jobs have their folders; job: its id."""
+
+    limits: dict[str, Any]
+    options: FollowOptions
+    storage: str
+    job: str
+
+    def follow(self, exchange: Exchange, say: Say, asked: threading.Event) -> Follow:
+        """The driver on an exchange; `asked`: set by whoever asks it to stop."""
+        options, clock = self.options.replay, SystemClock()
+        plans = JobPlans(up_to_now(self.limits))
+        most = plans.model(1).max_parallelism
+        parallelism = min(options.parallelism or exchange.parallelism, most)
+        wish = FollowWish(
+            job=self.job,
+            storage=job_url(self.storage, self.job),
+            parallelism=parallelism,
+            interval_ms=self.options.interval_ms,
+            increments_max=self.options.increments_max,
+            savepoint=options.savepoint,
+            final=options.final,
+            origin=self._origin(plans, parallelism, clock.now_ms()),
+            floors=options.floors,
+            python_path=options.python_path,
+        )
+        sources = FollowSources(self.limits, plans.plan(parallelism))
+        return Follow(plans, sources, wish, exchange, clock, pause=lambda wait_ms: asked.wait(wait_ms / 1000), say=say)
+
+    def _origin(self, plans: JobPlans, parallelism: int, now_ms: int) -> Origin | None:
+        wish = self.options.replay.origin
+        if wish is None:
+            return None
+        journal = JournalStore(open_store(job_url(self.storage, self.job)), "", "").load()
+        attempt = journal.newest_attempt
+        if attempt is None:
+            return find_origin(wish, plans, parallelism, now_ms)
+        # it was judged, and perhaps claimed, when the job began
+        return (
+            None
+            if journal.checkpoints
+            else origin_again(attempt.savepoint or wish.path, wish.renames, plans, parallelism)
+        )
+
+
+def prepare_follow(pipeline: Pipeline, options: FollowOptions, home: Home) -> PreparedFollow:
+    """Settles what is to be followed. Raises UserError for a pipeline that cannot be, and for a job that has handed
+    out a savepoint: going on from its beginning would repeat its output."""
+    replay = options.replay
+    if replay.end is not None:
+        raise UserError("--until says where a replay ends, and --follow goes on", remedy="give one of them")
+    if replay.final and replay.savepoint is None:
+        raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
+    if replay.origin is not None and replay.begin is not None:
+        raise UserError("--from and --from-savepoint both say where to begin", remedy="give one of them")
+    require_replayable(plan_logical(pipeline))
+    limits = begun(pipeline, replay.begin)
+    storage = pipeline.checkpoint.storage or default_storage(home)
+    origin = None if replay.origin is None else replay.origin.path
+    job = replay_job(storage, pipeline.name, replay_key(limits, {"follow": True, "origin": origin}))
+    _require_not_handed_out(storage, job)
+    return PreparedFollow(limits, options, storage, job)
+
+
+def _require_not_handed_out(storage: str, job: str) -> None:
+    """Where `job` is a new one: the one before it must not have ended with a savepoint."""
+    stem, _, number = job.rpartition("-")
+    if int(number) == 1:
+        return
+    before = f"{stem}-{int(number) - 1}"
+    finished = JournalStore(open_store(job_url(storage, before)), "", "").load().finished
+    if finished is not None and finished.savepoint is not None:
+        raise UserError(
+            f"{before} has ended with a savepoint: beginning anew would write its output once more",
+            remedy=f"go on from it with --from-savepoint {finished.savepoint}",
+        )
+
+
+@contextmanager
+def _asked_to_stop(say: Say) -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the increment at once. Outside of the main
+    thread nobody sets it."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def ask(number: int, _frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        say("stopping when this increment is committed; once more leaves at once: the same command finishes it")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

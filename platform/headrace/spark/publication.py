@@ -1,0 +1,66 @@
+"""A decided epoch's staged shares into their sinks: the second half of every commit of a driver.
+
+Whoever calls this again, also in another driver, publishes what is left (`headrace.spark.publish`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from headrace.checkpoint.manifest import Manifest
+from headrace.coordinator.planning import JobPlans, plan_sinks
+from headrace.spark.cut import share_of
+from headrace.spark.exchange import Exchange
+from headrace.spark.publish import publish_orders, write
+from headrace.spark.task_report import StagedShare
+
+Say = Callable[[str], None]
+"""Takes one line of progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Publishes epochs of one job. storage: URL of its folder."""
+
+    plans: JobPlans
+    parallelism: int
+    storage: str
+    exchange: Exchange
+    say: Say
+
+    def publish(self, manifest: Manifest) -> None:
+        """Makes the epoch's results visible, each row once. Raises ExternalError."""
+        plan = self.plans.plan(self.parallelism)
+        shares = [share_of(item) for item in manifest.committables]
+        if not shares:
+            return
+        common = {
+            "job": manifest.job,
+            "attempt": manifest.attempt,
+            "epoch": manifest.epoch,
+            "pipeline": self.plans.file_form(self.parallelism),
+            "plan_hash": self.plans.facts(self.parallelism).plan_hash,
+            "storage": self.storage,
+        }
+        sinks = {sink.node: sink.config for _, sink in plan_sinks(plan)}
+        orders = publish_orders(common, shares, _numbers(shares))
+        in_tasks = [order for order in orders if sinks[order.share.sink].publishes_once]
+        self.say(f"publishing: {sum(share.rows for share in shares):,} rows in {len(orders)} shares")
+        self.exchange.each([order.model_dump_json().encode() for order in in_tasks])
+        for order in orders:
+            if not sinks[order.share.sink].publishes_once:
+                write(order)
+
+
+def staged_files(manifest: Manifest) -> Iterator[str]:
+    """Paths of the files that hold the epoch's staged rows: of no use once it is committed."""
+    return (part.path for item in manifest.committables for part in share_of(item).files)
+
+
+def _numbers(shares: Sequence[StagedShare]) -> dict[str, int]:
+    """Sink -> how many subtasks its shares may be of."""
+    numbers: dict[str, int] = {}
+    for share in shares:
+        numbers[share.sink] = max(numbers.get(share.sink, 0), share.subtask + 1)
+    return numbers
