@@ -36,17 +36,17 @@ class ArchivedStarts:
             split: min([offset, *(file.first for file in self._files.get(split, ()))]) for split, offset in low.items()
         }
 
-    def ends(self, low: Found, high: Found) -> dict[SplitId, int]:
+    def ends(self, low: Found, stops: Found | None) -> dict[SplitId, int]:
         """The last offset that is archived of each partition; `low` where nothing is.
 
         The last one again, not the one after it: who keeps an archive up finds by it, and only by it, that no offset
-        lies between what was archived and what comes next. Where the log (`high`) ends as well, nothing comes next.
+        lies between what was archived and what comes next. It is not needed where nothing comes next, by `stops`.
         """
         places = dict(low)
         for split in low:
             if files := self._files.get(split):
                 end = max(file.next for file in files)
-                places[split] = end if end >= high[split] else end - 1
+                places[split] = end if stops is not None and end >= stops[split] else end - 1
         return places
 
     def at_time(self, time_ms: int, found: Found, low: Found) -> dict[SplitId, int]:

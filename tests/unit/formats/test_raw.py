@@ -54,3 +54,12 @@ def test_any_other_schema_is_refused(columns: dict[str, str]) -> None:
         (problem,) = check(schema_of(columns))
         assert "exactly one column, of type string or binary" in problem
     assert RawFormat().check_source(STRING) == []
+
+
+@pytest.mark.parametrize(("schema", "expected"), [(BINARY, [b"a", None, b"\xff"]), (STRING, ["a", None])])
+def test_tombstones_are_kept_if_asked_for(schema: Schema, expected: list[object]) -> None:
+    decoder = RawFormat(tombstones="keep").open_decoder(schema)
+    decoded = decoder.decode(pa.array([b"a", None, b"\xff"], pa.binary_view()))
+    assert decoded.rows.to_series().to_list() == expected
+    assert decoded.skipped == 0
+    assert decoded.rows.height + len(decoded.bad) == 3
