@@ -5,19 +5,24 @@ choose. The only module that starts one.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import HeadraceError, Unreachable, UserError
+from headrace.spark.driver_jvm import Voice, launch, quiet_settings, require_java
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 LOCAL = "local"
+STANDALONE = "spark://"
 HERE = "local[*]"
 """Where neither the user nor spark-submit says: all cores of this host."""
+CONNECT_TIMEOUT_S = 5.0
 ALWAYS = {
     # parallelism comes from tasks: threads of polars under each of them would only get in their way
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
@@ -26,8 +31,8 @@ ALWAYS = {
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     # reports of tasks are small, but there may be many
     "spark.driver.maxResultSize": "2g",
-    # two tries of one share would shut each other out
-    "spark.speculation": "false",
+    # we tell how far it is ourselves
+    "spark.ui.showConsoleProgress": "false",
 }
 ON_THIS_HOST = {
     "spark.ui.enabled": "false",
@@ -40,7 +45,7 @@ def settings(master: str | None, chosen: Mapping[str, str]) -> dict[str, str]:
     """All settings: what a user chose wins. master: None where spark-submit may have named one."""
     own = dict(ALWAYS)
     if master is None and not submitted():
-        master = HERE
+        master = chosen.get("spark.master", HERE)
     if master is not None:
         own["spark.master"] = master
         if is_local(master):
@@ -60,25 +65,93 @@ def is_local(master: str) -> bool:
 
 @contextmanager
 def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session, stopped at the end. Raises UserError where pyspark is not installed, ExternalError where Spark does
-    not start."""
+    """A session, stopped at the end; the one that this process has already, where it has one, and then it goes on.
+
+    Raises UserError where pyspark or Java are not installed or no such master can be, Unreachable where the master does
+    not answer.
+    """
     try:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as cause:
         raise UserError("pyspark is not installed", remedy="pip install 'headrace[spark]'") from cause
-    if not submitted() and (master is None or is_local(master)):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name)
-    for key, value in settings(master, chosen).items():
-        builder = builder.config(key, value)
+    if SparkContext._active_spark_context is not None:
+        yield SparkSession.builder.getOrCreate()
+        return
+    wanted = settings(master, chosen)
+    _require_master(wanted.get("spark.master"))
+    context = _started(name, wanted)
+    spark = SparkSession(context)
     try:
-        spark = builder.getOrCreate()
-    except Exception as cause:
-        raise ExternalError(
-            f"Spark does not start: {cause}", remedy="it needs Java 17 or newer (JAVA_HOME), and --master has to answer"
-        ) from cause
-    try:
-        spark.sparkContext.setLogLevel("ERROR")
         yield spark
     finally:
         spark.stop()
+
+
+def _started(name: str, wanted: Mapping[str, str]) -> SparkContext:
+    from pyspark import SparkConf, SparkContext
+
+    conf = SparkConf().setAppName(name).setAll(list(wanted.items()))
+    if submitted() or SparkContext._gateway is not None:
+        return SparkContext(conf=conf)
+    require_java()
+    if is_local(wanted.get("spark.master", "")):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    voice = Voice()
+    with quiet_settings(wanted) as quiet:
+        conf.setAll(list(quiet.items()))
+        try:
+            launch(conf, voice)
+            context = SparkContext(conf=conf)
+        except Exception as cause:
+            raise _not_started(cause, voice) from cause
+    voice.came_up()
+    return context
+
+
+def _not_started(cause: Exception, voice: Voice) -> HeadraceError:
+    from pyspark import SparkContext
+
+    said = voice.last_words(ended=SparkContext._gateway is None)
+    reason = next((line for line in str(cause).splitlines() if "Exception" in line), str(cause).partition("\n")[0])
+    if SparkContext._gateway is None:
+        reason = next((line for line in said.splitlines() if "Exception" in line or "Error" in line), reason)
+    if "Could not parse Master URL" in f"{cause}{said}" or "Master must either be" in said:
+        failure: HeadraceError = UserError(
+            f"Spark knows no such master: {reason.strip()}",
+            remedy="--master takes local[N], spark://host:7077, yarn and k8s://https://host:port",
+        )
+    else:
+        failure = Unreachable(
+            f"Spark does not start: {reason.strip()[:500]}",
+            remedy="it needs Java 17 or newer (JAVA_HOME), and --master has to answer",
+        )
+    failure.add_note(said[-20_000:])
+    return failure
+
+
+def _require_master(master: str | None) -> None:
+    """Says at once what Spark would find out in a minute. Raises UserError, Unreachable."""
+    if master is None:
+        return
+    if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & set(os.environ):
+        raise UserError(
+            "--master yarn: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
+            remedy="set one of them to the folder with the cluster's yarn-site.xml",
+        )
+    if master.startswith(STANDALONE):
+        addresses = master.removeprefix(STANDALONE).split(",")
+        if not any(_answers(address) for address in addresses):
+            raise Unreachable(f"no Spark master answers at {master}", remedy="start it, or name the right one")
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise UserError(f"{address!r} is no address of a Spark master", remedy="write spark://host:7077")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S):
+            return True
+    except OSError:
+        return False
