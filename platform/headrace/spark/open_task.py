@@ -23,7 +23,7 @@ from headrace.spark.levels import Levels, reads_source
 from headrace.spark.order import JobOrder
 from headrace.spark.outlets import Outgoing, outgoing
 from headrace.spark.staged import StagedSink
-from headrace.spark.task_report import TaskReport
+from headrace.spark.task_report import StagedShare, TaskReport
 from headrace.state.redistribute import group_span
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.build import ChainBuilder, SubtaskContext
@@ -50,7 +50,8 @@ class _Taken:
 
 @dataclass(slots=True)
 class OpenTask:
-    """The live parts of one partition of a task. `ready`: blobs to hand to Spark."""
+    """The live parts of one partition of a task: its chain, or one after the other for shares of its keys. `ready`:
+    blobs to hand to Spark."""
 
     order: JobOrder
     plan: PhysicalPlan
@@ -59,19 +60,26 @@ class OpenTask:
     index: int
     store: ObjectStore
     snapshots: SubtaskSnapshots = field(init=False)
-    builder: ChainBuilder = field(init=False)
     ready: deque[Envelope] = field(default_factory=deque)
     counters: dict[str, Counter[str]] = field(default_factory=dict)
     _taken: _Taken = field(default_factory=_Taken)
+    _chains: list[ChainBuilder] = field(default_factory=list)
     _sinks: list[StagedSink] = field(default_factory=list)
+    _handles: list[StateHandle] = field(default_factory=list)
     _outgoing: Outgoing = field(init=False)
 
     def __post_init__(self) -> None:
         self.snapshots = SubtaskSnapshots(self.task.name, self.index, self._taken, self.counters)
         self._outgoing = outgoing(self.plan, self.levels, self.task.name, self.index, self.ready)
-        self.builder = ChainBuilder(self.task, self._context(), self._outgoing.ends, self._open_sink)
 
-    def _context(self) -> SubtaskContext:
+    def open_chain(self, restored: NodeStates | None = None) -> ChainBuilder:
+        """The task's chain, live, with state that was set aside; None: with what the job begins with."""
+        context = self._context(self._restored() if restored is None else restored)
+        chain = ChainBuilder(self.task, context, self._outgoing.ends, self._open_sink)
+        self._chains.append(chain)
+        return chain
+
+    def _context(self, restored: NodeStates) -> SubtaskContext:
         order = self.order
         return SubtaskContext(
             pipeline=self.plan.pipeline,
@@ -86,7 +94,7 @@ class OpenTask:
             counters=self.counters,
             terms=self.plan.checkpoint,
             attempt=order.attempt,
-            restored=self._restored(),
+            restored=restored,
             hand_over=order.hand_over,
         )
 
@@ -117,36 +125,49 @@ class OpenTask:
         while self.ready:
             yield self.ready.popleft()
 
-    def finish(self, source: tuple[str, SourceState] | None = None) -> Iterator[Envelope]:
-        """After the chain's barrier: what is left to send, and the report. `source`: what the task knows of it."""
-        if source is not None:
-            self.snapshots.add_source(*source)
+    def take_states(self) -> list[tuple[str, StateSnapshot]]:
+        """The states that the chain gave at the barrier that has just passed."""
         self.snapshots.complete(self.order.epoch)
+        assert self._taken.snapshot is not None, "the barrier has passed"
+        return list(self._taken.snapshot.states)
+
+    def keep_states(self) -> None:
+        """Writes the states that the chain gave at the barrier that has just passed, as part of the task's state."""
+        states = self.take_states()
+        if self.order.states is not None:
+            into = open_folder(self.order.states)
+            self._handles += [self._written(into, node, state) for node, state in states]
+
+    def finish(self, source: tuple[str, SourceState] | None = None) -> Iterator[Envelope]:
+        """After `keep_states`: what is left to send, and the report. `source`: what the task knows of it."""
         for outlet in self._outgoing.outlets:
             outlet.finish()
         yield from self.take_ready()
-        yield self._report()
+        yield self._report(source)
 
-    def _report(self) -> Envelope:
-        snapshot = self._taken.snapshot
-        assert snapshot is not None, "the barrier has passed"
+    def _report(self, source: tuple[str, SourceState] | None) -> Envelope:
         document = SubtaskDocument(
             task=self.task.name,
             subtask=self.index,
-            states=self._states(snapshot),
-            sources=dict([snapshot.source]) if snapshot.source is not None else {},
-            counters=dict(snapshot.counters),
+            states=tuple(self._handles),
+            sources={} if source is None else dict([source]),
+            counters={node: dict(own) for node, own in self.counters.items()},
         )
         station = self.levels.stations[self.task.name]
-        staged = tuple(sink.share for sink in self._sinks if sink.share is not None and sink.share.rows)
-        report = TaskReport(level=station.level, partition=station.first + self.index, document=document, staged=staged)
+        report = TaskReport(
+            level=station.level, partition=station.first + self.index, document=document, staged=self._staged()
+        )
         return Envelope(Kind.REPORT, len(self.levels.widths), 0, report.model_dump_json().encode())
 
-    def _states(self, snapshot: SubtaskSnapshot) -> tuple[StateHandle, ...]:
-        if self.order.states is None:
-            return ()
-        into = open_folder(self.order.states)
-        return tuple(self._written(into, node, state) for node, state in snapshot.states)
+    def _staged(self) -> tuple[StagedShare, ...]:
+        """One share for each sink, in the order in which its rows came."""
+        shares: dict[str, StagedShare] = {}
+        for sink in self._sinks:
+            own = sink.share
+            if own is not None and own.rows:
+                before = shares.get(own.sink)
+                shares[own.sink] = own if before is None else before.followed_by(own)
+        return tuple(shares.values())
 
     def _written(self, into: ObjectStore, node: str, state: StateSnapshot) -> StateHandle:
         order = self.order
@@ -173,7 +194,14 @@ class OpenTask:
 
     def close(self) -> None:
         """Closes readers and operators."""
-        for part in self.builder.opened:
+        for chain in self._chains:
+            for part in chain.opened:
+                part.close()
+
+    def drop_chain(self, chain: ChainBuilder) -> None:
+        """Closes a chain that has given its states, and lets go of what it held."""
+        self._chains.remove(chain)
+        for part in chain.opened:
             part.close()
 
 

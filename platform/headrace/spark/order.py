@@ -10,6 +10,8 @@ from headrace.checkpoint.manifest import StateHandle
 from headrace.core.source_state import AppliedFloor
 from headrace.rpc.deployment import AssignedSplitDocument
 
+STATE_BYTES_MAX = 256 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class SourceShare:
@@ -30,6 +32,7 @@ class JobOrder:
     restore      located handles of the state that operators begin with
     hand_over    the end of the input closes no window
     closed       sources that have ended for good all the same: nobody waits for their time
+    state_bytes_max   a task that holds more goes on with shares of its keys on local disk
     python_path  import path entries for the user's functions, where they exist
     """
 
@@ -45,6 +48,7 @@ class JobOrder:
     floors: tuple[AppliedFloor, ...] = ()
     hand_over: bool = False
     closed: frozenset[str] = frozenset()
+    state_bytes_max: int = STATE_BYTES_MAX
     python_path: tuple[str, ...] = field(default=())
 
     def keeps_open(self, source: str) -> bool:

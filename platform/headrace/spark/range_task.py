@@ -8,9 +8,9 @@ Time moves once: rows are judged by the watermark that they carry, so when opera
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from headrace.connect.source import Split
+from headrace.connect.source import Reader, Split
 from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MAX, Barrier, Watermark
 from headrace.operators.chain import MAIN
@@ -48,7 +48,13 @@ def _run(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
     decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
     counters = chain.counters(spec.node)
     taken = SourceRows(spec, ingest=Ingest(spec, decoder), time=time, rows=rows, bad=bad, counters=counters)
-    for _ in _read(task, chain, spec, share, time, taken):
+
+    def open_reader() -> Reader:
+        reader = spec.config.open_reader(source_context(spec, task.plan.pipeline, task.plan.batch_rows_max))
+        chain.opened.append(reader)
+        return reader
+
+    for _ in _read(spec, share, time, taken, open_reader):
         yield from task.take_ready()
     watermark = _last_watermark(time, closes=not keeps_open) if spec.time is not None else None
     for receiver in (rows, bad):
@@ -65,14 +71,15 @@ def _last_watermark(time: SourceTime, *, closes: bool) -> int | None:
     return TIME_MAX if closes else advanced
 
 
-def _read(task: OpenTask, spec: SourceSpec, share: SourceShare, time: SourceTime, taken: SourceRows) -> Iterator[None]:
+def _read(
+    spec: SourceSpec, share: SourceShare, time: SourceTime, taken: SourceRows, open_reader: Callable[[], Reader]
+) -> Iterator[None]:
     """Reads all splits; gives control back after every poll."""
     unread = [split for each in share.splits if (split := _begin(each, share, time)) is not None]
     waiting = {split.id for split in unread}
     if not waiting:
         return
-    reader = spec.config.open_reader(source_context(spec, task.plan.pipeline, task.plan.batch_rows_max))
-    chain.opened.append(reader)
+    reader = open_reader()
     reader.assign(unread)
     while waiting:
         polled = reader.poll(POLL_MS)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from headrace.core.batch import concat_batches
 from headrace.core.errors import InternalError
-from headrace.core.signals import TIME_MIN, Barrier, Watermark
-from headrace.operators.chain import Receiver
+from headrace.core.signals import TIME_MIN
 from headrace.spark.envelope import Envelope, Kind, decode_rows, decode_watermark
+from headrace.spark.fold import Fold
 from headrace.spark.open_task import OpenTask
 
 MERGE_ROWS = 65_536
@@ -77,19 +77,16 @@ def run_reading(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]
 
 
 def _run(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]:
-    head = task.builder.head()
+    fold = Fold(task)
     inbox = Inbox(_channels(task))
-    merged = _Merged(head)
+    merged = _Merged(fold)
     for blob in blobs:
         for payload in inbox.take(blob):
             merged.add(payload)
         yield from task.take_ready()
     merged.pass_on()
-    watermark = inbox.watermark()
-    if watermark > TIME_MIN:
-        head.on_signal(Watermark(watermark))
+    for _ in fold.end(inbox.watermark()):
         yield from task.take_ready()
-    head.on_signal(Barrier(task.order.epoch))
     yield from task.finish()
 
 
@@ -103,8 +100,8 @@ def _channels(task: OpenTask) -> Iterator[Channel]:
 class _Merged:
     """Puts small batches together before the chain gets them."""
 
-    def __init__(self, head: Receiver) -> None:
-        self._head = head
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
         self._parts: list[bytes] = []
         self._bytes = 0
 
@@ -121,4 +118,4 @@ class _Merged:
             return
         batches = [decode_rows(part) for part in self._parts]
         self._parts, self._bytes = [], 0
-        self._head.on_batch(concat_batches(batches))
+        self._fold.on_batch(concat_batches(batches))

@@ -14,6 +14,10 @@ class StagedShare(Document):
     rows: int
     files: tuple[FilePart, ...]
 
+    def followed_by(self, other: StagedShare) -> StagedShare:
+        """The rows of this one, then those of the other."""
+        return self.model_copy(update={"rows": self.rows + other.rows, "files": (*self.files, *other.files)})
+
 
 class TaskReport(Document):
     """One task's end. level, partition: which it was; a task that was tried twice may report twice, and either report

@@ -89,6 +89,8 @@ class ChainBuilder:
         self._outgoing = outgoing
         self._nodes = {node.node: node for node in task.nodes}
         self.opened: list[Reader | Operator | Writer] = []
+        self.operators: list[Operator] = []
+        """Those of `opened` that are operators."""
 
     def head(self) -> Receiver:
         """The receiver of a task without a source."""
@@ -143,6 +145,7 @@ class ChainBuilder:
         outputs = self._outputs(spec.node)
         operator = spec.config.open()
         self.opened.append(operator)
+        self.operators.append(operator)
         states = self._context.restored.get(spec.node)
         if states:
             operator.restore(states)
