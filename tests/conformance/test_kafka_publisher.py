@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -14,17 +16,19 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headrace.connect.publisher import Share
+from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.batch import OP
 from headrace.core.errors import ExternalError
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.publish_marker import share_name
+from headrace_connectors.kafka.publish_marker import MarkerGroup, marked, share_name
 from headrace_connectors.kafka.publisher import KafkaPublisher
 from headrace_connectors.kafka.transaction_names import parsed
 from support.broker import consume_all, create_topic, unique_topic
 from support.raw_transactions import RawTransactions, raw_transactions
+from support.running import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -33,6 +37,7 @@ PUBLISH_AND_HANG = """
 import sys, time
 import polars as pl, pyarrow as pa
 from headrace.connect.publisher import Share
+from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
@@ -66,9 +71,10 @@ class Job:
     context: SinkContext
 
     def publisher(self, rows: int = 10, *, epoch: int = 1, **fields: object) -> KafkaPublisher:
-        given = {"brokers": self.broker.bootstrap, "topic": self.topic} | fields
-        config = KafkaSinkConfig.model_validate(given)
-        return KafkaPublisher(config, self.context, Share(epoch, rows), transaction_rows_max=4)
+        return KafkaPublisher(self.config(**fields), self.context, Share(epoch, rows), transaction_rows_max=4)
+
+    def config(self, **fields: object) -> KafkaSinkConfig:
+        return KafkaSinkConfig.model_validate({"brokers": self.broker.bootstrap, "topic": self.topic} | fields)
 
     def visible(self) -> list[str]:
         return [(record.value or b"").decode() for record in consume_all(self.broker, self.topic)]
@@ -114,6 +120,56 @@ def test_a_killed_process_is_followed_exactly(job: Job, raw: RawTransactions, wr
     assert job.visible() == values(10)
 
 
+def test_a_marker_that_is_not_settled_is_waited_for(job: Job, raw: RawTransactions) -> None:
+    dying = job.publisher()
+    dying.write(batch(0, 1))
+    dying._producer.flush()
+    marker = marked(job.topic, ShareMarker(1, 2, 10))
+    dying._producer._producer.send_offsets_to_transaction(marker, dying._group, 10)
+    # as a kill leaves it: nothing is aborted
+    dying._producer.drop()
+    assert raw.state(share_name(job.context)) == "Ongoing"
+    group = MarkerGroup(job.config(), job.context)
+    with pytest.raises(ExternalError, match="did not tell within 1 s") as raised:
+        group.read(1.0)
+    assert raised.value.retry
+    following = job.publisher()
+    assert following.published == 0
+    assert group.read(10.0) is None
+    group.close()
+    following.write(batch(*range(10)))
+    following.finish()
+    following.close()
+    assert job.visible() == values(10)
+
+
+def test_a_broker_that_restarts_costs_no_row_and_repeats_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client may get stuck for good in that: then the publisher fails, and the next one goes on."""
+    monkeypatch.setattr("headrace_connectors.kafka.publishing_producer.MARK_PATIENCE_S", 2.0)
+    with EmbeddedBroker(BrokerConfig(tmp_path / "kafka", short_lived=True)) as broker:
+        topic = create_topic(broker, unique_topic("restarted"), 2)
+        job = Job(broker, topic, SinkContext("replay-j", "out", 0, 1, SCHEMA, format="json"))
+        first = job.publisher(20)
+        first.write(batch(*range(4)))
+        wait_until(lambda: len(job.visible()) == 4, "the first transaction is settled")
+        broker.kill()
+        starting = threading.Thread(target=broker.start)
+        starting.start()
+        try:
+            first.write(batch(*range(4, 20)))
+            first.finish()
+        except ExternalError as error:
+            assert error.retry
+        first.close()
+        starting.join()
+        following = job.publisher(20)
+        assert following.published >= 4
+        following.write(batch(*range(following.published, 20)))
+        following.finish()
+        following.close()
+        assert sorted(job.visible()) == sorted(values(20))
+
+
 def test_a_transaction_is_committed_when_it_is_full(job: Job) -> None:
     publisher = job.publisher()
     for end, published in ((3, 0), (4, 4), (5, 4), (10, 8)):
@@ -156,8 +212,7 @@ def test_committers_leave_publishers_alone(job: Job, raw: RawTransactions) -> No
     publisher._producer.flush()
     name = share_name(job.context)
     assert parsed(name) is None
-    fields = {"brokers": job.broker.bootstrap, "topic": job.topic, "delivery": "exactly-once"}
-    committer = KafkaSinkConfig.model_validate(fields).open_committer(job.context)
+    committer = job.config(delivery="exactly-once").open_committer(job.context)
     assert committer is not None
     assert not committer.sweep(9)
     assert not committer.open_transactions()

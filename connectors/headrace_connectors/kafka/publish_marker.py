@@ -83,8 +83,10 @@ class MarkerGroup:
                 return self._parsed(found)
             self._consumer.poll(0)
             self._watch.raise_if_hopeless()
-            if not _passes(error) or time.monotonic() >= deadline:
-                raise self._failure(error)
+            if not _passes(error):
+                raise marker_refused(error, self._config.brokers)
+            if time.monotonic() >= deadline:
+                raise self._untold(error, patience_s)
             time.sleep(_PAUSE_S)
 
     def _parsed(self, found: TopicPartition) -> ShareMarker | None:
@@ -100,10 +102,13 @@ class MarkerGroup:
                 remedy=f"leave groups with the prefix {PREFIX}- to headrace",
             ) from cause
 
-    def _failure(self, error: KafkaError) -> HeadraceError:
-        if error.code() == KafkaError._TIMED_OUT:
-            return self._watch.unreachable()
-        return marker_refused(error, self._config.brokers)
+    def _untold(self, error: KafkaError, patience_s: float) -> ExternalError:
+        return ExternalError(
+            f"Kafka at {self._config.brokers} did not tell within {patience_s:.0f} s what of topic "
+            f"{self._config.topic!r} is published: {error.str()}",
+            remedy="the brokers do not answer, or a transaction before is not settled yet; it is tried again",
+            retry=True,
+        )
 
     def close(self) -> None:
         """Ends the connection. Idempotent."""

@@ -5,12 +5,12 @@ Knows nothing of shares. It sends by confluent-kafka's own producer, which takes
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.client import translated
 from headrace_connectors.kafka.client_producer import ClientProducer
 from headrace_connectors.kafka.config import KafkaSinkConfig
@@ -27,6 +27,9 @@ _SLICE_S = 2.0
 _PAUSE_S = 0.5
 """The client goes on by itself in it. Asked anew while its request is under way, it might send a second one, which
 shuts out the producer of the first."""
+MARK_PATIENCE_S = 30.0
+"""How long the brokers may take to take a marker. librdkafka may never come back from that call where the group's
+coordinator went away (its issues 5456 and 5511, open as of 2.16): then the client is given up, for another one."""
 
 
 class PublishingProducer(ClientProducer):
@@ -40,6 +43,7 @@ class PublishingProducer(ClientProducer):
         self.timeout_ms = max(wanted_ms, TRANSACTION_TIMEOUT_MIN_MS)
         self._patience_s = message_timeout_ms(config.properties, self.timeout_ms) / 1000
         self._name = name
+        self._stuck = False
         properties, held = transaction_settings(name, self.timeout_ms, config.properties)
         super().__init__(config.brokers, config.topic, properties, held=held)
 
@@ -57,20 +61,49 @@ class PublishingProducer(ClientProducer):
         After an error nobody here knows whether it is: the next producer of the name finds out. Raises HeadraceError.
         """
         self.flush()
-        self._repeated(
-            lambda: self._producer.send_offsets_to_transaction(marker, group, _SLICE_S), refused=marker_refused
-        )
-        self._repeated(lambda: self._producer.commit_transaction(_SLICE_S), refused=translated)
+        self._mark(marker, group)
+        self._end()
         self._in_transaction = False
 
-    def _repeated(self, call: Callable[[], object], *, refused: Callable[[KafkaError, str], HeadraceError]) -> None:
-        """Calls until it is done: the client takes up a call where the one before left it."""
+    def _mark(self, marker: list[TopicPartition], group: object) -> None:
+        producer, outcome = self._producer, list[KafkaError | None]()
+
+        def send() -> None:
+            outcome.append(self._outcome(lambda: producer.send_offsets_to_transaction(marker, group, MARK_PATIENCE_S)))
+
+        # the time limit of the call is not kept: another thread can be left behind
+        thread = threading.Thread(target=send, name=f"mark-{self._name}", daemon=True)
+        thread.start()
+        thread.join(MARK_PATIENCE_S)
+        if thread.is_alive():
+            self._stuck = True
+            raise ExternalError(
+                f"Kafka at {self._brokers} took no marker of transaction {self._name} within {MARK_PATIENCE_S:.0f} s",
+                remedy="nothing of the transaction becomes visible; the next publisher goes on from where the one "
+                "before it ended",
+                retry=True,
+            )
+        (error,) = outcome
+        if error is not None:
+            self._serve(0)
+            self._raise_if_failed()
+            raise marker_refused(error, self._brokers)
+
+    def close(self) -> None:
+        """As `ClientProducer.close`; a client that is stuck goes when its call comes back, or with the process."""
+        if not self._stuck:
+            super().close()
+        elif not self._closed:
+            self._release()
+
+    def _end(self) -> None:
+        """Commits; asked again until it is done, for the client takes up the call where the one before left it."""
         deadline = time.monotonic() + self._patience_s
-        while (error := self._outcome(call)) is not None:
+        while (error := self._outcome(lambda: self._producer.commit_transaction(_SLICE_S))) is not None:
             self._serve(0)
             self._raise_if_failed()
             if not (error.retriable() or error.code() == KafkaError._TIMED_OUT) or error.txn_requires_abort():
-                raise refused(error, self._brokers)
+                raise translated(error, self._brokers)
             if time.monotonic() >= deadline:
                 raise ExternalError(
                     f"transaction {self._name} could not be committed within {self._patience_s:.0f} s: {error.str()}",
