@@ -23,7 +23,7 @@ from headrace.core.settings import Home
 from headrace.plan.logical import plan_logical
 from headrace.spark.bounds import begun, up_to_now
 from headrace.spark.exchange import Exchange
-from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish
+from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish, Pause
 from headrace.spark.follow_sources import FollowSources
 from headrace.spark.identity import replay_job, replay_key
 from headrace.spark.publication import Say
@@ -55,7 +55,8 @@ def run_follow(pipeline: Pipeline, options: FollowOptions, home: Home, say: Say)
         session(f"headrace follow {pipeline.name}", replay.master, replay.conf) as spark,
         _asked_to_stop(say) as asked,
     ):
-        return prepared.follow(exchange_of(replay.back_end, spark), say, asked).run()
+        exchange = exchange_of(replay.back_end, spark)
+        return prepared.follow(exchange, say, lambda wait_ms: asked.wait(wait_ms / 1000)).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,8 @@ class PreparedFollow:
     storage: str
     job: str
 
-    def follow(self, exchange: Exchange, say: Say, asked: threading.Event) -> Follow:
-        """The driver on an exchange; `asked`: set by whoever asks it to stop."""
+    def follow(self, exchange: Exchange, say: Say, pause: Pause) -> Follow:
+        """The driver on an exchange."""
         options, clock = self.options.replay, SystemClock()
         plans = JobPlans(up_to_now(self.limits))
         most = plans.model(1).max_parallelism
@@ -86,7 +87,7 @@ class PreparedFollow:
             python_path=options.python_path,
         )
         sources = FollowSources(self.limits, plans.plan(parallelism))
-        return Follow(plans, sources, wish, exchange, clock, pause=lambda wait_ms: asked.wait(wait_ms / 1000), say=say)
+        return Follow(plans, sources, wish, exchange, clock, pause=pause, say=say)
 
     def _origin(self, plans: JobPlans, parallelism: int, now_ms: int) -> Origin | None:
         wish = self.options.replay.origin

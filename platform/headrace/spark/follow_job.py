@@ -135,14 +135,13 @@ class Follow:
     def run(self) -> FollowOutcome:
         """Follows until asked to stop, or until the sources end. Raises UserError, DataError, ExternalError."""
         self._begin()
-        while self._finished is None and self._increments != self._wish.increments_max:
+        asked = False
+        while self._finished is None and not asked and self._increments != self._wish.increments_max:
             begun_ms = self._clock.monotonic_ms()
-            if self._pause(0):
-                break
             self._increments += self._increment()
-            waited_ms = self._clock.monotonic_ms() - begun_ms
             if self._finished is None and self._increments != self._wish.increments_max:
-                self._pause(max(0, self._wish.interval_ms - waited_ms))
+                took_ms = self._clock.monotonic_ms() - begun_ms
+                asked = self._pause(max(0, self._wish.interval_ms - took_ms))
         if self._finished is None and self._wish.savepoint is not None:
             self._hand_out()
         return self._outcome()
