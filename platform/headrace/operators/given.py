@@ -204,13 +204,15 @@ class GivenState:
             bounds = ((PANE, WINDOW_START), (SINCE, WINDOW_END))
             rows = rows.with_columns(pl.col(column).dt.epoch("ms").alias(name) for name, column in bounds)
             places = [PANE, SINCE, *places]
-        made = rows.select(places)
+        columns = rows.select(places).get_columns()
         for column in self.columns:
             if column.lane is not None:
                 values = rows.get_column(column.name)
-                made = made.hstack(_columns_of(self._layout.lane(column.lane), _working(values, column.type)))
-        if not any(name.startswith("__") and name not in (PANE, SINCE) and name != LATEST for name in made.columns):
-            made = made.with_columns(pl.lit(1, pl.Int64).alias(f"{SUM}all_count.{ROWS}"))
+                columns += _columns_of(self._layout.lane(column.lane), _working(values, column.type))
+        if all(series.name in (*places, LATEST) for series in columns):
+            # groups exist by their rows, whatever is asked of them
+            columns.append(pl.repeat(1, rows.height, dtype=pl.Int64, eager=True).alias(f"{SUM}all_count.{ROWS}"))
+        made = pl.DataFrame(columns)
         return made.sort(places) if places else made
 
     def snapshot(self, chunks: Sequence[Chunk], watermark: int) -> list[StateSnapshot]:

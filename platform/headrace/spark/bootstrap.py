@@ -12,6 +12,7 @@ Which columns a step takes: `bootstrap_columns(pipeline, step)`. Rows are checke
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -138,13 +139,31 @@ def _splits(plan: PhysicalPlan, source: str) -> Sequence[Split]:
         enumerator.close()
 
 
-def _types(frame: DataFrame) -> dict[str, pl.DataType]:
-    """The columns of a DataFrame as they come out of Arrow."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+_TYPES: Mapping[str, pl.DataType] = {
+    "boolean": pl.Boolean(),
+    "tinyint": pl.Int8(),
+    "smallint": pl.Int16(),
+    "int": pl.Int32(),
+    "bigint": pl.Int64(),
+    "float": pl.Float32(),
+    "double": pl.Float64(),
+    "string": pl.String(),
+    "binary": pl.Binary(),
+    "date": pl.Date(),
+    "timestamp": pl.Datetime("us", "UTC"),
+    "timestamp_ntz": pl.Datetime("us"),
+    "void": pl.Null(),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)\Z")
 
-    empty = pl.from_arrow(to_arrow_schema(frame.schema).empty_table())
-    assert isinstance(empty, pl.DataFrame), "tables become frames"
-    return dict(empty.schema)
+
+def _types(frame: DataFrame) -> dict[str, pl.DataType]:
+    """The columns of a DataFrame with the types that they have as Arrow; of what no step takes: Unknown."""
+    found: dict[str, pl.DataType] = {}
+    for name, text in frame.dtypes:
+        decimal = _DECIMAL.match(text)
+        found[name] = pl.Decimal(int(decimal[1]), int(decimal[2])) if decimal else _TYPES.get(text, pl.Unknown())
+    return found
 
 
 def _write(

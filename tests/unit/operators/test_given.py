@@ -235,3 +235,17 @@ def test_windows_that_fired_do_not_fire_again() -> None:
     assert [(row["window_end"], row["n"]) for row in out.rows] == [(at(1000), 4)], "a late row corrects it"
     operator.on_watermark(2000, out)
     assert [(row["window_end"], row["n"]) for row in out.rows[1:]] == [(at(2000), 4)]
+
+
+def test_a_step_without_keys_has_one_row() -> None:
+    made = AggregateConfig("step", (), None, (("n", "count(*)"), ("worst", "max(price)")), INPUT)
+    given = GivenState(made)
+    rows = pl.DataFrame({"n": [3], "worst": [2.5]})
+    with pytest.raises(UserError, match="it has no key, so one row, and 2 were given"):
+        given.fitted(pl.concat([rows, rows]))
+    operator, out = made.open(), Collected()
+    snapshots = given.snapshot([Chunk(0, given.main(given.fitted(rows)))], TIME_MIN)
+    operator.restore({state.name: [chunk.frame for chunk in state.chunks] for state in snapshots})
+    operator.on_batch(batch([("a", 1.0, 1, 9.0, None, 1)]), out)
+    assert [(row["n"], row["worst"]) for row in out.rows] == [(4, 9.0)]
+    assert given.main(given.fitted(rows.clear())).height == 0
