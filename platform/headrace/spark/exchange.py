@@ -15,7 +15,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.spark import task_entry
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.spark.order import JobOrder
+
+STATE_BYTES = "spark.headrace.state.bytes"
+"""Setting: bytes of state that a task holds in memory; what is more goes to local disk (`headrace.spark.fold`)."""
 
 
 class Exchange(Protocol):
@@ -65,7 +68,8 @@ class RddExchange:
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
         """Runs all levels in one Spark job: a stage for each."""
-        shared = self._context.broadcast(order)
+        held = self._context.getConf().get(STATE_BYTES)
+        shared = self._context.broadcast(order if held is None else replace(order, state_bytes_max=int(held)))
         group = f"headrace-{order.job}-{order.attempt}-{order.epoch}"
         watch = watched(self._context, group, len(widths), self._tell)
         try:
