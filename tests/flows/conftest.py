@@ -9,8 +9,9 @@ import pytest
 
 from headrace.local.broker import EmbeddedBroker
 from support.cluster import Cluster, running_cluster
-from support.flow_cluster import Flow, Stage
+from support.flow_cluster import Stage
 from support.flow_runs import Staged
+from support.flow_site import Flow
 
 
 @pytest.fixture(scope="package")

@@ -5,8 +5,8 @@ Sinks are at-least-once: rows count once, updating ones by the last row of their
 
 from __future__ import annotations
 
-from support.flow_cluster import Flow
 from support.flow_runs import Staged, check, disturbed, every_flow, in_steps
+from support.flow_site import Flow
 
 
 @every_flow

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.flow_cluster import Flow
 from support.flow_oracle import expected, rounded
 from support.flow_runs import Staged, check, every_flow
+from support.flow_site import Flow
 
 
 @every_flow

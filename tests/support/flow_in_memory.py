@@ -24,8 +24,8 @@ from headrace.plan.physical import SinkSpec
 from headrace.spec.pipeline import Pipeline
 from headrace_connectors.files.paths import position_of
 from headrace_connectors.memory import Collected, open_collected
-from support.flow_cluster import DELETED, Flow, Results, Row
 from support.flow_inputs import TOPICS, Part, write_files
+from support.flow_site import DELETED, Flow, Results, Row
 
 PACING = "def paced(rows):\n    return rows\n"
 Cut = dict[str, dict[str, int]]

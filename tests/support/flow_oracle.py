@@ -16,8 +16,8 @@ import polars as pl
 from headrace.core.config import parse_duration_ms
 from headrace.core.types import Schema
 from headrace.spec.pipeline import Pipeline
-from support.flow_cluster import Flow, Row
 from support.flow_inputs import FILES, TOPICS, generated, read_rows
+from support.flow_site import Flow, Row
 
 MACROS = """
 set timezone = 'UTC';

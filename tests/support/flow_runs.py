@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from support.flow_cluster import Stage, TooQuickError, flows
+from support.flow_cluster import Stage, TooQuickError
+from support.flow_site import flows
 
 Staged = Callable[[float | None], Stage]
 every_flow = pytest.mark.parametrize("flow", flows(), ids=lambda flow: flow.name)
