@@ -18,7 +18,7 @@ from headrace.formats.archive.building import FileBuilder, Origin
 from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.archive.names import writer_of
 from headrace.formats.archive.ranges import continued
-from headrace.formats.archive.schema import SCHEMA
+from headrace.formats.archive.schema import SCHEMA, numbers
 from headrace_connectors.archive.config import ArchiveSinkConfig
 
 
@@ -41,7 +41,7 @@ class ArchiveWriter:
             self._put(max(self._building, key=lambda split: self._building[split].bytes))
 
     def _add(self, split: SplitId, rows: pa.Table) -> None:
-        offsets = rows["offset"].to_numpy()
+        offsets = numbers(rows, "offset")
         first = int(offsets[0])
         expected = self._ends.get(split, 0)
         if first < expected or (offsets[1:] <= offsets[:-1]).any():

@@ -18,6 +18,7 @@ from headrace.formats.archive.coverage import require_covered
 from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.archive.partition import PartitionReader
 from headrace.formats.archive.ranges import covered
+from headrace.formats.archive.schema import numbers
 from headrace_connectors.kafka.config import KafkaSourceConfig
 from headrace_connectors.kafka.reader import KafkaReader
 
@@ -148,9 +149,9 @@ class ArchivedReader:
         wants = self._context
         return MessageBatch(
             values=_column(rows, "value"),
-            positions=rows["offset"].to_numpy(),
+            positions=numbers(rows, "offset"),
             runs=(Run(split, 0, rows.num_rows),),
-            timestamps=rows["timestamp"].to_numpy() if wants.wants_timestamps else None,
+            timestamps=numbers(rows, "timestamp") if wants.wants_timestamps else None,
             keys=_column(rows, "key") if wants.wants_keys else None,
             headers=pl.Series("headers", pl.from_arrow(rows["headers"])) if wants.wants_headers else None,
         )

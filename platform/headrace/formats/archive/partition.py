@@ -13,6 +13,7 @@ from headrace.formats.archive.folder import ArchiveFolder, ArchiveMissing
 from headrace.formats.archive.names import ArchiveFile
 from headrace.formats.archive.ranges import chosen
 from headrace.formats.archive.reading import FileReader
+from headrace.formats.archive.schema import numbers
 
 
 class PartitionReader:
@@ -59,7 +60,7 @@ class PartitionReader:
                 self.close()
                 continue
             if self._stop is not None and rows["offset"][-1].as_py() >= self._stop:
-                rows = rows.slice(0, int(np.searchsorted(rows["offset"].to_numpy(), self._stop)))
+                rows = rows.slice(0, int(np.searchsorted(numbers(rows, "offset"), self._stop)))
                 self._move(self._stop)
                 return rows if rows.num_rows else None
             self._move(rows["offset"][-1].as_py() + 1)

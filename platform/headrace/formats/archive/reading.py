@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.core.errors import UserError
-from headrace.formats.archive.schema import Footer, footer_of
+from headrace.formats.archive.schema import Footer, footer_of, numbers
 
 
 class FileReader:
@@ -52,7 +52,7 @@ class FileReader:
         """The first offset from `position` on whose record is of that time or later; None where there is none."""
         rows = self.read(position, 1 << 62)
         while rows is not None:
-            late = np.flatnonzero(rows["timestamp"].to_numpy() >= time_ms)
+            late = np.flatnonzero(numbers(rows, "timestamp") >= time_ms)
             if len(late):
                 return int(rows["offset"][int(late[0])].as_py())
             rows = self.read(int(rows["offset"][-1].as_py()) + 1, 1 << 62)
@@ -75,7 +75,7 @@ class FileReader:
                 self._rows = self._parquet.read_row_group(number, self._columns)
             except (pa.ArrowInvalid, OSError) as cause:
                 raise self._broken(cause) from cause
-            self._offsets = self._rows["offset"].to_numpy()
+            self._offsets = numbers(self._rows, "offset")
             return True
         return False
 

@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+import numpy as np
+import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from headrace.core.errors import UserError
@@ -36,6 +39,13 @@ SCHEMA = pa.schema(
     ]
 )
 """In offset order; the order of headers is the record's."""
+
+
+def numbers(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:
+    """An int64 column without NULLs. By polars: pyarrow's own way imports pandas where that is installed."""
+    series = pl.from_arrow(rows[column])
+    assert isinstance(series, pl.Series)
+    return series.to_numpy()
 
 
 @dataclass(frozen=True, slots=True)
