@@ -14,6 +14,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--rewrite-goldens", action="store_true", help="write tests/flows/golden anew, from straight runs")
     parser.addoption("--stops", type=int, default=6, help="how often a job is stopped and taken up in a row")
+    parser.addoption("--increments", type=int, default=12, help="increments of a followed pipeline that is killed")
     parser.addoption("--outage", type=float, default=20.0, help="seconds that no broker answers for")
 
 
@@ -21,6 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def stops(request: pytest.FixtureRequest) -> int:
     """How often a job is stopped and taken up in a row."""
     return int(request.config.getoption("--stops"))
+
+
+@pytest.fixture
+def increments(request: pytest.FixtureRequest) -> int:
+    """Increments of a followed pipeline that is killed on its way."""
+    return int(request.config.getoption("--increments"))
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 on the way.
 
 Most increments run without a JVM (`support.local_exchange`); what Spark itself has a part in runs on Spark. The issue's
-50 increments: `--increments 50`.
+50 increments: `--increments 50` (tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.core.errors import UserError
 from headrace.local.broker import EmbeddedBroker
 from headrace.spark.exchange import RddExchange
-from support.broker import broker, consume_all, create_topic, produce, unique_topic
+from support.broker import consume_all, create_topic, produce, unique_topic
 from support.followed import STEPS, Batch, Feed, FollowOrder, follow, run_killed
 from support.local_exchange import LocalExchange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker"]
 pytestmark = pytest.mark.broker
 
 PARTITIONS = 3
@@ -126,9 +126,7 @@ class Flow:
             create_topic(self.broker, f"{out}-{name}")
         path = self.folder / f"{out}.yaml"
         bound = stop_behind(self.batches) if stop else ""
-        path.write_text(
-            PIPELINE.format(brokers=self.broker.bootstrap, topic=self.topic, out=out, stop=bound)
-        )
+        path.write_text(PIPELINE.format(brokers=self.broker.bootstrap, topic=self.topic, out=out, stop=bound))
         return path
 
     def order(self, file: Path, **more: object) -> FollowOrder:
@@ -182,3 +180,36 @@ def test_every_batch_an_increment(flow: Flow) -> None:
     assert flow.output(out) == flow.output(native)
     assert outcome.rows_in == sum(len(batch.values) for batch in flow.batches)
     assert outcome.late == flow.output(native).late.total() > 0
+
+
+def test_killed_at_every_step(broker: EmbeddedBroker, tmp_path: Path, increments: int) -> None:
+    """kill -9 of the driver, once at each step of a commit, between increments that nothing happens to."""
+    flow = make_flow(broker, tmp_path, increments)
+    kills = tuple((2 + number * (increments - 3) // len(STEPS), step) for number, step in enumerate(STEPS))
+    order = flow.order(flow.file(unique_topic("killed")), kills=kills)
+    assert run_killed(order, tmp_path) == len(kills)
+    native = unique_topic("native")
+    flow.native(flow.file(native))
+    assert flow.output(Path(order.file).stem) == flow.output(native)
+
+
+def test_handed_over(flow: Flow) -> None:
+    """Half of the batches followed; asked to stop, with a savepoint; the native engine goes on from there."""
+    out = unique_topic("over")
+    file = flow.file(out, stop=False)
+    order = flow.order(file, savepoint=str(flow.folder / "savepoints"))
+    half = len(flow.batches) // 2
+    outcome = order.run(LocalExchange(3), Feed(flow.broker, flow.batches[:half], flow.folder / "fed"))
+    assert outcome.finished
+    assert outcome.savepoint is not None
+    assert outcome.increments == half
+    with pytest.raises(UserError, match="has ended with a savepoint"):
+        order.run(LocalExchange(3), order.feed())
+    for batch in flow.batches[half:]:
+        produce(flow.broker, batch.topic, batch.values, partition=batch.partitions)
+    bounded = flow.folder / "bounded.yaml"
+    bounded.write_text(file.read_text().replace("start: earliest", "start: earliest" + stop_behind(flow.batches)))
+    flow.native(bounded, "--from-savepoint", outcome.savepoint, "--parallelism", "3")
+    native = unique_topic("native")
+    flow.native(flow.file(native))
+    assert flow.output(out) == flow.output(native)
