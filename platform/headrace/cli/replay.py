@@ -23,7 +23,10 @@ from headrace.cli.errors import reporting_errors
 from headrace.cli.floors import read_floors
 
 if TYPE_CHECKING:
+    from headrace.spark.follow_job import FollowOutcome
     from headrace.spark.replay_driver import ReplayOutcome
+    from headrace.spark.start import ReplayOptions
+    from headrace.spec.pipeline import Pipeline
 
 Master = Annotated[
     str | None,
@@ -66,6 +69,13 @@ def replay(
     parallelism: Annotated[
         int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself. Default: as the cluster can.")
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on live, in increments; the same command goes on where it stood.")
+    ] = False,
+    trigger_interval: Annotated[
+        str | None, typer.Option(metavar="LENGTH", help="With --follow: between two increments. Default: 10s.")
+    ] = None,
+    increments: Annotated[int | None, typer.Option(min=1, help="With --follow: end after so many.")] = None,
     master: Master = None,
     conf: Conf = None,
     set_: Set = None,
@@ -78,6 +88,7 @@ def replay(
     """Run a pipeline over a range of its sources on Spark; its results reach the sinks once."""
     from headrace.cli.spark_settings import quiet_driver, settings_of
     from headrace.coordinator.origin import OriginWish
+    from headrace.core.errors import UserError
     from headrace.core.settings import Home
     from headrace.local.compile import load_file
     from headrace.spark.start import ReplayOptions, run_replay
@@ -106,19 +117,48 @@ def replay(
         conf=settings_of(conf),
         python_path=(str(Path(file.partition(":")[0] if ".py" in file else file).resolve().parent),),
     )
+    if follow:
+        _follow(pipeline, options, trigger_interval, increments, as_json=as_json)
+        return
+    if trigger_interval is not None or increments is not None:
+        raise UserError("--trigger-interval and --increments say how to follow", remedy="give --follow too")
     outcome = run_replay(pipeline, options, Home.from_environment(), _say)
     _print(outcome, time.monotonic() - started_s, as_json=as_json)
+
+
+def _follow(
+    pipeline: Pipeline, options: ReplayOptions, trigger_interval: str | None, increments: int | None, *, as_json: bool
+) -> None:
+    from headrace.core.config import parse_duration_ms
+    from headrace.core.errors import UserError
+    from headrace.core.settings import Home
+    from headrace.spark.follow import INTERVAL_MS, FollowOptions, run_follow
+
+    started_s = time.monotonic()
+    try:
+        interval_ms = INTERVAL_MS if trigger_interval is None else parse_duration_ms(trigger_interval)
+    except ValueError as cause:
+        raise UserError(
+            f"--trigger-interval {trigger_interval}: {cause}", remedy="write a length such as 10s"
+        ) from cause
+    outcome = run_follow(
+        pipeline, FollowOptions(options, interval_ms, increments_max=increments), Home.from_environment(), _say
+    )
+    _print(outcome, time.monotonic() - started_s, as_json=as_json)
+    if not outcome.finished:
+        _say("stopped between two increments: the same command goes on from here")
 
 
 def _say(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _print(outcome: ReplayOutcome, seconds: float, *, as_json: bool) -> None:
+def _print(outcome: ReplayOutcome | FollowOutcome, seconds: float, *, as_json: bool) -> None:
+    state = "STOPPED" if getattr(outcome, "finished", True) is False else "FINISHED"
     if as_json:
         print_json(
             {
-                "state": "FINISHED",
+                "state": state,
                 "rows_in": outcome.rows_in,
                 "rows_out": outcome.rows_out,
                 "late": outcome.late,
@@ -130,7 +170,7 @@ def _print(outcome: ReplayOutcome, seconds: float, *, as_json: bool) -> None:
         )
         return
     typer.echo(
-        f"FINISHED: {outcome.rows_in:,} rows in, {outcome.rows_out:,} out, {outcome.late:,} late, {outcome.bad:,} bad, "
+        f"{state}: {outcome.rows_in:,} rows in, {outcome.rows_out:,} out, {outcome.late:,} late, {outcome.bad:,} bad, "
         f"{seconds:.1f} s"
     )
     if outcome.savepoint is not None:
