@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.spark.session import ALWAYS
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,6 +25,7 @@ LOOPBACK = "127.0.0.1"
 def settings(folder: Path) -> dict[str, str]:
     """What a session of tests is configured with; `folder` is for what it writes."""
     return {
+        **ALWAYS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": LOOPBACK,

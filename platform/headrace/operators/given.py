@@ -173,8 +173,9 @@ class GivenState:
 
     def _counted(self, rows: pl.DataFrame) -> pl.DataFrame:
         """With the counts that were left out; checks those that were given."""
+        totals = {call.total for call in self._layout.calls}
         for column in self._lanes:
-            if column.meaning.startswith("sum"):
+            if column.lane in totals:
                 rows = self._with_count(rows, column)
         for column in self._lanes:
             if isinstance(self._layout.lane(str(column.lane)), Count) and (rows.get_column(column.name) < 0).any():
