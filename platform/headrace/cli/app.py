@@ -41,6 +41,7 @@ from headrace.cli import (
     transactions,
     upgrade,
     validate,
+    verify,
     worker,
 )
 
@@ -78,6 +79,7 @@ app.command("demo", short_help="see it work: real flights, a real broker")(demo.
 app.command("init", short_help="make a small project that runs at once")(init.init)
 app.command("run", short_help="run a pipeline on this host")(run.run)
 app.command("replay", short_help="run a pipeline over a range of its sources, on Spark")(replay.replay)
+app.command("verify", short_help="run a range on both engines and compare the rows")(verify.verify)
 app.command("test", short_help="run the tests inside a pipeline file")(test.test)
 app.command("validate", short_help="check a pipeline, run nothing")(validate.validate)
 app.command("explain", short_help="show what a pipeline does, and its plan")(explain.explain)

@@ -21,7 +21,7 @@ class RowsCompared:
 
     equal             rows that are in both
     missing, extra    rows that `actual` lacks, and that it has beyond; a row twice is two rows
-    missing_examples, extra_examples   the first of them, each different row once
+    missing_examples, extra_examples   the least of them, by their columns in order; each different row once
     types             columns of another type, or only on one side, as texts; then nothing else was compared
     """
 
@@ -39,7 +39,7 @@ class RowsCompared:
 
 
 def compare_rows(expected: pl.DataFrame, actual: pl.DataFrame, *, examples: int = EXAMPLES) -> RowsCompared:
-    """Compares all columns of both; their order does not matter. Examples are in the order of their frames."""
+    """Compares all columns of both; their order does not matter."""
     if types := _type_differences(expected, actual):
         empty = expected.clear()
         return RowsCompared(0, expected.height, actual.height, empty, actual.clear(), types)
@@ -55,9 +55,16 @@ def compare_rows(expected: pl.DataFrame, actual: pl.DataFrame, *, examples: int 
         expected.height - missing_rows,
         missing_rows,
         extra_rows,
-        expected[missing.get_column(_INDEX).head(examples)],
-        actual[extra.get_column(_INDEX).head(examples)],
+        _examples(expected, missing, examples),
+        _examples(actual, extra, examples),
     )
+
+
+def _examples(rows: pl.DataFrame, odd: pl.DataFrame, count: int) -> pl.DataFrame:
+    """In an order that both sides share, so that rows which are nearly the same are seen on both."""
+    simple = [name for name, dtype in rows.schema.items() if not dtype.is_nested()]
+    found = rows[odd.get_column(_INDEX)]
+    return (found.sort(simple) if simple else found).head(count)
 
 
 def _surplus(expected: pl.DataFrame, actual: pl.DataFrame) -> pl.DataFrame:

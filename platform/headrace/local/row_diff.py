@@ -1,18 +1,20 @@
 """How two sets of rows differ: missing and unexpected rows, close ones paired so that the column to blame is named.
 
-Pure. Rows are compared as multisets: NaN equals NaN, -0.0 equals 0.0, everything else exactly.
+Pure. Rows are compared as multisets: NaN equals NaN, -0.0 equals 0.0 unless asked for exactly, everything else exactly.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
 Row = Mapping[str, object]
+Identity = Callable[[object], Hashable]
 PAIRS_MAX = 200
 """Pairs of close rows are looked for among so many rows at most: it compares each with each."""
 
@@ -40,36 +42,45 @@ class RowDiff:
         return bool(self.missing or self.unexpected or self.changed)
 
 
-def diff_rows(expected: pl.DataFrame, actual: pl.DataFrame, *, key: Sequence[str] | None = None) -> RowDiff:
-    """Compares frames of equal columns as multisets of rows. `key`: rows of one key belong together."""
+def diff_rows(
+    expected: pl.DataFrame, actual: pl.DataFrame, *, key: Sequence[str] | None = None, exact: bool = False
+) -> RowDiff:
+    """Compares frames of equal columns as multisets of rows.
+
+    key: rows of one key belong together; exact: -0.0 is not 0.0
+    """
+    identity = partial(_identity, exact=exact)
     wanted, found = expected.to_dicts(), actual.select(expected.columns).to_dicts()
-    surplus = Counter(map(_identity, found))
-    surplus.subtract(map(_identity, wanted))
-    missing = _taken(wanted, {row: -count for row, count in surplus.items() if count < 0})
-    unexpected = _taken(found, {row: count for row, count in surplus.items() if count > 0})
-    changed = _paired(missing, unexpected, key)
+    surplus = Counter(map(identity, found))
+    surplus.subtract(map(identity, wanted))
+    missing = _taken(wanted, {row: -count for row, count in surplus.items() if count < 0}, identity)
+    unexpected = _taken(found, {row: count for row, count in surplus.items() if count > 0}, identity)
+    changed = _paired(missing, unexpected, key, identity)
     return RowDiff(tuple(missing), tuple(unexpected), tuple(changed))
 
 
-def _taken(rows: list[dict[str, object]], counts: dict[Hashable, int]) -> list[dict[str, object]]:
+def _taken(rows: list[dict[str, object]], counts: dict[Hashable, int], identity: Identity) -> list[dict[str, object]]:
     taken = []
     for row in rows:
-        identity = _identity(row)
-        if counts.get(identity, 0) > 0:
-            counts[identity] -= 1
+        own = identity(row)
+        if counts.get(own, 0) > 0:
+            counts[own] -= 1
             taken.append(row)
     return taken
 
 
 def _paired(
-    missing: list[dict[str, object]], unexpected: list[dict[str, object]], key: Sequence[str] | None
+    missing: list[dict[str, object]],
+    unexpected: list[dict[str, object]],
+    key: Sequence[str] | None,
+    identity: Identity,
 ) -> list[ChangedRow]:
     """Takes close rows out of both lists, the closest first. Close: at least half of the columns are equal."""
     candidates = sorted(
         (len(columns), i, j, columns)
         for i, wanted in enumerate(missing[:PAIRS_MAX])
         for j, found in enumerate(unexpected[:PAIRS_MAX])
-        for columns in [_differing(wanted, found)]
+        for columns in [_differing(wanted, found, identity)]
         if _close(columns, len(wanted), key)
     )
     gone: tuple[set[int], set[int]] = (set(), set())
@@ -90,19 +101,21 @@ def _close(columns: Sequence[str], width: int, key: Sequence[str] | None) -> boo
     return len(columns) * 2 <= width
 
 
-def _differing(wanted: Row, found: Row) -> tuple[str, ...]:
-    return tuple(name for name in wanted if _identity(wanted[name]) != _identity(found[name]))
+def _differing(wanted: Row, found: Row, identity: Identity) -> tuple[str, ...]:
+    return tuple(name for name in wanted if identity(wanted[name]) != identity(found[name]))
 
 
-def _identity(value: object) -> Hashable:
+def _identity(value: object, *, exact: bool) -> Hashable:
     """What makes a value equal to another of its column."""
     match value:
         case dict():
-            return tuple(_identity(item) for item in value.values())
+            return tuple(_identity(item, exact=exact) for item in value.values())
         case list():
-            return ("list", *(_identity(item) for item in value))
+            return ("list", *(_identity(item, exact=exact) for item in value))
         case float():
-            return "NaN" if math.isnan(value) else value + 0.0
+            if math.isnan(value):
+                return "NaN"
+            return (value, math.copysign(1.0, value)) if exact else value + 0.0
         case _:
             assert isinstance(value, Hashable)
             return value

@@ -1,0 +1,81 @@
+"""`headrace.spark.replay`: a pipeline over a range of its sources, in the user's own Spark session.
+
+Loads the engine when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from headrace.api.bound import Bound, bound_text
+from headrace.api.pipeline_like import import_path, model_of
+from headrace.api.replay_result import ReplayResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.api.pipeline_like import PipelineLike
+
+
+class ReplaySettings(TypedDict, total=False):
+    """What may be said beside the range.
+
+    final           with savepoint: close every window first
+    from_savepoint  path of a savepoint or checkpoint to start from
+    publish         whether result rows reach the sinks, each once; the result then has no DataFrames
+    parallelism     of nodes that set none; default: as many tasks as the cluster runs at a time
+    storage         URL of a folder for the job's files, which executors reach too; default: as of the pipeline
+    python_path     import path entries for the user's functions, on executors
+    say             takes lines of progress
+    """
+
+    final: bool
+    from_savepoint: str | None
+    publish: bool
+    parallelism: int | None
+    storage: str | None
+    python_path: tuple[str, ...]
+    say: Callable[[str], None]
+
+
+def replay(
+    spark: SparkSession,
+    pipeline: PipelineLike,
+    *,
+    until: Bound = None,
+    from_: Bound = None,
+    savepoint: str | None = None,
+    **settings: Unpack[ReplaySettings],
+) -> ReplayResult:
+    """Runs a pipeline (a builder, a model, or a file) over a range of its sources, in this session. Blocks.
+
+    until, from_   where sources end and begin; default: their `stop`, else the last offset, and their `start`
+    savepoint      folder for a savepoint at the end: windows stay open in it, and rows come of closed ones only
+
+    No sink is opened unless `publish=True`: the rows are in the result. Raises UserError, InvalidPipeline,
+    ExternalError, and what tasks raise.
+    """
+    from headrace.coordinator.origin import OriginWish
+    from headrace.core.settings import Home
+    from headrace.spark.staged_rows import stage
+    from headrace.spark.start import ReplayOptions, exchange_for, prepare
+
+    origin, publish, say = settings.get("from_savepoint"), settings.get("publish", False), settings.get("say", _quiet)
+    options = ReplayOptions(
+        begin=bound_text(from_),
+        end=bound_text(until),
+        savepoint=savepoint,
+        final=settings.get("final", False),
+        origin=None if origin is None else OriginWish(origin),
+        parallelism=settings.get("parallelism"),
+        python_path=settings.get("python_path") or import_path(pipeline),
+        publish=publish,
+        storage=settings.get("storage"),
+    )
+    prepared = prepare(model_of(pipeline), options, Home.from_environment())
+    return ReplayResult(spark, stage(prepared, exchange_for(spark), say), published=publish)
+
+
+def _quiet(_text: str) -> None:
+    """Says nothing."""

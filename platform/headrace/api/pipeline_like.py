@@ -1,0 +1,30 @@
+"""What users hand over where a pipeline is meant: a builder, a model, or a file."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.api.builder import Pipeline
+from headrace.api.running import load
+
+if TYPE_CHECKING:
+    from headrace.spec.pipeline import Pipeline as PipelineModel
+
+    PipelineLike = Pipeline | PipelineModel | str | PathLike[str]
+
+
+def model_of(pipeline: PipelineLike) -> PipelineModel:
+    """The pipeline as a model. Raises InvalidPipeline, UserError for a file that is not there."""
+    if isinstance(pipeline, Pipeline):
+        return pipeline.build()
+    return load(pipeline) if isinstance(pipeline, str | PathLike) else pipeline
+
+
+def import_path(pipeline: PipelineLike) -> tuple[str, ...]:
+    """Where modules of the user's functions are looked for: the file's folder, else the current one."""
+    if not isinstance(pipeline, str | PathLike):
+        return (str(Path.cwd()),)
+    file = fspath(pipeline)
+    return (str(Path(file.partition(":")[0] if ".py" in file else file).resolve().parent),)

@@ -1,0 +1,119 @@
+"""`headrace.spark.verify`: a range on both engines, compared row for row. Neither run opens a sink.
+
+splits, resolved once ─┬─> native runtime, rows collected ──┐
+                       └─> Spark, rows staged ──────────────┴─> sink by sink: the same rows?
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from headrace.api.bound import Bound, bound_text
+from headrace.api.pipeline_like import import_path, model_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from headrace.api.pipeline_like import PipelineLike
+    from headrace.core.row_equality import RowsCompared
+
+
+@dataclass(frozen=True, slots=True)
+class SinkCompared:
+    """A sink's rows: `rows.missing` are what Spark lacks, `rows.extra` what only Spark has.
+
+    update_key   None: all rows were compared; else the rows that stand at the end, one for each key
+    """
+
+    sink: str
+    update_key: tuple[str, ...] | None
+    rows: RowsCompared
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What came of it."""
+
+    sinks: tuple[SinkCompared, ...]
+    rows_in: int
+
+    @property
+    def same(self) -> bool:
+        """Whether both engines gave the same rows to every sink."""
+        return all(each.rows.same for each in self.sinks)
+
+
+class VerifySettings(TypedDict, total=False):
+    """What may be said beside the range.
+
+    open_end      windows that are open at the end stay open; default: they are closed on both
+    parallelism   of nodes that set none, on Spark; default: as many tasks as the cluster runs at a time
+    storage       URL of a folder for staged rows, which executors reach too; default: as of the pipeline
+    python_path   import path entries for the user's functions, on executors
+    say           takes lines of progress
+    """
+
+    open_end: bool
+    parallelism: int | None
+    storage: str | None
+    python_path: tuple[str, ...]
+    say: Callable[[str], None]
+
+
+def verify(
+    spark: SparkSession,
+    pipeline: PipelineLike,
+    *,
+    from_: Bound = None,
+    until: Bound = None,
+    **settings: Unpack[VerifySettings],
+) -> Verified:
+    """Runs a range of a pipeline's sources on both engines and compares the result rows. Blocks.
+
+    Rows are held in this process' memory, twice: choose the range for it. Raises UserError, InvalidPipeline,
+    ExternalError, and what either run raises.
+    """
+    from headrace.core.row_equality import compare_rows
+    from headrace.core.settings import Home
+    from headrace.local.range_run import run_range
+    from headrace.spark.staged_rows import stage
+    from headrace.spark.start import ReplayOptions, exchange_for, prepare
+
+    model, say = model_of(pipeline), settings.get("say", _quiet)
+    options = ReplayOptions(
+        begin=bound_text(from_),
+        end=bound_text(until),
+        parallelism=settings.get("parallelism"),
+        python_path=settings.get("python_path") or import_path(pipeline),
+        publish=False,
+        open_end=settings.get("open_end", False),
+        storage=settings.get("storage"),
+    )
+    prepared = prepare(model, options, Home.from_environment())
+    splits = prepared.resolve()
+    say("native: running")
+    native = run_range(
+        prepared.plans.model(model.parallelism),
+        {source: [each.split() for each in own] for source, own in splits.items()},
+        hand_over=options.open_end,
+    )
+    say(f"native: {native.progress.rows_in:,} rows in, {native.progress.rows_out:,} out")
+    # where partitions were idle is no fact of the log: Spark is told
+    again = replace(prepared, options=replace(options, floors=native.floors))
+    staged = stage(again, exchange_for(spark), lambda text: say(f"spark: {text}"), splits=splits)
+    say(f"spark: {staged.outcome.rows_in:,} rows in, {staged.outcome.rows_out:,} out")
+    try:
+        compared = tuple(
+            SinkCompared(sink, output.update_key, compare_rows(output.latest(), staged.frame(sink)))
+            for sink, output in native.outputs.items()
+        )
+    finally:
+        staged.delete()
+    return Verified(compared, staged.outcome.rows_in)
+
+
+def _quiet(_text: str) -> None:
+    """Says nothing."""

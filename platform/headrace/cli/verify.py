@@ -1,0 +1,92 @@
+"""`headrace verify`: a range of a pipeline's sources on both engines, compared row for row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.arguments import File, Json, Set, print_json
+from headrace.cli.errors import FAILED, reporting_errors
+from headrace.cli.replay import Conf, Master
+from headrace.cli.row_differences import differences_dict, print_differences
+
+if TYPE_CHECKING:
+    from headrace.api.verifying import Verified
+
+MISSING, EXTRA = "missing on Spark", "only on Spark"
+
+
+@reporting_errors()
+def verify(
+    file: File,
+    range_: Annotated[
+        str | None,
+        typer.Option(
+            "--range",
+            metavar="FROM..UNTIL",
+            help="Each a word, a time, or offsets as JSON, as for replay; either may be left out. "
+            "Default: from `start:` to `stop:`, else to the last offset.",
+        ),
+    ] = None,
+    open_: Annotated[
+        bool, typer.Option("--open/--final", help="Leave windows open at the end, or close them, on both engines.")
+    ] = False,
+    parallelism: Annotated[
+        int | None, typer.Option(min=1, help="Subtasks on Spark of a node that sets none itself.")
+    ] = None,
+    master: Master = None,
+    conf: Conf = None,
+    set_: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Run a range on the native runtime and on Spark, and compare what each sink would get. No sink is opened."""
+    from headrace.cli.spark_settings import quiet_driver, settings_of
+
+    quiet_driver()
+    from headrace.api.pipeline_like import import_path
+    from headrace.api.verifying import verify as verify_on
+    from headrace.local.compile import load_file
+    from headrace.spark.session import session
+
+    begin, end = range_of(range_)
+    pipeline = load_file(file, set_ or []).pipeline
+    with session(f"headrace verify {pipeline.name}", master, settings_of(conf)) as spark:
+        verified = verify_on(
+            spark,
+            pipeline,
+            from_=begin,
+            until=end,
+            open_end=open_,
+            parallelism=parallelism,
+            python_path=import_path(file),
+            say=_say,
+        )
+    _print(verified, as_json=as_json)
+    if not verified.same:
+        raise typer.Exit(FAILED)
+
+
+def range_of(text: str | None) -> tuple[str | None, str | None]:
+    """`FROM..UNTIL` in two; what is left out is None. Raises UserError."""
+    from headrace.core.errors import UserError
+
+    if text is None:
+        return None, None
+    begin, dots, end = text.partition("..")
+    if not dots:
+        raise UserError(f"--range {text} is no range", remedy="write FROM..UNTIL, such as earliest..latest")
+    return begin.strip() or None, end.strip() or None
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _print(verified: Verified, *, as_json: bool) -> None:
+    if as_json:
+        sinks = [{"sink": each.sink, **differences_dict(each.rows, each.update_key)} for each in verified.sinks]
+        print_json({"same": verified.same, "rows_in": verified.rows_in, "sinks": sinks})
+        return
+    for each in verified.sinks:
+        print_differences(each.sink, each.rows, missing=MISSING, extra=EXTRA, key=each.update_key)
