@@ -14,11 +14,11 @@ A replay that does not publish opens no sink, and leaves its staged rows where t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headrace.checkpoint.manifest import SplitDocument
-from headrace.checkpoint.paths import STAGED, savepoint_url
+from headrace.checkpoint.manifest import SplitDocument, StateHandle
+from headrace.checkpoint.paths import MANIFEST, STAGED, savepoint_url
 from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord
 from headrace.checkpoint.savepoint import write_savepoint
 from headrace.checkpoint.store import ObjectStore, open_folder, open_store
@@ -198,9 +198,12 @@ class Replay:
     def _finish(self, record: CheckpointRecord) -> None:
         if record.savepoint is not None:
             write_savepoint(savepoint_of(record.manifest, record.savepoint_states), record.savepoint)
-        self._journal.append(FinishedRecord(at_ms=self._clock.now_ms(), state="FINISHED", savepoint=record.savepoint))
+            _remove_strays(open_folder(record.savepoint), record.savepoint_states)
         if self._wish.publish:
             self._store.delete(self._store.list(STAGED))
+        # of tasks that were killed while they wrote
+        self._store.delete([each.path for each in self._store.leftovers()])
+        self._journal.append(FinishedRecord(at_ms=self._clock.now_ms(), state="FINISHED", savepoint=record.savepoint))
 
     def _outcome(self, record: CheckpointRecord) -> ReplayOutcome:
         manifest = record.manifest
@@ -225,6 +228,13 @@ class Replay:
             self._store.url,
             staged,
         )
+
+
+def _remove_strays(savepoint: ObjectStore, states: Sequence[StateHandle]) -> None:
+    """Files in a savepoint that its manifest does not name: of tries of tasks that came to nothing."""
+    named = {part.path for handle in states for part in handle.files} | {MANIFEST}
+    savepoint.delete([path for path in savepoint.list("") if path not in named])
+    savepoint.delete([each.path for each in savepoint.leftovers()])
 
 
 def resolve_splits(request: OpenRequest) -> Splits:

@@ -5,6 +5,7 @@ waits there until the first file is gone, or it is killed. It does nothing that 
 
     before-flush  after-flush  before-describe  after-describe  before-commit  mid-commit  after-commit  after-record
     before-fence  after-fence
+    before-share-<subtask>  after-share-<subtask>      of a share's publication
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.connect.publisher import Publisher, Share
 from headrace.connect.registry import Connector
 from headrace.connect.sink import Committable, CommittedWriter, Committer, SinkBatch, SinkContext, Writer
 from headrace_connectors.kafka import KafkaSinkConfig
@@ -111,10 +113,41 @@ class StoppingCommitter:
         self._inner.close()
 
 
+class StoppingPublisher:
+    """A publisher that may stop when all rows of the share are visible."""
+
+    def __init__(self, inner: Publisher, points: Points, share: int) -> None:
+        self._inner, self._points, self._share = inner, points, share
+
+    @property
+    def published(self) -> int:
+        """As the Kafka sink's."""
+        return self._inner.published
+
+    def write(self, batch: SinkBatch) -> None:
+        """As the Kafka sink's."""
+        self._inner.write(batch)
+
+    def finish(self) -> None:
+        """As the Kafka sink's."""
+        self._inner.finish()
+        self._points.reach(f"after-share-{self._share}")
+
+    def close(self) -> None:
+        """As the Kafka sink's."""
+        self._inner.close()
+
+
 class StoppingSinkConfig(KafkaSinkConfig):
     """Writes records to a topic, and stops where it is told."""
 
     points: str
+
+    def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
+        """The Kafka sink's, with places to stop at."""
+        points = Points(self.points)
+        points.reach(f"before-share-{context.subtask}")
+        return StoppingPublisher(super().open_publisher(context, share), points, context.subtask)
 
     def open_writer(self, context: SinkContext) -> Writer:
         """The Kafka sink's, with places to stop at."""
