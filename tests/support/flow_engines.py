@@ -26,7 +26,18 @@ from headrace.rpc.deployment import Deployment
 from headrace.spark.exchange import Exchange
 from headrace.spark.start import Prepared, ReplayOptions
 from headrace.spec.pipeline import Pipeline
+from support.flow_site import Flow, flows
 from support.slots import Attempt, Snapshot, deployed
+
+NOT_REPLAYABLE = {
+    "edges": "everywhere: partition: broadcast gives every subtask every row: the result depends on the parallelism",
+}
+"""Flows whose results do not depend on the log alone: node and reason. A test asserts that these are all."""
+
+
+def replayable_flows() -> list[Flow]:
+    """All others."""
+    return [flow for flow in flows() if flow.name not in NOT_REPLAYABLE]
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,13 @@ class InMemory:
     collected: Mapping[str, Collected]
     schemas: Mapping[str, Schema]
 
+    @property
+    def ends(self) -> Cut:
+        """Behind the last row of each partition."""
+        return {
+            source: {str(number): count for number, count in enumerate(counts)} for source, counts in self.rows.items()
+        }
+
     def random_cut(self, draw: random.Random) -> Cut:
         """A cut somewhere, now and then at the beginning or the end of a partition."""
         return {

@@ -1,7 +1,8 @@
 """An exchange without Spark: levels run in this process, and everything that Spark may do to a run is done to it.
 
-Blobs arrive in random order. A task may be tried twice, with batches of another size, and each of those who read from
-it gets the blobs of the one try or of the other: so it is where an executor was lost after some had fetched from it.
+Blobs arrive in random order. A task may be tried twice, with batches of another size and less memory, and each of those
+who read from it gets the blobs of the one try or of the other: so it is where an executor was lost after some had
+fetched from it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import TypeVar
 from headrace.coordinator.planning import JobPlans
 from headrace.spark.exchange import Exchange
 from headrace.spark.level_run import run_level
-from headrace.spark.order import JobOrder
+from headrace.spark.order import STATE_BYTES_MAX, JobOrder
 from headrace.spark.publish import publish_in_task
 
 Item = TypeVar("Item")
 BATCH_ROWS = (1_000, 64, 7)
-"""Rows of a batch, in the first try and in others."""
+STATE_BYTES = (STATE_BYTES_MAX, STATE_BYTES_MAX, 30_000)
+"""Rows of a batch, and bytes that a task may hold in memory."""
 Blobs = dict[int, list[bytes]]
 """Partition of the next level -> what goes there."""
 
@@ -42,7 +44,7 @@ class LocalExchange(Exchange):
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
         """All levels, one task after the other."""
-        orders = [order, _with_batches(order, self._draw.choice(BATCH_ROWS))]
+        orders = [self._with_memory(each) for each in (order, _with_batches(order, self._draw.choice(BATCH_ROWS)))]
         arriving: Blobs = {}
         for level, width in enumerate(widths):
             leaving: defaultdict[int, list[bytes]] = defaultdict(list)
@@ -52,6 +54,9 @@ class LocalExchange(Exchange):
                     leaving[target] += self._draw.choice(tries).get(target, [])
             arriving = leaving
         return self._shuffled(arriving[0])
+
+    def _with_memory(self, order: JobOrder) -> JobOrder:
+        return replace(order, state_bytes_max=self._draw.choice(STATE_BYTES))
 
     def _tried(self, orders: Sequence[JobOrder], level: int, partition: int, blobs: Sequence[bytes]) -> list[Blobs]:
         count = 2 if self._draw.random() < self._retried else 1

@@ -1,0 +1,86 @@
+"""The pipelines of tests/flows, cut at random and gone on from there by either engine: always the rows of the golden.
+
+Without Spark: levels run in this process, in any order, tasks twice, with little memory (`support.local_exchange`).
+What is drawn hangs on one number, which is printed where a run fails.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from headrace.core.errors import UserError
+from headrace.local.compile import compile_pipeline
+from headrace.spark.start import require_replayable
+from headrace.spec.pipeline import Pipeline
+from support.flow_engines import NOT_REPLAYABLE, Stretch, live, replayed
+from support.flow_in_memory import InMemory, in_memory, later, write_inputs
+from support.flow_site import Flow, flows
+from support.local_exchange import LocalExchange
+
+few = settings(
+    deadline=None,
+    max_examples=3,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # another number is another run: nothing to shrink
+)
+ENGINES = ("s", "ss", "sss", "sls", "lsl", "ssl")
+"""Who runs the stretches one after the other: s the Spark engine, l slots."""
+BLOB_ROWS = (65_536, 500, 13)
+every_flow = pytest.mark.parametrize("flow", flows(), ids=lambda flow: flow.name)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Files that the flows read, and the module of their function on the import path."""
+    folder = tmp_path_factory.mktemp("in")
+    write_inputs(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield folder
+
+
+@every_flow
+@few
+@given(seed=st.integers(0, 1 << 32), engines=st.sampled_from(ENGINES))
+def test_the_rows_of_the_golden(
+    flow: Flow, inputs: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, engines: str
+) -> None:
+    draw = random.Random(seed)
+    with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headrace.spark.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
+        patch.setattr("headrace.spark.reading_task.MERGE_ROWS", draw.choice(BLOB_ROWS))
+        patch.setattr("headrace.spark.fold.LOOK_BYTES", 10_000)
+        folder = tmp_path_factory.mktemp("f")
+        begin, cut = None, None
+        for number, engine in enumerate(engines, start=1):
+            last = number == len(engines)
+            cut = None if last else run.random_cut(draw) if cut is None else later(draw, cut, run.ends)
+            stretch = Stretch(run.until(cut), draw.randint(1, 5), begin, closes=last, floors=run.floors)
+            if engine == "s":
+                begin = replayed(stretch, LocalExchange(draw.randrange(1 << 32)), folder)
+            else:
+                begin = live(stretch, folder)
+        check(run)
+
+
+def check(run: InMemory) -> None:
+    """The golden's rows, and none of them twice."""
+    written = run.written()
+    assert run.flow.canonical(written) == run.flow.golden.read_text().splitlines()
+    assert not {sink: rows for sink, rows in run.flow.repeated(written).items() if rows}
+
+
+def test_flows_that_cannot_be_replayed_are_refused_with_node_and_reason() -> None:
+    refused = {}
+    for flow in flows():
+        try:
+            require_replayable(compile_pipeline(Pipeline.from_dict(flow.document)).logical)
+        except UserError as error:
+            refused[flow.name] = "\n".join(line.strip() for line in str(error).splitlines()[1:-1])
+    assert refused == NOT_REPLAYABLE
