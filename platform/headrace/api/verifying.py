@@ -49,14 +49,12 @@ class Verified:
 class VerifySettings(TypedDict, total=False):
     """What may be said beside the range.
 
-    open_end      windows that are open at the end stay open; default: they are closed on both
     parallelism   of nodes that set none, on Spark; default: as many tasks as the cluster runs at a time
     storage       URL of a folder for staged rows, which executors reach too; default: as of the pipeline
     python_path   import path entries for the user's functions, on executors
     say           takes lines of progress
     """
 
-    open_end: bool
     parallelism: int | None
     storage: str | None
     python_path: tuple[str, ...]
@@ -73,8 +71,8 @@ def verify(
 ) -> Verified:
     """Runs a range of a pipeline's sources on both engines and compares the result rows. Blocks.
 
-    Rows are held in this process' memory, twice: choose the range for it. Raises UserError, InvalidPipeline,
-    ExternalError, and what either run raises.
+    Windows are closed at the end, on both. Rows are held in this process' memory, twice: choose the range for it.
+    Raises UserError, InvalidPipeline, ExternalError, and what either run raises.
     """
     from headrace.core.row_equality import compare_rows
     from headrace.core.settings import Home
@@ -89,7 +87,6 @@ def verify(
         parallelism=settings.get("parallelism"),
         python_path=settings.get("python_path") or import_path(pipeline),
         publish=False,
-        open_end=settings.get("open_end", False),
         storage=settings.get("storage"),
     )
     prepared = prepare(model, options, Home.from_environment())
@@ -98,7 +95,6 @@ def verify(
     native = run_range(
         prepared.plans.model(model.parallelism),
         {source: [each.split() for each in own] for source, own in splits.items()},
-        hand_over=options.open_end,
     )
     say(f"native: {native.progress.rows_in:,} rows in, {native.progress.rows_out:,} out")
     # where partitions were idle is no fact of the log: Spark is told

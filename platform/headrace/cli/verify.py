@@ -8,8 +8,8 @@ import typer
 
 from headrace.cli.arguments import File, Json, Set, print_json
 from headrace.cli.errors import FAILED, reporting_errors
-from headrace.cli.replay import Conf, Master
 from headrace.cli.row_differences import differences_dict, print_differences
+from headrace.cli.spark_settings import Conf, Master
 
 if TYPE_CHECKING:
     from headrace.api.verifying import Verified
@@ -29,9 +29,6 @@ def verify(
             "Default: from `start:` to `stop:`, else to the last offset.",
         ),
     ] = None,
-    open_: Annotated[
-        bool, typer.Option("--open/--final", help="Leave windows open at the end, or close them, on both engines.")
-    ] = False,
     parallelism: Annotated[
         int | None, typer.Option(min=1, help="Subtasks on Spark of a node that sets none itself.")
     ] = None,
@@ -40,7 +37,10 @@ def verify(
     set_: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Run a range on the native runtime and on Spark, and compare what each sink would get. No sink is opened."""
+    """Run a range on the native runtime and on Spark, and compare what each sink would get. No sink is opened.
+
+    Windows are closed at the end of the range, on both.
+    """
     from headrace.cli.spark_settings import quiet_driver, settings_of
 
     quiet_driver()
@@ -57,7 +57,6 @@ def verify(
             pipeline,
             from_=begin,
             until=end,
-            open_end=open_,
             parallelism=parallelism,
             python_path=import_path(file),
             say=_say,

@@ -72,8 +72,6 @@ class JobOptions:
     floors: tuple[AppliedFloor, ...] = ()
     cancel_grace_ms: int = 30_000
     """How long a subtask may take to leave when the job is torn down; then it is left behind."""
-    hand_over: bool = False
-    """The end of the input closes no window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +208,6 @@ class LocalJob:
             floors=self._options.floors,
             counters=counters,
             terms=self._plan.checkpoint,
-            hand_over=self._options.hand_over,
         )
         builder = ChainBuilder(task, context, outgoing(self._plan, self._wiring, task.name, subtask, self._channel))
         # known from the first part on: what is open when another one fails to open is closed as well

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.connect.source import Split
 from headrace.core.source_state import AppliedFloor
-from headrace.local.job import JobOptions, LocalJob, Progress
+from headrace.local.job import LocalJob, Progress
 from headrace.local.pinned_source import pinned_source
 from headrace.local.rows_run import Output, compile_tapped
 from headrace.local.substitute import with_taps
@@ -24,18 +24,16 @@ class RangeRun:
     floors: tuple[AppliedFloor, ...]
 
 
-def run_range(pipeline: Pipeline, splits: Mapping[str, Sequence[Split]], *, hand_over: bool = False) -> RangeRun:
-    """Runs to the splits' stops, in threads of this process. hand_over: windows that are open there stay open.
-
-    Raises what planning and the job raise.
-    """
+def run_range(pipeline: Pipeline, splits: Mapping[str, Sequence[Split]]) -> RangeRun:
+    """Runs to the splits' stops, in threads of this process, and closes every window. Raises what planning and the job
+    raise."""
     pinned = {
         name: node.model_copy(update={"config": pinned_source(node.config, splits.get(name, ()))})
         for name, node in pipeline.sources.items()
     }
     changed, taps = with_taps(pipeline.model_copy(update={"sources": pinned}), (), keep_sinks=True)
     compiled, specs = compile_tapped(changed, taps)
-    job = LocalJob(compiled.physical, JobOptions(hand_over=hand_over))
+    job = LocalJob(compiled.physical)
     job.run()
     outputs = {
         sink: Output(specs[sink].schema, specs[sink].update_key, collection) for sink, (_, collection) in taps.items()

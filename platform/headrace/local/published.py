@@ -1,0 +1,212 @@
+"""What was published through a sink, read back: by the source of the same connector, decoded by the sink's format.
+
+    sink {brokers, properties, key, ..} + topic ──> source {brokers, properties, topic} ──read to its end──> rows
+
+Knows no connector: fields that sink and source share go from one to the other. Rows are held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from pydantic import ValidationError
+
+from headrace.connect.format import Decoder
+from headrace.connect.registry import connector
+from headrace.connect.source import MessageBatch, SourceConfig, SourceContext
+from headrace.core.errors import UserError
+from headrace.core.types import DataType, Field, ListOf, Schema, Struct
+from headrace.plan.physical import FormatSpec, SinkSpec
+
+TOPIC, START, STOP = "topic", "start", "stop"
+POLL_MS = 100
+POLL_ROWS = 32_768
+UNREADABLE_SHOWN = 5
+_KEY, _PLACE = "__message_key", "__place"
+
+
+@dataclass(slots=True)
+class Published:
+    """What a topic holds.
+
+    rows         of an updating sink, those that stand: the last one of each key, without what a tombstone deleted
+    records      all records, tombstones too
+    unreadable   records that are no rows of the sink; reasons: of the first of them, with their places
+    """
+
+    rows: pl.DataFrame
+    records: int = 0
+    unreadable: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+
+def as_read_back(spec: SinkSpec, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the sink as somebody sees them who reads them from the topic: what the format does not tell apart (JSON:
+    NaN and NULL) is equal then. Raises UserError where the format cannot be read."""
+    form = _format(spec)
+    messages = form.config.open_encoder(spec.encoded).encode(rows.select(list(spec.encoded.names)))
+    decoded = _decoder(spec).decode(messages.cast(pa.large_binary()))
+    if decoded.reasons:
+        raise UserError(
+            f"{form.name} cannot read what it wrote for sink {spec.node}: {decoded.reasons[0]}",
+            remedy="such rows cannot be compared",
+        )
+    return decoded.rows
+
+
+def read_published(spec: SinkSpec, topic: str, *, start: object = "earliest", stop: object = "latest") -> Published:
+    """Everything that a reader of committed records finds between start and stop, as the connector's source takes them.
+
+    Blocks until all of it is read. Raises UserError (no such topic; nothing of the kind to read), ExternalError.
+    """
+    config = source_of(spec, topic, start=start, stop=stop)
+    form = _format(spec)
+    context = SourceContext(
+        pipeline="headrace",
+        node=spec.node,
+        schema=_nullable(spec.encoded),
+        format=form.name,
+        format_options=form.config.model_dump(),
+        poll_rows_max=POLL_ROWS,
+        wants_keys=True,
+    )
+    collected = _Collected(config, _decoder(spec))
+    for batch in _messages(config, context):
+        collected.add(batch)
+    return collected.published(spec)
+
+
+def source_of(spec: SinkSpec, topic: str, *, start: object, stop: object) -> SourceConfig:
+    """The source that reads what the sink writes. Raises UserError where its connector has none with topics."""
+    kind = connector(spec.connector).source
+    if (
+        kind is None
+        or not {TOPIC, START, STOP} <= set(kind.model_fields)
+        or TOPIC not in type(spec.config).model_fields
+    ):
+        raise UserError(
+            f"what sink {spec.node} publishes cannot be read back: {spec.connector} has no topics",
+            remedy="name another sink with --sink",
+        )
+    given = spec.config.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    shared = {name: value for name, value in given.items() if name in kind.model_fields}
+    try:
+        return kind.model_validate({**shared, TOPIC: topic, START: start, STOP: stop})
+    except ValidationError as cause:
+        messages = "; ".join(str(each["msg"]) for each in cause.errors())
+        raise UserError(f"topic {topic} cannot be read so: {messages}") from cause
+
+
+def _messages(config: SourceConfig, context: SourceContext) -> Iterator[MessageBatch]:
+    enumerator = config.open_enumerator(context)
+    try:
+        splits = [split for split in enumerator.discover() if split.stop is not None and split.start < split.stop]
+    finally:
+        enumerator.close()
+    waiting = {split.id for split in splits}
+    if not waiting:
+        return
+    reader = config.open_reader(context)
+    try:
+        reader.assign(splits)
+        while waiting:
+            polled = reader.poll(POLL_MS)
+            assert polled.batch is None or isinstance(polled.batch, MessageBatch), "topics hold messages"
+            if polled.batch is not None:
+                yield polled.batch
+            waiting -= polled.finished
+    finally:
+        reader.close()
+
+
+class _Collected:
+    """Records of all partitions, decoded; within a partition in their order."""
+
+    def __init__(self, config: SourceConfig, decoder: Decoder) -> None:
+        self._config = config
+        self._decoder = decoder
+        self._rows: list[pl.DataFrame] = []
+        self._tombstones: list[pl.DataFrame] = []
+        self._found = Published(pl.DataFrame())
+
+    def add(self, batch: MessageBatch) -> None:
+        """Takes what a poll gave."""
+        decoded = self._decoder.decode(batch.values)
+        keys = _series(batch.keys, len(batch))
+        place = np.arange(self._found.records, self._found.records + len(batch))
+        good = decoded.good
+        if good is None:
+            good = np.arange(len(batch))
+        rows = decoded.rows.with_columns(keys.gather(good).alias(_KEY), pl.Series(_PLACE, place[good], pl.Int64))
+        self._rows.append(rows)
+        dead = np.flatnonzero(_series(batch.values, len(batch)).is_null().to_numpy())
+        self._tombstones.append(pl.DataFrame([keys.gather(dead).alias(_KEY), pl.Series(_PLACE, place[dead], pl.Int64)]))
+        self._found.records += len(batch)
+        self._found.unreadable += len(decoded.bad)
+        for index, reason in zip(decoded.bad, decoded.reasons, strict=True):
+            if len(self._found.reasons) < UNREADABLE_SHOWN:
+                run = next(run for run in batch.runs if run.begin <= index < run.end)
+                at = self._config.describe_position(run.split, int(batch.positions[index]))
+                self._found.reasons.append(f"{at}: {reason}")
+
+    def published(self, spec: SinkSpec) -> Published:
+        """All of it."""
+        names = list(spec.encoded.names)
+        if not self._rows:
+            return replace(self._found, rows=_nullable(spec.encoded).empty())
+        rows = pl.concat(self._rows)
+        if spec.update_key is not None:
+            rows = _standing(rows, pl.concat(self._tombstones), spec.update_key)
+        return replace(self._found, rows=rows.select(names))
+
+
+def _standing(rows: pl.DataFrame, tombstones: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
+    """The last row of each update key, unless a later tombstone has the message key of that row."""
+    last = rows.unique(subset=list(key), keep="last", maintain_order=True) if key else rows.tail(1)
+    deleted = tombstones.group_by(_KEY).agg(pl.col(_PLACE).max().alias("__deleted"))
+    joined = last.join(deleted, on=_KEY, how="left", maintain_order="left")
+    return joined.filter(pl.col("__deleted").is_null() | (pl.col("__deleted") < pl.col(_PLACE)))
+
+
+def _series(values: pa.Array | None, length: int) -> pl.Series:
+    if values is None:
+        return pl.Series(_KEY, [None] * length, pl.Binary)
+    return pl.Series(_KEY, values).cast(pl.Binary)
+
+
+def _format(spec: SinkSpec) -> FormatSpec:
+    if spec.format is None or spec.format.config.file_only:
+        raise UserError(f"sink {spec.node} writes no messages", remedy="name another sink with --sink")
+    if problems := spec.format.config.check_source(_nullable(spec.encoded)):
+        raise UserError(
+            f"what sink {spec.node} writes cannot be read back: {'; '.join(problems)}",
+            remedy="a sink in another format can be compared",
+        )
+    return spec.format
+
+
+def _decoder(spec: SinkSpec) -> Decoder:
+    return _format(spec).config.open_decoder(_nullable(spec.encoded))
+
+
+def _nullable(schema: Schema) -> Schema:
+    """The same columns, all of which may be NULL: a format may write NULL for what it has no words for."""
+    return Schema(tuple(_nullable_field(each) for each in schema.fields))
+
+
+def _nullable_field(each: Field) -> Field:
+    return Field(each.name, _nullable_type(each.type))
+
+
+def _nullable_type(dtype: DataType) -> DataType:
+    match dtype:
+        case ListOf(inner):
+            return ListOf(_nullable_type(inner))
+        case Struct(fields):
+            return Struct(tuple(_nullable_field(each) for each in fields))
+        case _:
+            return dtype
