@@ -17,12 +17,12 @@ class StoppingPoints:
         folder.mkdir()
 
     @contextmanager
-    def held_at(self, point: str) -> Iterator[int]:
+    def held_at(self, point: str, seconds: float = 60) -> Iterator[int]:
         """Somebody stands at the point inside, and comes no further; gives its pid. Afterwards everybody passes."""
         at = self.folder / f"at-{point}"
         self.ask(point)
         try:
-            wait_until(lambda: self.is_somebody_at(point), f"somebody comes to {point}", 60)
+            wait_until(lambda: self.is_somebody_at(point), f"somebody comes to {point}", seconds)
             yield int(at.read_text())
         finally:
             self.let_go(point)

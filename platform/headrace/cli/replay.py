@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,25 +22,22 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.errors import reporting_errors
 from headrace.cli.floors import read_floors
+from headrace.cli.spark_settings import (
+    AllowLocalStorage,
+    BackEndName,
+    Conf,
+    DeployMode,
+    Master,
+    SparkArchives,
+    SparkPyFiles,
+    Teller,
+)
 
 if TYPE_CHECKING:
     from headrace.spark.follow_job import FollowOutcome
     from headrace.spark.replay_driver import ReplayOutcome
     from headrace.spark.start import ReplayOptions
     from headrace.spec.pipeline import Pipeline
-
-Master = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="Spark master: local[N], spark://.., yarn, k8s://... Default: what spark-submit named, else local[*].",
-    ),
-]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark: spark.executor.cores=2."),
-]
 
 
 @reporting_errors()
@@ -61,7 +59,9 @@ def replay(
     savepoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="End with a savepoint in this folder: windows stay open in it.")
     ] = None,
-    final: Annotated[bool, typer.Option("--final", help="With --savepoint: close every window first.")] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="With --savepoint or --against: close every window first.")
+    ] = False,
     from_savepoint: Annotated[
         str | None, typer.Option(metavar="PATH", help="Start from this savepoint or checkpoint.")
     ] = None,
@@ -76,8 +76,26 @@ def replay(
         str | None, typer.Option(metavar="LENGTH", help="With --follow: between two increments. Default: 10s.")
     ] = None,
     increments: Annotated[int | None, typer.Option(min=1, help="With --follow: end after so many.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="Publish nothing: compare with what a sink has published to this topic."),
+    ] = None,
+    sink: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --against: which sink, where several write to topics.")
+    ] = None,
+    against_from: Annotated[
+        str | None, typer.Option(metavar="WHERE", help="With --against: where in the topic to begin.")
+    ] = None,
+    against_until: Annotated[
+        str | None, typer.Option(metavar="WHERE", help="With --against: where in the topic to end.")
+    ] = None,
     master: Master = None,
+    deploy_mode: DeployMode = "client",
     conf: Conf = None,
+    py_files: SparkPyFiles = None,
+    archives: SparkArchives = None,
+    back_end: BackEndName = "rdd",
+    allow_local_storage: AllowLocalStorage = False,
     set_: Set = None,
     allow_dropped_state: AllowDroppedState = False,
     allow_drained: AllowDrained = False,
@@ -86,16 +104,29 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Run a pipeline over a range of its sources on Spark; its results reach the sinks once."""
-    from headrace.cli.spark_settings import quiet_driver, settings_of
+    from headrace.api.against import TopicRange
+    from headrace.cli.against import replay_against
+    from headrace.cli.spark_driver import submit_driver
+    from headrace.cli.spark_settings import interruptible, one_of, quiet_driver, settings_of, travelling
+    from headrace.client.submission import file_form
     from headrace.coordinator.origin import OriginWish
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
     from headrace.local.compile import load_file
-    from headrace.spark.start import ReplayOptions, run_replay
+    from headrace.spark.packaging import OWN_CODE, Packages
+    from headrace.spark.spark_submit import CLIENT, CLUSTER
+    from headrace.spark.start import BACK_ENDS, ReplayOptions, run_replay
+    from headrace.spec.pipeline import Pipeline
 
     quiet_driver()
     started_s = time.monotonic()
-    pipeline = load_file(file, set_ or []).pipeline
+    # paths in it are this folder's: tasks run in others
+    pipeline = Pipeline.from_dict(file_form(load_file(file, set_ or []).pipeline))
+    folder = Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
+    packages, chosen = Packages.of(py_files or (), archives or ()), settings_of(conf)
+    if one_of("--deploy-mode", deploy_mode, (CLIENT, CLUSTER)) == CLUSTER:
+        submit_driver(file, pipeline, packages, chosen, master)
+        return
     origin = None
     if from_savepoint is not None:
         origin = OriginWish(
@@ -114,15 +145,28 @@ def replay(
         floors=() if floors is None else read_floors(floors),
         parallelism=parallelism,
         master=master,
-        conf=settings_of(conf),
-        python_path=(str(Path(file.partition(":")[0] if ".py" in file else file).resolve().parent),),
+        conf=chosen,
+        back_end=BACK_ENDS[one_of("--back-end", back_end, tuple(BACK_ENDS))],
+        python_path=(str(folder), OWN_CODE),
+        allow_local_storage=allow_local_storage,
     )
-    if follow:
-        _follow(pipeline, options, trigger_interval, increments, as_json=as_json)
-        return
-    if trigger_interval is not None or increments is not None:
+    if against is not None and follow:
+        raise UserError("--against looks at history, --follow goes on live", remedy="give one of them")
+    if not follow and (trigger_interval is not None or increments is not None):
         raise UserError("--trigger-interval and --increments say how to follow", remedy="give --follow too")
-    outcome = run_replay(pipeline, options, Home.from_environment(), _say)
+    teller = Teller()
+    with (
+        interruptible(teller, "the same command begins anew, or publishes what was decided already"),
+        travelling(pipeline, folder, packages, master=master, chosen=chosen) as settings,
+    ):
+        options = replace(options, conf=settings)
+        if against is not None:
+            replay_against(pipeline, options, TopicRange(against, against_from, against_until), sink, as_json=as_json)
+            return
+        if follow:
+            _follow(pipeline, options, trigger_interval, increments, as_json=as_json)
+            return
+        outcome = run_replay(pipeline, options, Home.from_environment(), teller.say, teller.tell)
     _print(outcome, time.monotonic() - started_s, as_json=as_json)
 
 

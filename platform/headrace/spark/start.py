@@ -22,7 +22,9 @@ from headrace.plan.logical import LogicalPlan, plan_logical
 from headrace.spark.bounds import bounded
 from headrace.spark.exchange import DataFrameExchange, Exchange, RddExchange
 from headrace.spark.identity import replay_job, replay_key, unpublished_job
+from headrace.spark.progress import Tell
 from headrace.spark.publication import Say
+from headrace.spark.reach import require_reachable
 from headrace.spark.replay_driver import Replay, ReplayOutcome, ReplayWish, Splits, resolve_splits
 from headrace.spark.session import session
 from headrace.spec.pipeline import Pipeline
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BackEnd = Literal["rdd", "dataframe"]
+BACK_ENDS: Mapping[str, BackEnd] = {"rdd": "rdd", "dataframe": "dataframe"}
+"""By the names that a user may give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class ReplayOptions:
     publish        whether result rows reach the sinks; else they stay staged, and every replay is a job of its own
     open_end       the end closes no window, with or without a savepoint
     storage        where the job keeps its journal and stages rows; None: the pipeline's checkpoint storage
+    allow_local_storage  storage in a folder is a mount that all executors have
     """
 
     begin: str | None = None
@@ -61,13 +66,23 @@ class ReplayOptions:
     publish: bool = True
     open_end: bool = False
     storage: str | None = None
+    allow_local_storage: bool = False
 
 
-def run_replay(pipeline: Pipeline, options: ReplayOptions, home: Home, say: Say) -> ReplayOutcome:
-    """Replays a pipeline in a Spark session of its own. Raises UserError, ExternalError."""
+def run_replay(
+    pipeline: Pipeline, options: ReplayOptions, home: Home, say: Say, tell: Tell | None = None
+) -> ReplayOutcome:
+    """Replays a pipeline in a Spark session of its own. tell: takes lines of progress.
+
+    Raises UserError, ExternalError.
+    """
     prepared = prepare(pipeline, options, home)
+    if options.master is not None:
+        prepared.require_reachable(options.master)
     with session(f"headrace replay {pipeline.name}", options.master, options.conf) as spark:
-        exchange = exchange_of(options.back_end, spark)
+        if options.back_end == "rdd":
+            prepared.require_reachable(spark.sparkContext.master)
+        exchange = exchange_of(options.back_end, spark, tell)
         return prepared.replay(exchange, say).run()
 
 
@@ -102,6 +117,11 @@ class Prepared:
             splits=splits,
         )
         return Replay(self.plans, wish, exchange, SystemClock(), say=say)
+
+    def require_reachable(self, master: str) -> None:
+        """Raises UserError where executors of that master cannot reach what the job keeps."""
+        if not self.options.allow_local_storage:
+            require_reachable(master, {"checkpoint storage": self.storage, "--savepoint": self.options.savepoint})
 
     def resolve(self) -> Splits:
         """What is to be read, for several engines to read the same. No sink is looked at. Raises UserError,
@@ -150,6 +170,6 @@ def exchange_for(spark: SparkSession) -> Exchange:
     return exchange_of("dataframe" if getattr(spark, "sparkContext", None) is None else "rdd", spark)
 
 
-def exchange_of(back_end: BackEnd, spark: SparkSession) -> Exchange:
-    """The way to run things on a session."""
-    return RddExchange(spark) if back_end == "rdd" else DataFrameExchange(spark)
+def exchange_of(back_end: BackEnd, spark: SparkSession, tell: Tell | None = None) -> Exchange:
+    """The way to run things on a session. tell: takes lines of progress."""
+    return RddExchange(spark, tell) if back_end == "rdd" else DataFrameExchange(spark, tell)
