@@ -42,7 +42,8 @@ def kept(path: Path, topic: str, partition: int = 0) -> list[Range]:
 @pytest.fixture
 def topic(broker: EmbeddedBroker) -> str:
     """20 records in one partition: keys, a tombstone, an empty value, headers, a second between each two."""
-    name = create_topic(broker, unique_topic("kept"), 1)
+    # the records are old: the broker's retention would delete them, at a time of its own
+    name = create_topic(broker, unique_topic("kept"), 1, config={"retention.ms": "-1"})
     numbers = range(20)
     headers: list[tuple[str, str | bytes | None]] = [("h", b"1"), ("h", None), ("x", b"\xff")]
     produce(
