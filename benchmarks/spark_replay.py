@@ -1,10 +1,13 @@
-"""A replay over a Parquet archive beside Spark SQL's own group by over the same files, in one warm session.
+"""Replays on Spark: over Parquet beside Spark SQL's own group by, over Kafka, and from a savepoint; in a warm session.
 
     files source (8 partitions) -> tumbling 60 s: sum, count, min, max by key -> files sink, a savepoint at the cut
     Spark SQL: groupBy(key, window) with the same aggregates, written as Parquet
 
-L has 1,000 keys, H 100,000. CPU seconds are of the whole process tree: driver, JVM, Python workers. The replay also
-drops late rows, writes state, and publishes. See README.md beside this file.
+L has 1,000 keys, H 100,000. CPU seconds are of the whole process tree (driver, JVM, Python workers; a broker is not
+counted). The replay also drops late rows, writes state, and publishes.
+
+    kafka     JSON rows from a topic, tumbling 10 s: count and sum by key; results are left staged
+    restore   a savepoint with all windows of H open, read into a step's state, in this process
 """
 
 from __future__ import annotations
@@ -25,17 +28,28 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
+from data import PARTITIONS as KAFKA_PARTITIONS
+from data import fill
+from measure import median
+from pipelines import windowed
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
+from headrace.checkpoint.savepoint import find
+from headrace.checkpoint.store import read_url
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import SystemClock
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.local.broker.topics import create_topic
+from headrace.plan.physical import StepSpec
 from headrace.spark.exchange import RddExchange
 from headrace.spark.replay_driver import Replay, ReplayWish
 from headrace.spark.session import session
 from headrace.spec.load import load_text
+from headrace.worker.restore import restored_states
 
 PARTITIONS = 8
+UNCOUNTED: set[int] = set()
 SPAN_MS = 3_600_000
 PIPELINE = """
 name: replayed
@@ -49,7 +63,7 @@ sources:
       value: float64 not null
     time:
       column: ts
-      out_of_orderness: 5s
+      out_of_orderness: {disorder}
 steps:
   sums:
     from: events
@@ -77,9 +91,12 @@ def make_data(folder: Path, rows: int, keys: int) -> None:
         jitter = generator.integers(-4_000, 1, count)
         late = generator.random(count) < 0.0005
         jitter[late] -= generator.integers(60_000, 400_000, int(late.sum()))
+        numbers = np.char.zfill(generator.integers(0, keys, count).astype("U7"), 7)
         table = pa.table(
             {
-                "key": pa.array(np.char.add("user-", np.char.zfill(generator.integers(0, keys, count).astype("U7"), 7))),
+                "key": pa.array(
+                    np.char.add("user-", np.char.zfill(generator.integers(0, keys, count).astype("U7"), 7))
+                ),
                 "ts": pa.array((base + jitter) * 1000, pa.timestamp("us", "UTC")),
                 "value": pa.array(generator.normal(100.0, 30.0, count)),
             }
@@ -88,9 +105,11 @@ def make_data(folder: Path, rows: int, keys: int) -> None:
 
 
 def tree_cpu_s() -> float:
-    """CPU seconds of this process and all below it, so far."""
+    """CPU seconds of this process and all below it but brokers, so far."""
     total = 0.0
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        if process.pid in UNCOUNTED:
+            continue
         try:
             times = process.cpu_times()
         except psutil.NoSuchProcess:
@@ -99,25 +118,27 @@ def tree_cpu_s() -> float:
     return total
 
 
-def measured(run: Callable[[], None]) -> tuple[float, float]:
-    """CPU and wall seconds of a call."""
-    cpu, wall = tree_cpu_s(), time.monotonic()
+def measured(run: Callable[[], object]) -> float:
+    """CPU seconds of a call."""
+    begun = tree_cpu_s()
     run()
-    return tree_cpu_s() - cpu, time.monotonic() - wall
+    return tree_cpu_s() - begun
 
 
-def replay(spark: SparkSession, data: Path, scratch: Path, *, savepoint: bool = True) -> None:
-    """The pipeline, to a savepoint."""
+def replay(spark: SparkSession, data: Path, scratch: Path, *, disorder: str = "5s") -> str:
+    """The pipeline, to a savepoint: its path."""
     shutil.rmtree(scratch, ignore_errors=True)
-    text = PIPELINE.format(data=data, out=scratch / "out", partitions=PARTITIONS)
+    text = PIPELINE.format(data=data, out=scratch / "out", partitions=PARTITIONS, disorder=disorder)
     plans = JobPlans(load_text(text, "bench", environ={}).pipeline.to_dict())
     wish = ReplayWish(
         job="replay-bench-1",
         storage=str(scratch / "storage"),
         parallelism=2,
-        savepoint=str(scratch / "savepoints") if savepoint else None,
+        savepoint=str(scratch / "savepoints"),
     )
-    Replay(plans, wish, RddExchange(spark), SystemClock()).run()
+    path = Replay(plans, wish, RddExchange(spark), SystemClock()).run().savepoint
+    assert path is not None
+    return path
 
 
 def group_by(spark: SparkSession, data: Path, scratch: Path) -> None:
@@ -130,27 +151,74 @@ def group_by(spark: SparkSession, data: Path, scratch: Path) -> None:
     grouped.write.parquet(str(scratch / "sql"))
 
 
+def beside_sql(spark: SparkSession, data: Path, scratch: Path, times: int) -> dict[str, float]:
+    """CPU seconds of both, medians of runs in turn; the first pair warms up."""
+    engine: list[float] = []
+    ceiling: list[float] = []
+    for _ in range(times + 1):
+        ceiling.append(measured(lambda: group_by(spark, data, scratch)))
+        engine.append(measured(lambda: replay(spark, data, scratch)))
+        print(f"{data.name}: engine {engine[-1]:.2f} s, sql {ceiling[-1]:.2f} s", file=sys.stderr)
+    ours, sqls = median(engine[1:]), median(ceiling[1:])
+    return {"engine_cpu_s": ours, "sql_cpu_s": sqls, "ratio": ours / sqls}
+
+
+def from_kafka(spark: SparkSession, scratch: Path, brokers: str) -> None:
+    """Rows of a topic, their results left staged."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    plans = JobPlans(windowed(brokers, "events", "sums"))
+    wish = ReplayWish("replay-bench-k-1", str(scratch / "storage"), 2, publish=False)
+    Replay(plans, wish, RddExchange(spark), SystemClock()).run()
+
+
+def restored_rows_per_cpu_s(path: str) -> float:
+    """States of a savepoint per CPU second, into the step's live state."""
+    found = find(path).manifest
+    text = PIPELINE.format(data="any", out="any", partitions=PARTITIONS, disorder="5s")
+    plan = JobPlans(load_text(text, "bench", environ={}).pipeline.to_dict()).plan(2)
+    step = next(node for task in plan.tasks for node in task.nodes if node.node == "sums")
+    assert isinstance(step, StepSpec)
+    rows = sum(handle.rows for handle in found.states if handle.state == "windows")
+    begun = time.process_time()
+    for subtask in range(2):
+        states = restored_states(found.states, ["sums"], subtask, of=2, max_parallelism=128, read=read_url)
+        step.config.open().restore(states["sums"])
+    return rows / (time.process_time() - begun)
+
+
+def kafka_rows_per_cpu_s(folder: Path, rows: int, times: int) -> float:
+    """Rows of a topic per CPU second, the median."""
+    with EmbeddedBroker(BrokerConfig(folder / "broker")) as broker:
+        UNCOUNTED.update(process.pid for process in psutil.Process().children(recursive=True))
+        create_topic(broker.bootstrap, "events", KAFKA_PARTITIONS)
+        create_topic(broker.bootstrap, "sums", KAFKA_PARTITIONS)
+        fill(broker.bootstrap, "events", rows)
+        with session("bench", "local[2]", {}) as spark:
+            ran = [measured(lambda: from_kafka(spark, folder / "scratch", broker.bootstrap)) for _ in range(times + 1)]
+    print(f"kafka: {ran}", file=sys.stderr)
+    return rows / median(ran[1:])
+
+
 def main() -> None:
     """Prints one JSON document."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--keys", type=int, nargs="+", default=[1_000, 100_000])
+    parser.add_argument("--kafka-rows", type=int, default=3_000_000)
     parser.add_argument("--times", type=int, default=3)
     arguments = parser.parse_args()
-    figures = {}
+    figures: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as folder, session("bench", "local[2]", {}) as spark:
+        scratch = Path(folder) / "scratch"
         for keys in arguments.keys:
-            data, scratch = Path(folder) / f"data-{keys}", Path(folder) / "scratch"
+            data = Path(folder) / f"data-{keys}"
             data.mkdir()
             make_data(data, arguments.rows, keys)
-            engine, ceiling = [], []
-            for _ in range(arguments.times + 1):
-                ceiling.append(measured(lambda: group_by(spark, data, scratch)))
-                engine.append(measured(lambda: replay(spark, data, scratch)))
-                print(f"{keys}: engine {engine[-1]}, sql {ceiling[-1]}", file=sys.stderr)
-            cpu_engine = sorted(cpu for cpu, _ in engine[1:])[len(engine[1:]) // 2]
-            cpu_sql = sorted(cpu for cpu, _ in ceiling[1:])[len(ceiling[1:]) // 2]
-            figures[str(keys)] = {"engine_cpu_s": cpu_engine, "sql_cpu_s": cpu_sql, "ratio": cpu_engine / cpu_sql}
+            figures[str(keys)] = beside_sql(spark, data, scratch, arguments.times)
+        saved = replay(spark, data, scratch, disorder="2h")
+        figures["restored_states_per_cpu_s"] = restored_rows_per_cpu_s(saved)
+    with tempfile.TemporaryDirectory() as folder:
+        figures["kafka_rows_per_cpu_s"] = kafka_rows_per_cpu_s(Path(folder), arguments.kafka_rows, arguments.times)
     print(json.dumps(figures))
 
 
