@@ -10,6 +10,7 @@ from pydantic import ConfigDict
 
 from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
 from headrace.core.batch import OP, concat_batches, visible_columns
+from headrace.core.last_rows import last_rows
 from headrace.core.types import Schema
 
 
@@ -46,10 +47,7 @@ class Collection:
 
     def latest(self, schema: Schema, key: Sequence[str]) -> pl.DataFrame:
         """The last row of every key, in the order of arrival; a deleted key is absent. Without keys: the last row."""
-        rows = self._all(schema)
-        rows = rows.unique(subset=list(key), keep="last", maintain_order=True) if key else rows.tail(1)
-        if OP in rows.columns:
-            rows = rows.filter(~pl.col(OP))
+        rows = last_rows(self._all(schema), key)
         return rows.select(visible_columns(rows))
 
     def _all(self, schema: Schema) -> pl.DataFrame:

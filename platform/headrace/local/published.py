@@ -19,6 +19,7 @@ from headrace.connect.format import Decoder
 from headrace.connect.registry import connector
 from headrace.connect.source import MessageBatch, SourceConfig, SourceContext
 from headrace.core.errors import UserError
+from headrace.core.last_rows import last_rows
 from headrace.core.types import DataType, Field, ListOf, Schema, Struct
 from headrace.plan.physical import FormatSpec, SinkSpec
 
@@ -166,7 +167,7 @@ class _Collected:
 
 def _standing(rows: pl.DataFrame, tombstones: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
     """The last row of each update key, unless a later tombstone has the message key of that row."""
-    last = rows.unique(subset=list(key), keep="last", maintain_order=True) if key else rows.tail(1)
+    last = last_rows(rows, key)
     deleted = tombstones.group_by(_KEY).agg(pl.col(_PLACE).max().alias("__deleted"))
     joined = last.join(deleted, on=_KEY, how="left", maintain_order="left")
     return joined.filter(pl.col("__deleted").is_null() | (pl.col("__deleted") < pl.col(_PLACE)))

@@ -24,6 +24,12 @@ def test_order_does_not_matter_but_how_often_does() -> None:
     assert (len(found.missing), len(found.unexpected)) == (0, 1)
 
 
+def test_zero_has_a_sign_where_it_is_asked_for() -> None:
+    found = diff_rows(frame(("x", 1, -0.0)), frame(("x", 1, 0.0)), exact=True)
+    assert [pair.columns for pair in found.changed] == [("b",)]
+    assert not diff_rows(frame(("x", 1, float("nan"))), frame(("x", 1, float("nan"))), exact=True).differs
+
+
 def test_nan_equals_nan_and_zero_has_no_sign() -> None:
     assert not diff_rows(
         frame(("x", 1, float("nan")), ("x", 1, -0.0)), frame(("x", 1, float("nan")), ("x", 1, 0.0))
