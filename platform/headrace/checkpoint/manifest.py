@@ -31,6 +31,8 @@ class FilePart(Document):
     checksum   `xxh64:<hex>` of the whole file
     bytes      size of the whole file
     rows       rows in the row groups named
+    portion    of an engine that runs in increments: which unit of state the rows belong to, and what it is about
+               (`operators.deltas`); empty: nothing is said
     """
 
     path: str
@@ -38,6 +40,7 @@ class FilePart(Document):
     rows: int
     bytes: int
     checksum: str
+    portion: tuple[int, ...] = ()
 
 
 class StateHandle(Document):

@@ -6,13 +6,15 @@ where the source has no time). No row is ever late. State grows with the number 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, TS
 from headrace.core.signals import TIME_MIN
+from headrace.operators.deltas import EarlierState, NothingEarlier, Place, Portion, Unit
+from headrace.operators.key_buckets import cut_by_bucket, touched_buckets
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
 from headrace.operators.window.accumulator.columns import MAX
@@ -41,6 +43,8 @@ class RunningAggregate:
         self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, NO_WINDOW)
         merges = [partial(part.merge, by=self._keys) for part in self._layout.parts]
         self._stores = [PartialStore(merge, _FRAMES_MAX) for merge in merges]
+        self._earlier: EarlierState = NothingEarlier()
+        self._buckets: dict[Place, None] = {}
 
     def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
         """Emits the new values of every key in the batch, in order of the keys."""
@@ -55,6 +59,8 @@ class RunningAggregate:
             for store, frame in zip(self._stores, made, strict=True):
                 store.append(frame)
             touched.append(made[0].select(self._keys))
+        for keys in touched:
+            self._take_earlier(keys)
         merged = self._merged(touched[0] if len(touched) == 1 else pl.concat(touched).unique())
         ordered = merged.sort(self._keys) if self._keys else merged
         self._results.emit(ordered.rename({LATEST: TS}), out)
@@ -76,6 +82,38 @@ class RunningAggregate:
         for store, frames in zip(self._stores, self._saved.parts(states), strict=True):
             for frame in frames:
                 store.append(frame)
+
+    def resume(self, earlier: EarlierState) -> None:
+        """Begins with nothing but the time: what was kept of a key is taken when a row of it comes."""
+        self.restore(earlier.take([unit for unit in earlier.units if not unit.place]))
+        self._earlier = earlier
+        self._buckets = dict.fromkeys(unit.place for unit in earlier.units)
+        self._take_units(earlier.crowded)
+
+    def portions(self) -> Sequence[Portion]:
+        """Keys by buckets of their hash, each of a size that is read in one go."""
+        time = StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered)
+        *_, saved_time = self._saved.states([[] for _ in self._stores], time)
+        parts = [store.compact() if store.frames else pl.DataFrame() for store in self._stores]
+        made = [
+            Portion(place, tuple(self._saved.states([[Chunk(0, rows)] for rows in cut], time)[:-1]))
+            for place, cut in cut_by_bucket(parts, self._keys, self._buckets)
+        ]
+        return [Portion((), (saved_time,)), *made]
+
+    def _take_earlier(self, touched: pl.DataFrame) -> None:
+        """Takes what was kept of these keys, and of those that are kept with them."""
+        units = self._earlier.units
+        if units:
+            found = touched_buckets(touched, self._keys, {unit.place for unit in units})
+            self._take_units(unit for unit in units if unit.place in found)
+
+    def _take_units(self, units: Iterable[Unit]) -> None:
+        wanted = list(units)
+        if wanted:
+            for store, frames in zip(self._stores, self._saved.parts(self._earlier.take(wanted)), strict=True):
+                for frame in frames:
+                    store.append(frame)
 
     def close(self) -> None:
         """Holds nothing outside of memory."""

@@ -28,7 +28,7 @@ class Epoch:
     splits      source -> splits as the manifest tells of them, where that differs (no stop: it goes on)
     before      located manifest that it begins with; sources: what is known of them, where that differs from `before`
     states      URL of the folder that states are written to; None: none are kept
-    relative    paths in the manifest are relative to the job's folder, for that is where the states are
+    deltas      states go to the job's own folder, in units: what stays as it was is neither read nor written
     hand_over   the end of the input closes no window; closed: sources that are at their end all the same
     last        all input has ended
     """
@@ -42,7 +42,7 @@ class Epoch:
     splits: Mapping[str, tuple[SplitDocument, ...]] | None = None
     sources: Mapping[str, SourceState] | None = None
     closed: frozenset[str] = frozenset()
-    relative: bool = False
+    deltas: bool = False
     last: bool = True
 
 
@@ -79,6 +79,7 @@ class Computation:
             restore=() if epoch.before is None else epoch.before.states,
             floors=compacted([*self.floors, *(floor for state in sources.values() for floor in state.applied)]),
             hand_over=epoch.hand_over,
+            deltas=epoch.deltas,
             closed=epoch.closed,
             python_path=self.python_path,
         )
@@ -99,5 +100,5 @@ class Computation:
             closed=not epoch.hand_over,
             last=epoch.last,
         )
-        manifest = manifest_of(cut, plan, reports, None if epoch.relative else epoch.states)
+        manifest = manifest_of(cut, plan, reports, None if epoch.deltas else epoch.states)
         return manifest, states_of(reports)

@@ -226,7 +226,7 @@ class Follow:
                 splits=look.splits,
                 sources=raised,
                 states=target or self._wish.storage,
-                relative=target is None,
+                deltas=target is None,
                 hand_over=hand_over,
                 closed=frozenset() if over else ended,
                 last=over,

@@ -12,26 +12,24 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.checkpoint.manifest import StateHandle, SubtaskDocument
-from headrace.checkpoint.paths import state_path, unique_part
-from headrace.checkpoint.store import ObjectStore, open_folder, open_store, read_url
+from headrace.checkpoint.manifest import SubtaskDocument
+from headrace.checkpoint.store import ObjectStore, open_store
 from headrace.core.clock import SystemClock
 from headrace.core.source_state import SourceState
 from headrace.plan.physical import PhysicalPlan, SinkSpec, Task
 from headrace.spark.envelope import Envelope, Kind
-from headrace.spark.levels import Levels, reads_source
+from headrace.spark.levels import Levels
 from headrace.spark.order import JobOrder
 from headrace.spark.outlets import Outgoing, outgoing
 from headrace.spark.staged import StagedSink
 from headrace.spark.task_report import StagedShare, TaskReport
-from headrace.state.redistribute import group_span
+from headrace.spark.task_states import TaskStates
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.build import ChainBuilder, SubtaskContext
 from headrace.worker.control import SubtaskSnapshot
-from headrace.worker.restore import NodeStates, restored_states
+from headrace.worker.restore import NodeStates
 from headrace.worker.snapshots import SubtaskSnapshots
 from headrace.worker.source_task import SourceTiming
-from headrace.worker.state_files import write_whole
 
 
 @dataclass(slots=True)
@@ -65,17 +63,23 @@ class OpenTask:
     _taken: _Taken = field(default_factory=_Taken)
     _chains: list[ChainBuilder] = field(default_factory=list)
     _sinks: list[StagedSink] = field(default_factory=list)
-    _handles: list[StateHandle] = field(default_factory=list)
+    _states: TaskStates = field(init=False)
     _outgoing: Outgoing = field(init=False)
 
     def __post_init__(self) -> None:
         self.snapshots = SubtaskSnapshots(self.task.name, self.index, self._taken, self.counters)
+        self._states = TaskStates(self.order, self.plan, self.task, self.index)
         self._outgoing = outgoing(self.plan, self.levels, self.task.name, self.index, self.ready)
 
     def open_chain(self, restored: NodeStates | None = None) -> ChainBuilder:
         """The task's chain, live, with state that was set aside; None: with what the job begins with."""
-        context = self._context(self._restored() if restored is None else restored)
-        chain = ChainBuilder(self.task, context, self._outgoing.ends, self._open_sink)
+        if restored is None:
+            restored = self._states.restored()
+            resume = self._states.resume
+        else:
+            resume = None
+        context = self._context(restored)
+        chain = ChainBuilder(self.task, context, self._outgoing.ends, self._open_sink, resume)
         self._chains.append(chain)
         return chain
 
@@ -103,17 +107,6 @@ class OpenTask:
         """Partitions of the task."""
         return self.levels.stations[self.task.name].width
 
-    def _restored(self) -> NodeStates:
-        # a source task that keeps state has one partition, however many splits there are
-        return restored_states(
-            self.order.restore,
-            [node.node for node in self.task.nodes],
-            self.index,
-            of=1 if reads_source(self.task) else self.task.parallelism,
-            max_parallelism=self.plan.max_parallelism,
-            read=read_url,
-        )
-
     def _open_sink(self, spec: SinkSpec, counters: Counter[str]) -> StagedSink:
         order = self.order
         sink = StagedSink(spec, self.store, counters, attempt=order.attempt, epoch=order.epoch, subtask=self.index)
@@ -126,17 +119,17 @@ class OpenTask:
             yield self.ready.popleft()
 
     def take_states(self) -> list[tuple[str, StateSnapshot]]:
-        """The states that the chain gave at the barrier that has just passed."""
+        """All of the task's state, after a barrier: what the chain gave, and what it had left where it was."""
+        return self._states.with_left(self._given())
+
+    def keep_states(self) -> None:
+        """Writes the states of the chain that a barrier has just passed, as part of the task's state."""
+        self._states.keep(self._given(), self._chains[-1].steps)
+
+    def _given(self) -> list[tuple[str, StateSnapshot]]:
         self.snapshots.complete(self.order.epoch)
         assert self._taken.snapshot is not None, "the barrier has passed"
         return list(self._taken.snapshot.states)
-
-    def keep_states(self) -> None:
-        """Writes the states that the chain gave at the barrier that has just passed, as part of the task's state."""
-        states = self.take_states()
-        if self.order.states is not None:
-            into = open_folder(self.order.states)
-            self._handles += [self._written(into, node, state) for node, state in states]
 
     def finish(self, source: tuple[str, SourceState] | None = None) -> Iterator[Envelope]:
         """After `keep_states`: what is left to send, and the report. `source`: what the task knows of it."""
@@ -149,7 +142,7 @@ class OpenTask:
         document = SubtaskDocument(
             task=self.task.name,
             subtask=self.index,
-            states=tuple(self._handles),
+            states=self._states.handles(),
             sources={} if source is None else dict([source]),
             counters={node: dict(own) for node, own in self.counters.items()},
         )
@@ -168,29 +161,6 @@ class OpenTask:
                 before = shares.get(own.sink)
                 shares[own.sink] = own if before is None else before.followed_by(own)
         return tuple(shares.values())
-
-    def _written(self, into: ObjectStore, node: str, state: StateSnapshot) -> StateHandle:
-        order = self.order
-
-        def write(data: bytes) -> str:
-            path = state_path(order.attempt, order.epoch, self.task.name, self.index, unique_part())
-            into.write(path, data)
-            return path
-
-        files, columns = write_whole(state.chunks, write)
-        parallelism = 1 if reads_source(self.task) else self.task.parallelism
-        first, last = group_span(self.index, parallelism, self.plan.max_parallelism)
-        return StateHandle(
-            node=node,
-            state=state.name,
-            kind=state.kind.value,
-            keys=state.keys,
-            subtask=self.index,
-            first_group=first,
-            last_group=last,
-            columns=columns,
-            files=files,
-        )
 
     def close(self) -> None:
         """Closes readers and operators."""

@@ -31,6 +31,8 @@ Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 FindOutlet = Callable[[str, int, int], Outlet]
 """(task, subtask, number of the channel in its mailbox) -> the way to it."""
 
+Resume = Callable[[str, Operator], bool]
+"""(node, its operator) -> whether the operator goes on in its own way from what it was given: nothing is restored."""
 OpenSink = Callable[[SinkSpec, Counter[str]], Receiver]
 """(sink, its counters) -> what takes its rows and, at a barrier, hands over what it made of them."""
 
@@ -80,9 +82,15 @@ class ChainBuilder:
     """Opens a task's nodes for one subtask. `opened` collects readers, operators and writers: all must be closed."""
 
     def __init__(
-        self, task: Task, context: SubtaskContext, outgoing: Outgoing, open_sink: OpenSink | None = None
+        self,
+        task: Task,
+        context: SubtaskContext,
+        outgoing: Outgoing,
+        open_sink: OpenSink | None = None,
+        resume: Resume | None = None,
     ) -> None:
-        """`open_sink`: what takes a sink's rows in place of its writer."""
+        """`open_sink`: what takes a sink's rows in place of its writer; `resume`: asked before a state is restored."""
+        self._resume = resume
         self._task = task
         self._open_other_sink = open_sink
         self._context = context
@@ -91,6 +99,8 @@ class ChainBuilder:
         self.opened: list[Reader | Operator | Writer] = []
         self.operators: list[Operator] = []
         """Those of `opened` that are operators."""
+        self.steps: dict[str, Operator] = {}
+        """The same by node."""
 
     def head(self) -> Receiver:
         """The receiver of a task without a source."""
@@ -146,8 +156,10 @@ class ChainBuilder:
         operator = spec.config.open()
         self.opened.append(operator)
         self.operators.append(operator)
+        self.steps[spec.node] = operator
         states = self._context.restored.get(spec.node)
-        if states:
+        resumed = self._resume is not None and self._resume(spec.node, operator)
+        if states and not resumed:
             operator.restore(states)
         snapshots = self._context.snapshots
         return Link(operator, outputs, self.counters(spec.node), node=spec.node, states=snapshots)

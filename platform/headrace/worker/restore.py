@@ -51,12 +51,17 @@ def _frames(
         if not needed(kind, handle.keys, groups, subtask=subtask, parallelism=of, max_parallelism=max_parallelism):
             continue
         for part in handle.files:
-            for frame in read_row_groups(_checked(part, read), part.row_groups):
+            for frame in checked_rows(part, read):
                 own = share(frame, kind, handle.keys, subtask, of, max_parallelism, first_row=rows_before)
                 rows_before += frame.height
                 if own.height:
                     frames.append(own)
     return frames
+
+
+def checked_rows(part: FilePart, read: ReadFile) -> list[pl.DataFrame]:
+    """The frames of a part. Raises ExternalError for a file that is damaged or not there."""
+    return read_row_groups(_checked(part, read), part.row_groups)
 
 
 def _checked(part: FilePart, read: ReadFile) -> bytes:

@@ -10,7 +10,7 @@ the end of its batch, with all their values; what is passed on as time is W - L,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,7 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, TS, WM
 from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.operators.deltas import EarlierState, NothingEarlier, Portion, Unit
 from headrace.operators.operator import LATE, Collector
 from headrace.operators.row_errors import RowErrors
 from headrace.operators.window.accumulator.layout import Layout, Order
@@ -29,10 +30,14 @@ from headrace.operators.window.lateness import Judge
 from headrace.operators.window.results import Results, StepShape
 from headrace.operators.window.saved import WINDOWS, SavedStates, StepTime
 from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
-from headrace.state.snapshot import RestoredStates, StateSnapshot
+from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
 _NARROW_MAX = 4
 """Panes of a batch that are filtered out one by one; more are grouped together."""
+
+_PORTIONS_MAX = 8
+"""Units that one increment makes, at most."""
+_GROUP = "__group"
 
 Lateness = Literal["row", "operator"]
 
@@ -60,6 +65,7 @@ class WindowAggregate:
         self._judge = Judge(assigner, rule.allowed_lateness_ms)
         self._failures = RowFailures(errors, shape.aggregates, timed=True)
         self._watermark = TIME_MIN
+        self._earlier: EarlierState = NothingEarlier()
         stamp = pl.Datetime("us", "UTC")
         around = [
             (pl.col(column) * 1000).cast(stamp).alias(name)
@@ -77,6 +83,7 @@ class WindowAggregate:
 
     def on_watermark(self, watermark: int, out: Collector) -> int:
         """Fires what ends by `watermark`; passes on `watermark` less the allowed lateness."""
+        self._take_earlier(watermark)
         self._watermark = max(self._watermark, watermark)
         for windows in self._state.bounded(self._state.take_due(watermark)):
             self._emit(self._state.merged(windows), out)
@@ -88,6 +95,39 @@ class WindowAggregate:
         """Partial aggregates per pane, and the watermark: windows that end by then have fired."""
         time = StepTime(self._watermark, self._layout.arrived, self._results.input_ordered)
         return self._saved.states(self._state.chunks(), time)
+
+    def portions(self) -> Sequence[Portion]:
+        """Panes that the same windows need first, together; the time on its own."""
+        ends = self._state.first_ends(self._held(self._watermark))
+        time = StepTime(self._watermark, self._layout.arrived, self._results.input_ordered)
+        *_, saved_time = self._saved.states([[] for _ in self._layout.parts], time)
+        cut = _cut_by_end(self._state.whole(), ends)
+        made = [
+            Portion((end,), tuple(self._saved.states([[Chunk(0, rows)] for rows in parts], time)[:-1]))
+            for end, parts in cut.items()
+        ]
+        return [Portion((), (saved_time,)), *made]
+
+    def resume(self, earlier: EarlierState) -> None:
+        """Begins with the time, with panes of windows that have fired and may fire again, and with what is crowded."""
+        unplaced = earlier.take([unit for unit in earlier.units if not unit.place])
+        self.restore(unplaced)
+        self._earlier = earlier
+        self._take_units(earlier.crowded)
+        self._take_earlier(self._watermark)
+
+    def _take_earlier(self, watermark: int) -> None:
+        """Takes the panes of windows that end by `watermark`."""
+        self._take_units(unit for unit in self._earlier.units if unit.place[0] - 1 <= watermark)
+
+    def _take_units(self, units: Iterable[Unit]) -> None:
+        wanted = list(units)
+        if not wanted:
+            return
+        parts = self._saved.parts(self._earlier.take(wanted))
+        if parts[0]:
+            self._state.restore(parts, self._held(self._watermark))
+        self._state.take_due(self._watermark)  # of windows that have fired
 
     def restore(self, states: RestoredStates) -> None:
         """Goes on where snapshots were taken. Raises UserError for state of other keys or windows."""
@@ -202,3 +242,25 @@ class WindowAggregate:
         for window in sorted(touched, key=lambda span: (span[1], span[0])):
             only = pl.concat([frame.select(self._keys) for frame in touched[window]]).unique() if self._keys else None
             self._emit(self._state.merged([window], only), out)
+
+
+def _cut_by_end(parts: Sequence[pl.DataFrame], ends: Mapping[PaneKey, int]) -> dict[int, list[pl.DataFrame]]:
+    """First end -> the rows of each part whose panes have it, without panes that have none. Ends that are many are put
+    together: each group stands at its least."""
+    if not ends:
+        return {}
+    distinct = sorted(set(ends.values()))
+    size = -(-len(distinct) // _PORTIONS_MAX)
+    groups = {end: distinct[number // size * size] for number, end in enumerate(distinct)}
+    table = pl.DataFrame(
+        [(pane, since, groups[end]) for (pane, since), end in ends.items()],
+        schema=dict.fromkeys((PANE, SINCE, _GROUP), pl.Int64),
+        orient="row",
+    )
+    cut: dict[int, list[pl.DataFrame]] = {}
+    placed = [part.join(table, on=[PANE, SINCE], how="inner") for part in parts]
+    for end in dict.fromkeys(groups.values()):
+        rows = [part.filter(pl.col(_GROUP) == end).drop(_GROUP) for part in placed]
+        if any(part.height for part in rows):
+            cut[end] = rows
+    return cut

@@ -258,8 +258,29 @@ class WindowState:
             made.append(chunks)
         return made
 
+    def first_ends(self, watermark: int) -> dict[PaneKey, int]:
+        """Pane of state -> end of its first window that is not over at `watermark`; panes that nobody needs are not
+        there."""
+        ends: dict[PaneKey, int] = {}
+        for key, last in self._last_end.items():
+            if last - 1 > watermark:
+                ends[key] = next(end for _, end in self.windows_of(key) if end - 1 > watermark)
+        return ends
+
+    def whole(self) -> list[pl.DataFrame]:
+        """Per part all rows, merged, with PANE and SINCE; also some of panes that nobody needs."""
+        by = [PANE, SINCE, *self._keys]
+        made: list[pl.DataFrame] = []
+        for index, (part, mixed) in enumerate(zip(self._layout.parts, self._mixed, strict=True)):
+            frames = list(mixed.frames)
+            for pane, stores in self._narrow.items():
+                frames += [_placed(frame, pane) for frame in stores[index].frames]
+            made.append(part.merge(frames, by) if frames else pl.DataFrame(schema=dict.fromkeys(by[:2], pl.Int64)))
+        return made
+
     def restore(self, parts: Sequence[Sequence[pl.DataFrame]], watermark: int) -> None:
-        """Takes rows back, per part. Panes that nobody needs at `watermark` are left out."""
+        """Takes rows back, per part; may be called again with others. Panes that nobody needs at `watermark` are left
+        out."""
         panes = pl.concat([frame.select(PANE, SINCE).unique() for frame in parts[0]]).unique().sort(PANE, SINCE)
         alive = [key for key in panes.rows() if self.windows_of(key)[-1][1] - 1 > watermark]
         self._register(alive)
