@@ -23,7 +23,7 @@ from headrace.coordinator.planning import JobPlans
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from headrace.local.slot_run import RunOptions, SlotRun
-from headrace.spark.bootstrap import bootstrap, bootstrap_columns
+from headrace.spark.bootstrapping import bootstrap, bootstrap_columns
 from headrace.spec.pipeline import Pipeline
 
 if TYPE_CHECKING:

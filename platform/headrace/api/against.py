@@ -60,7 +60,6 @@ def compare_with_topic(
     from headrace.local.published import as_read_back, read_published
     from headrace.spark.bounds import parsed
     from headrace.spark.staged_rows import stage
-    from headrace.spark.start import exchange_for
 
     assert not prepared.options.publish, "history is looked at, not published"
     spec = chosen_sink({each.node: each for _, each in plan_sinks(prepared.plans.plan(1))}, sink)
@@ -68,7 +67,7 @@ def compare_with_topic(
     begin, end = parsed(wanted.begin or "earliest"), parsed(wanted.end or "latest")
     published = read_published(spec, wanted.topic, start=begin, stop=end)
     say(f"{wanted.topic}: {published.records:,} records")
-    staged = stage(prepared, exchange_for(spark), say)
+    staged = stage(prepared, spark, say)
     try:
         history = as_read_back(spec, staged.frame(spec.node))
     finally:

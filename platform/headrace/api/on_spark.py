@@ -26,6 +26,7 @@ class ReplaySettings(TypedDict, total=False):
     publish         whether result rows reach the sinks, each once; the result then has no DataFrames
     parallelism     of nodes that set none; default: as many tasks as the cluster runs at a time
     storage         URL of a folder for the job's files, which executors reach too; default: as of the pipeline
+    allow_local_storage  though it is a folder: it is a mount that all executors have
     python_path     import path entries for the user's functions, on executors
     say             takes lines of progress
     """
@@ -35,6 +36,7 @@ class ReplaySettings(TypedDict, total=False):
     publish: bool
     parallelism: int | None
     storage: str | None
+    allow_local_storage: bool
     python_path: tuple[str, ...]
     say: Callable[[str], None]
 
@@ -59,7 +61,7 @@ def replay(
     from headrace.coordinator.origin import OriginWish
     from headrace.core.settings import Home
     from headrace.spark.staged_rows import stage
-    from headrace.spark.start import ReplayOptions, exchange_for, prepare
+    from headrace.spark.start import ReplayOptions, prepare
 
     origin, publish, say = settings.get("from_savepoint"), settings.get("publish", False), settings.get("say", _quiet)
     options = ReplayOptions(
@@ -72,9 +74,10 @@ def replay(
         python_path=settings.get("python_path") or import_path(pipeline),
         publish=publish,
         storage=settings.get("storage"),
+        allow_local_storage=settings.get("allow_local_storage", False),
     )
     prepared = prepare(model_of(pipeline), options, Home.from_environment())
-    return ReplayResult(spark, stage(prepared, exchange_for(spark), say), published=publish)
+    return ReplayResult(spark, stage(prepared, spark, say), published=publish)
 
 
 def _quiet(_text: str) -> None:

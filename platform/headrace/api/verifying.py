@@ -51,12 +51,14 @@ class VerifySettings(TypedDict, total=False):
 
     parallelism   of nodes that set none, on Spark; default: as many tasks as the cluster runs at a time
     storage       URL of a folder for staged rows, which executors reach too; default: as of the pipeline
+    allow_local_storage  though it is a folder: it is a mount that all executors have
     python_path   import path entries for the user's functions, on executors
     say           takes lines of progress
     """
 
     parallelism: int | None
     storage: str | None
+    allow_local_storage: bool
     python_path: tuple[str, ...]
     say: Callable[[str], None]
 
@@ -78,7 +80,7 @@ def verify(
     from headrace.core.settings import Home
     from headrace.local.range_run import run_range
     from headrace.spark.staged_rows import stage
-    from headrace.spark.start import ReplayOptions, exchange_for, prepare
+    from headrace.spark.start import ReplayOptions, prepare
 
     model, say = model_of(pipeline), settings.get("say", _quiet)
     options = ReplayOptions(
@@ -88,6 +90,7 @@ def verify(
         python_path=settings.get("python_path") or import_path(pipeline),
         publish=False,
         storage=settings.get("storage"),
+        allow_local_storage=settings.get("allow_local_storage", False),
     )
     prepared = prepare(model, options, Home.from_environment())
     splits = prepared.resolve()
@@ -99,7 +102,7 @@ def verify(
     say(f"native: {native.progress.rows_in:,} rows in, {native.progress.rows_out:,} out")
     # where partitions were idle is no fact of the log: Spark is told
     again = replace(prepared, options=replace(options, floors=native.floors))
-    staged = stage(again, exchange_for(spark), lambda text: say(f"spark: {text}"), splits=splits)
+    staged = stage(again, spark, lambda text: say(f"spark: {text}"), splits=splits)
     say(f"spark: {staged.outcome.rows_in:,} rows in, {staged.outcome.rows_out:,} out")
     try:
         compared = tuple(

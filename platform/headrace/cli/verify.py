@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,18 @@ import typer
 from headrace.cli.arguments import File, Json, Set, print_json
 from headrace.cli.errors import FAILED, reporting_errors
 from headrace.cli.row_differences import differences_dict, print_differences
-from headrace.cli.spark_settings import Conf, Master
+from headrace.cli.spark_settings import (
+    AllowLocalStorage,
+    Conf,
+    Master,
+    SparkArchives,
+    SparkPyFiles,
+    Teller,
+    interruptible,
+    quiet_driver,
+    settings_of,
+    travelling,
+)
 
 if TYPE_CHECKING:
     from headrace.api.verifying import Verified
@@ -34,6 +46,9 @@ def verify(
     ] = None,
     master: Master = None,
     conf: Conf = None,
+    py_files: SparkPyFiles = None,
+    archives: SparkArchives = None,
+    allow_local_storage: AllowLocalStorage = False,
     set_: Set = None,
     as_json: Json = False,
 ) -> None:
@@ -41,25 +56,31 @@ def verify(
 
     Windows are closed at the end of the range, on both.
     """
-    from headrace.cli.spark_settings import quiet_driver, settings_of
-
     quiet_driver()
     from headrace.api.pipeline_like import import_path
     from headrace.api.verifying import verify as verify_on
     from headrace.local.compile import load_file
+    from headrace.spark.packaging import OWN_CODE, Packages
     from headrace.spark.session import session
 
     begin, end = range_of(range_)
     pipeline = load_file(file, set_ or []).pipeline
-    with session(f"headrace verify {pipeline.name}", master, settings_of(conf)) as spark:
+    (folder,) = import_path(file)
+    packages, teller = Packages.of(py_files or (), archives or ()), Teller()
+    with (
+        interruptible(teller, "nothing was published, and nothing is left of it"),
+        travelling(pipeline, Path(folder), packages, master=master, chosen=settings_of(conf)) as settings,
+        session(f"headrace verify {pipeline.name}", master, settings) as spark,
+    ):
         verified = verify_on(
             spark,
             pipeline,
             from_=begin,
             until=end,
             parallelism=parallelism,
-            python_path=import_path(file),
-            say=_say,
+            python_path=(folder, OWN_CODE),
+            allow_local_storage=allow_local_storage,
+            say=teller.say,
         )
     _print(verified, as_json=as_json)
     if not verified.same:
@@ -76,10 +97,6 @@ def range_of(text: str | None) -> tuple[str | None, str | None]:
     if not dots:
         raise UserError(f"--range {text} is no range", remedy="write FROM..UNTIL, such as earliest..latest")
     return begin.strip() or None, end.strip() or None
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
 
 
 def _print(verified: Verified, *, as_json: bool) -> None:

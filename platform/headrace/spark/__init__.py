@@ -7,15 +7,17 @@ What users call is offered here lazily (`__init__.pyi` beside this file tells ty
 in `headrace.api`, above this package, where it can take a pipeline in any form.
 """
 
-__all__ = ["replay", "verify", "bootstrap", "register"]
+__all__ = ["replay", "verify", "bootstrap", "bootstrap_columns", "register"]
 
 _HOMES = {
     "replay": ("headrace.api.on_spark", "replay"),
     "verify": ("headrace.api.verifying", "verify"),
-    "bootstrap": ("headrace.spark.bootstrap", "bootstrap"),
+    "bootstrap": ("headrace.spark.bootstrapping", "bootstrap"),
+    "bootstrap_columns": ("headrace.spark.bootstrapping", "bootstrap_columns"),
     "register": ("headrace.spark.state_source", "register_state"),
 }
-"""Name -> module and name there."""
+"""Name -> module and name there. No module of this package is called as one of these: importing it would hide the
+function."""
 
 
 def __getattr__(name: str) -> object:

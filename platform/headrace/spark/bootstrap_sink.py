@@ -4,7 +4,7 @@ A task's handles go to the driver as one object of the savepoint's folder, which
 there: files of tries that Spark gave up are in no handle, so they do not exist. What is wrong with the user's rows is
 no failed task, which Spark would only try again: it travels in the same way.
 
-Imports pyspark: nothing but `headrace.spark.bootstrap` and Spark's own processes import this module.
+Imports pyspark: nothing but `headrace.spark.bootstrapping` and Spark's own processes import this module.
 """
 
 from __future__ import annotations

@@ -20,11 +20,10 @@ from headrace.core.batch import OP, concat_batches
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.last_rows import last_rows
 from headrace.plan.physical import SinkSpec
-from headrace.spark.exchange import Exchange
 from headrace.spark.publication import Say
 from headrace.spark.replay_driver import ReplayOutcome, Splits
 from headrace.spark.staged import encode_staged, read_staged
-from headrace.spark.start import Prepared
+from headrace.spark.start import Prepared, exchange_for, exchange_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,12 +84,18 @@ class StagedRows:
         return [f"{_spark_url(store.url)}/{path}" for path in paths]
 
 
-def stage(prepared: Prepared, exchange: Exchange, say: Say, *, splits: Splits | None = None) -> StagedRows:
-    """Runs a replay; where it fails, and none of its rows is published, nothing of it is left. Raises what it raises.
+def stage(prepared: Prepared, spark: SparkSession, say: Say, *, splits: Splits | None = None) -> StagedRows:
+    """Runs a replay in a session that may be the user's own; where it fails, and none of its rows is published, nothing
+    of it is left. Raises UserError where executors do not reach its storage, and what it raises.
 
     splits   as `Prepared.resolve` gave them; None: resolved now
     """
+    context = getattr(spark, "sparkContext", None)
+    if context is not None:
+        prepared.require_reachable(context.master)
     try:
+        chosen = prepared.options.back_end == "dataframe"
+        exchange = exchange_of("dataframe", spark) if chosen else exchange_for(spark)
         outcome = prepared.replay(exchange, say, splits=splits).run()
     except BaseException:
         if not prepared.options.publish:
