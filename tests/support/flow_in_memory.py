@@ -7,7 +7,6 @@ come back in the order in which they were written, as the rows that the flow's o
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,14 +21,12 @@ from headrace.formats.json import JsonFormat
 from headrace.local.compile import compile_pipeline
 from headrace.plan.physical import SinkSpec
 from headrace.spec.pipeline import Pipeline
-from headrace_connectors.files.paths import position_of
 from headrace_connectors.memory import Collected, open_collected
+from support.flow_cuts import Cut, ends_of, stopping
 from support.flow_inputs import TOPICS, Part, write_files
 from support.flow_site import DELETED, Flow, Results, Row
 
 PACING = "def paced(rows):\n    return rows\n"
-Cut = dict[str, dict[str, int]]
-"""Source -> partition -> how many of its rows lie before the cut."""
 
 
 def write_inputs(folder: Path) -> None:
@@ -64,40 +61,18 @@ def recorded_floors(flow: Flow, topic: str) -> tuple[AppliedFloor, ...]:
 
 @dataclass(frozen=True)
 class InMemory:
-    """A flow over files and into memory. rows: source -> rows by partition; collected: sink -> what came there."""
+    """A flow over files and into memory. ends: of what it reads; collected: sink -> what came there."""
 
     flow: Flow
     document: Mapping[str, Any]
-    rows: Mapping[str, Sequence[int]]
+    ends: Cut
     floors: tuple[AppliedFloor, ...]
     collected: Mapping[str, Collected]
     schemas: Mapping[str, Schema]
 
-    @property
-    def ends(self) -> Cut:
-        """Behind the last row of each partition."""
-        return {
-            source: {str(number): count for number, count in enumerate(counts)} for source, counts in self.rows.items()
-        }
-
-    def random_cut(self, draw: random.Random) -> Cut:
-        """A cut somewhere, now and then at the beginning or the end of a partition."""
-        return {
-            source: {str(number): _somewhere(draw, count) for number, count in enumerate(counts)}
-            for source, counts in self.rows.items()
-        }
-
     def until(self, cut: Cut | None) -> dict[str, Any]:
         """The pipeline in its file form, stopping at a cut."""
-        document = json.loads(json.dumps(self.document))
-        for name, rows in (cut or {}).items():
-            source = document["sources"][name]
-            kind = "files" if "files" in source else "generator"
-            source[kind]["stop"] = {
-                number: count if kind == "generator" else _line(count, self.rows[name][int(number)])
-                for number, count in rows.items()
-            }
-        return dict(document)
+        return stopping(self.document, cut, self.ends)
 
     def written(self) -> Results:
         """All rows in the order they were written in."""
@@ -118,35 +93,12 @@ class InMemory:
                 else:
                     yield row
 
-    def clear(self) -> None:
-        """Forgets what was written."""
-        for each in self.collected.values():
-            each._batches.clear()
-
-
-def later(draw: random.Random, before: Cut, last: Cut) -> Cut:
-    """A cut between two others."""
-    return {
-        source: {number: draw.randint(begin, last[source][number]) for number, begin in rows.items()}
-        for source, rows in before.items()
-    }
-
-
-def _somewhere(draw: random.Random, count: int) -> int:
-    return draw.choice((0, count)) if draw.random() < 0.2 else draw.randint(0, count)
-
-
-def _line(line: int, lines: int) -> int:
-    """The position; the end of the only file is the beginning of the next one."""
-    return position_of(0, line) if line < lines else position_of(1, 0)
-
 
 @contextmanager
 def in_memory(flow: Flow, inputs: Path) -> Iterator[InMemory]:
     """The flow, with its memory for as long as the block takes. inputs: a folder of `write_inputs`."""
     variables = dict.fromkeys(("OUT", "STEM", "KAFKA_BROKERS"), "any") | {"RATE": "1e9", "DATA": str(inputs)}
     document = flow.load(variables).to_dict()
-    rows: dict[str, Sequence[int]] = {}
     letters: dict[str, Any] = {}
     for name, source in document["sources"].items():
         if "kafka" in source:
@@ -157,12 +109,7 @@ def in_memory(flow: Flow, inputs: Path) -> Iterator[InMemory]:
             source["on_error"] = "divert"
             letters["dead"] = {"from": f"{name}.bad"}
         if "generator" in source:
-            made, count = int(source["generator"]["rows"]), int(source["generator"].get("partitions", 1))
             del source["generator"]["rate"]
-            rows[name] = [(made - number + count - 1) // count for number in range(count)]
-        else:
-            found = sorted(inputs.glob(Path(source["files"]["path"]).name))
-            rows[name] = [len(path.read_text().splitlines()) for path in found]
     document["sinks"] |= letters
     for sink in document["sinks"].values():
         for field in ("kafka", "files", "format"):
@@ -176,4 +123,4 @@ def in_memory(flow: Flow, inputs: Path) -> Iterator[InMemory]:
         specs = {name: logical.node(name).spec for name in collected}
         schemas = {name: spec.schema for name, spec in specs.items() if isinstance(spec, SinkSpec)}
         (node,) = document["sources"] if flow.topic is not None else ("",)
-        yield InMemory(flow, document, rows, recorded_floors(flow, node), collected, schemas)
+        yield InMemory(flow, document, ends_of(document), recorded_floors(flow, node), collected, schemas)

@@ -18,8 +18,9 @@ from headrace.core.errors import UserError
 from headrace.local.compile import compile_pipeline
 from headrace.spark.start import require_replayable
 from headrace.spec.pipeline import Pipeline
+from support.flow_cuts import random_cut
 from support.flow_engines import NOT_REPLAYABLE, Stretch, live, replayed
-from support.flow_in_memory import InMemory, in_memory, later, write_inputs
+from support.flow_in_memory import InMemory, in_memory, write_inputs
 from support.flow_site import Flow, flows
 from support.local_exchange import LocalExchange
 
@@ -60,7 +61,7 @@ def test_the_rows_of_the_golden(
         begin, cut = None, None
         for number, engine in enumerate(engines, start=1):
             last = number == len(engines)
-            cut = None if last else run.random_cut(draw) if cut is None else later(draw, cut, run.ends)
+            cut = None if last else random_cut(draw, cut, run.ends)
             stretch = Stretch(run.until(cut), draw.randint(1, 5), begin, closes=last, floors=run.floors)
             if engine == "s":
                 begin = replayed(stretch, LocalExchange(draw.randrange(1 << 32)), folder)
