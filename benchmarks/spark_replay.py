@@ -94,9 +94,7 @@ def make_data(folder: Path, rows: int, keys: int) -> None:
         numbers = np.char.zfill(generator.integers(0, keys, count).astype("U7"), 7)
         table = pa.table(
             {
-                "key": pa.array(
-                    np.char.add("user-", np.char.zfill(generator.integers(0, keys, count).astype("U7"), 7))
-                ),
+                "key": pa.array(np.char.add("user-", numbers)),
                 "ts": pa.array((base + jitter) * 1000, pa.timestamp("us", "UTC")),
                 "value": pa.array(generator.normal(100.0, 30.0, count)),
             }
@@ -190,8 +188,8 @@ def kafka_rows_per_cpu_s(folder: Path, rows: int, times: int) -> float:
     """Rows of a topic per CPU second, the median."""
     with EmbeddedBroker(BrokerConfig(folder / "broker")) as broker:
         UNCOUNTED.update(process.pid for process in psutil.Process().children(recursive=True))
-        create_topic(broker.bootstrap, "events", KAFKA_PARTITIONS)
-        create_topic(broker.bootstrap, "sums", KAFKA_PARTITIONS)
+        create_topic(broker.bootstrap, "events", partitions=KAFKA_PARTITIONS)
+        create_topic(broker.bootstrap, "sums", partitions=KAFKA_PARTITIONS)
         fill(broker.bootstrap, "events", rows)
         with session("bench", "local[2]", {}) as spark:
             ran = [measured(lambda: from_kafka(spark, folder / "scratch", broker.bootstrap)) for _ in range(times + 1)]
