@@ -132,7 +132,7 @@ def test_a_savepoint_outlives_the_result_and_is_gone_on_from(spark: SparkSession
         closed = {tuple(row) for row in first["minutes_out"].collect()}
     assert first.savepoint is not None
     assert closed < wanted
-    with headrace.spark.replay(spark, pipeline, from_savepoint=first.savepoint) as rest:
+    with pipeline.replay(spark, from_savepoint=first.savepoint) as rest:
         assert closed | {tuple(row) for row in rest["minutes_out"].collect()} == wanted
         assert rest.rows_in == 0
 

@@ -19,6 +19,11 @@ from headrace.api.yaml_text import yaml_text
 from headrace.core.errors import UserError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.api.bound import Bound
+    from headrace.api.on_spark import ReplaySettings
+    from headrace.api.replay_result import ReplayResult
     from headrace.local.job import Progress
     from headrace.spec.pipeline import Pipeline as PipelineModel
 
@@ -149,6 +154,20 @@ class Pipeline:
     ) -> RunResult:
         """Runs in this process until the sources end; see `headrace.api.run`."""
         return run_model(self.build(), on_progress=on_progress, stop_when=stop_when)
+
+    def replay(
+        self,
+        spark: SparkSession,
+        *,
+        until: Bound = None,
+        from_: Bound = None,
+        savepoint: str | None = None,
+        **settings: Unpack[ReplaySettings],
+    ) -> ReplayResult:
+        """Runs over a range of its sources in a Spark session; see `headrace.spark.replay`."""
+        from headrace.api.on_spark import replay
+
+        return replay(spark, self, until=until, from_=from_, savepoint=savepoint, **settings)
 
     def _add(self, group: str, name: str, fields: Mapping[str, object]) -> Stream:
         """Adds a node; fields that are None are not written."""
