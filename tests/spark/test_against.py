@@ -120,6 +120,11 @@ def test_history_and_what_was_published_live(broker: EmbeddedBroker, topics: dic
             "late": 0,
         },
     )
+    # a key that is deleted does not stand, whatever was published of it before
+    produce(broker, topics["totals"], [None], keys=["east"])
+    code, told = against(file, topics["totals"], "totals_out")
+    assert (code, told["equal"], told["missing"], told["extra"]) == (1, 2, 1, 0)
+    assert [row["shop"] for row in told["examples"]["missing"]] == ["east"]
     # one row changed, one missing, one twice, one that is none
     published = sorted(record.value or b"" for record in consume_all(broker, topics["minutes"]))
     assert len(published) == 15
