@@ -1,0 +1,140 @@
+"""Replays on a real standalone cluster, by `headrace replay` and by spark-submit, and what is said where it cannot be.
+
+Executors run elsewhere as far as they know: what they need of this host has to travel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.spark.session import session
+from support.flow_site import Flow
+from support.running import headrace
+from support.spark_home import end_jvm
+from support.spark_trial import Trial, faults_installed
+from support.standalone_spark import StandaloneSpark, standalone_spark
+
+FLOW = Flow("sliding")
+SMALL = {"spark.executor.memory": "512m", "spark.log.level": "ERROR"}
+SPECULATION = SMALL | {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.25",
+    "spark.speculation.minTaskRuntime": "500ms",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("clusters")
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path) -> Iterator[StandaloneSpark]:
+    """Its executors find the connectors of the third party."""
+    with faults_installed(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        with standalone_spark(folder) as running:
+            patch.setenv("SPARK_HOME", str(running.home))
+            yield running
+
+
+def project(folder: Path) -> Path:
+    """A pipeline file with a module beside it, which its rows pass, and results in `folder`/out."""
+    (folder / "mine.py").write_text("from its_helper import same\n\n\ndef as_they_are(rows):\n    return same(rows)\n")
+    (folder / "its_helper.py").write_text("def same(rows):\n    return rows\n")
+    document = FLOW.load({"RATE": "1e9", "OUT": "out"}).to_dict()
+    columns = {
+        name: str(dtype).removesuffix(" not null") for name, dtype in document["sources"]["orders"]["schema"].items()
+    }
+    document["steps"]["mine"] = {"from": "orders", "map": {"function": "mine:as_they_are", "schema": columns}}
+    document["steps"]["recent"]["from"] = "mine"
+    path = folder / "pipeline.yaml"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def check(folder: Path) -> None:
+    written = {
+        sink: [row for file in (folder / "out" / sink).glob("part-*") for row in pl.read_ndjson(file).to_dicts()]
+        for sink in ("recent_orders", "late")
+    }
+    assert FLOW.canonical(written) == FLOW.golden.read_text().splitlines()
+    assert not any(FLOW.repeated(written).values())
+
+
+def conf(settings: dict[str, str]) -> list[str]:
+    return [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+
+
+def test_a_replay_on_a_standalone_cluster(cluster: StandaloneSpark, tmp_path: Path) -> None:
+    file = project(tmp_path)
+    done = headrace(["replay", str(file), "--master", cluster.master, *conf(SMALL), "--json"], tmp_path)
+    assert done.code == 0, done.err
+    assert done.json["rows_in"] == 3_000
+    check(tmp_path)
+    said = [line for line in done.err.splitlines() if not line.startswith(("computing: ", "publishing: ", "level "))]
+    assert said == [], "the driver is quiet"
+
+
+def test_a_replay_by_spark_submit(cluster: StandaloneSpark, tmp_path: Path) -> None:
+    file = project(tmp_path)
+    application = find_spec("headrace.cli.spark_application.headrace_replay")
+    assert application is not None and application.origin is not None
+    command = [str(cluster.home / "bin" / "spark-submit"), "--master", cluster.master, *conf(SMALL)]
+    command += ["--py-files", f"{tmp_path / 'mine.py'},{tmp_path / 'its_helper.py'}"]
+    done = subprocess.run(
+        [*command, application.origin, "--", str(file), "--json"],
+        cwd=tmp_path,
+        env=os.environ | {"HEADRACE_HOME": str(tmp_path / "home"), "PYSPARK_DRIVER_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["rows_in"] == 3_000
+    check(tmp_path)
+
+
+def test_a_task_that_is_tried_twice_at_a_time_counts_once_and_shares_never_are(
+    cluster: StandaloneSpark, folder: Path, tmp_path: Path
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark leaves sockets to the garbage collector
+        with session("speculation", cluster.master, SPECULATION) as spark:
+            trial = Trial(spark, tmp_path, folder / "faults")
+            trial.order(first="straggle")
+            savepoint = trial.run()
+        end_jvm()
+    assert trial.taken() == {"first"}
+    tries = {tuple(line.split()) for line in trial.visits("first")}
+    assert max(len({process for task, process in tries if task == of}) for of, _ in tries) == 2
+    # stage, partition: a stage for each share
+    assert len(trial.visits("open")) == len(set(trial.visits("open"))) == trial.shares()
+    trial.check(savepoint)
+
+
+def test_a_master_that_does_not_answer(tmp_path: Path) -> None:
+    done = headrace(["replay", str(project(tmp_path)), "--master", "spark://127.0.0.1:9"], tmp_path)
+    assert done.code == 3, done.err
+    assert done.err.startswith("error: no Spark master answers at spark://127.0.0.1:9"), "and nothing else"
+
+
+@pytest.mark.parametrize(("master", "said"), [("local[none]", "Spark knows no such master")])
+def test_a_master_that_cannot_be(master: str, said: str, tmp_path: Path) -> None:
+    done = headrace(["replay", str(project(tmp_path)), "--master", master, "--allow-local-storage"], tmp_path)
+    assert done.code == 2, done.err
+    assert said in done.err
+    assert "WARN" not in done.err

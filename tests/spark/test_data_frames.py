@@ -1,0 +1,36 @@
+"""The DataFrame back end: the same rows as by RDDs, where a session has none of them (Spark Connect)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from headrace.core.settings import Home
+from headrace.spark.exchange import DataFrameExchange
+from headrace.spark.start import ReplayOptions, prepare
+from support.flow_site import Flow
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FLOWS = ("sliding", "edges", "late_rows")
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_rows_are_those_of_the_golden(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    flow = Flow(name)
+    pipeline = flow.load({"RATE": "1e9", "OUT": str(tmp_path / "out"), "DATA": str(tmp_path)})
+    before = dict(spark.conf.getAll)
+    prepared = prepare(pipeline, ReplayOptions(parallelism=2), Home(tmp_path / "home"))
+    outcome = prepared.replay(DataFrameExchange(spark), lambda _: None).run()
+    assert outcome.rows_in == 3_000
+    written = {
+        sink: [row for file in (tmp_path / "out" / sink).glob("part-*") for row in pl.read_ndjson(file).to_dicts()]
+        for sink in flow.document["sinks"]
+    }
+    assert flow.canonical(written) == flow.golden.read_text().splitlines()
+    assert not any(flow.repeated(written).values())
+    assert dict(spark.conf.getAll) == before, "the session is as it was"
