@@ -7,7 +7,7 @@ no such field is bounded by itself, or it is an error to replay it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from headrace.checkpoint.manifest import Manifest
@@ -28,17 +28,19 @@ def bounded(pipeline: Pipeline, *, begin: str | None, end: str | Manifest | None
     """
     document = pipeline.to_dict()
     takers: dict[str, set[str]] = {START: set(), STOP: set()}
+    fields_of = {name: _fields(_connector_of(source)) for name, source in document["sources"].items()}
+    logs = frozenset(name for name, fields in fields_of.items() if START in fields)
     for name, source in document["sources"].items():
         kind = _connector_of(source)
-        fields = _fields(kind)
-        for bound, value in ((START, begin), (STOP, end)):
-            if bound not in fields:
+        for bound, given in ((START, begin), (STOP, end)):
+            value = parsed(given) if isinstance(given, str) else given
+            if bound not in fields_of[name] or not _is_meant(name, value, logs):
                 continue
             takers[bound].add(name)
             if isinstance(value, Manifest):
                 source[kind][bound] = _positions(value, name)
             elif value is not None:
-                source[kind][bound] = parsed(value)
+                source[kind][bound] = _part_of(value, name, fields_of.keys() - logs)
             elif bound == STOP and source[kind].get(STOP) is None:
                 source[kind][STOP] = LATEST
     for option, bound, value in (("--from", START, begin), ("--until", STOP, end)):
@@ -48,6 +50,23 @@ def bounded(pipeline: Pipeline, *, begin: str | None, end: str | Manifest | None
                 remedy="leave it out: these sources are read as far as they go",
             )
     return document
+
+
+def _is_meant(name: str, value: object, logs: frozenset[str]) -> bool:
+    """Whether a bound is for this source. One that is no log knows no times: it is cut by offsets under its own name,
+    or by any where no other source could be meant, and else read as far as it goes."""
+    if value is None or value == LATEST or isinstance(value, Manifest) or name in logs:
+        return True
+    return isinstance(value, Mapping) and (name in value or not logs)
+
+
+def _part_of(value: object, name: str, others: Collection[str]) -> object:
+    """Of offsets by topic those that a source has: one that is no log goes by its name."""
+    if not isinstance(value, Mapping):
+        return value
+    if name in others:
+        return value.get(name, value)
+    return {topic: offsets for topic, offsets in value.items() if topic not in others}
 
 
 def up_to_now(document: Mapping[str, Any]) -> dict[str, Any]:
