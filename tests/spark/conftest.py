@@ -5,7 +5,6 @@ One for each module: `spark`. Workers of Spark run this interpreter and import h
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.spark.session import ALWAYS
+from support.spark_home import end_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,20 +57,4 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session = builder.getOrCreate()
         yield session
         session.stop()
-        _end_jvm()
-
-
-def _end_jvm() -> None:
-    """The JVM outlives its session and would be met, with that session's settings, by the next one."""
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway
-    if gateway is None:
-        return
-    process = gateway.proc
-    gateway.shutdown()
-    process.stdin.close()  # the JVM ends with its standard input
-    process.wait(30)
-    SparkContext._gateway = None
-    SparkContext._jvm = None
-    os.environ.pop("PYSPARK_GATEWAY_PORT", None)
+        end_jvm()
