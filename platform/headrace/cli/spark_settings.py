@@ -101,9 +101,9 @@ def travelling(
     with TemporaryDirectory(prefix="headrace-code-") as made:
         if elsewhere:
             packages = packages.with_own_code(pipeline, folder, Path(made))
-        python = packages.python()
-        if python is not None:
-            os.environ[PYTHON] = python
+            python = packages.python()
+            if python is not None:
+                os.environ[PYTHON] = python
         yield packages.settings(chosen)
 
 
