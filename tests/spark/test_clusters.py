@@ -25,6 +25,7 @@ from support.spark_trial import Trial, faults_installed
 from support.standalone_spark import StandaloneSpark, standalone_spark
 
 FLOW = Flow("sliding")
+RUN_SECONDS = 280
 SMALL = {"spark.executor.memory": "512m", "spark.log.level": "ERROR"}
 SPECULATION = SMALL | {
     "spark.speculation": "true",
@@ -78,13 +79,26 @@ def conf(settings: dict[str, str]) -> list[str]:
     return [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
 
 
+def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command that starts executors, run to its end."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"HEADRACE_HOME": str(folder / "home"), "PYSPARK_DRIVER_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_SECONDS,
+    )
+
+
 def test_a_replay_on_a_standalone_cluster(cluster: StandaloneSpark, tmp_path: Path) -> None:
-    file = project(tmp_path)
-    done = headrace(["replay", str(file), "--master", cluster.master, *conf(SMALL), "--json"], tmp_path)
-    assert done.code == 0, done.err
-    assert done.json["rows_in"] == 3_000
+    command = [sys.executable, "-m", "headrace", "replay", str(project(tmp_path)), "--master", cluster.master]
+    done = ran([*command, *conf(SMALL), "--json"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows_in"] == 3_000
     check(tmp_path)
-    said = [line for line in done.err.splitlines() if not line.startswith(("computing: ", "publishing: ", "level "))]
+    said = [line for line in done.stderr.splitlines() if not line.startswith(("computing: ", "publishing: ", "level "))]
     assert said == [], "the driver is quiet"
 
 
@@ -94,15 +108,7 @@ def test_a_replay_by_spark_submit(cluster: StandaloneSpark, tmp_path: Path) -> N
     assert application is not None and application.origin is not None
     command = [str(cluster.home / "bin" / "spark-submit"), "--master", cluster.master, *conf(SMALL)]
     command += ["--py-files", f"{tmp_path / 'mine.py'},{tmp_path / 'its_helper.py'}"]
-    done = subprocess.run(
-        [*command, application.origin, "--", str(file), "--json"],
-        cwd=tmp_path,
-        env=os.environ | {"HEADRACE_HOME": str(tmp_path / "home"), "PYSPARK_DRIVER_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+    done = ran([*command, application.origin, "--", str(file), "--json"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["rows_in"] == 3_000
     check(tmp_path)
