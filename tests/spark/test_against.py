@@ -100,6 +100,16 @@ def against(file: str, topic: str, sink: str, *more: str) -> tuple[int, dict[str
 
 
 @pytest.mark.usefixtures("in_session")
+def test_a_range_of_a_topic_on_both_engines(broker: EmbeddedBroker, topics: dict[str, str], file: str) -> None:
+    verified = invoke("verify", file, "--range", '{"0": 10, "1": 0}..2030-01-01T00:00:00Z', "--json")
+    assert verified.exit_code == 0, verified.output
+    told = json.loads(verified.stdout)
+    assert told["rows_in"] == 119
+    assert {sink["sink"]: sink["equal"] for sink in told["sinks"]} == {"minutes_out": 15, "totals_out": 3}
+    assert not consume_all(broker, topics["minutes"])
+
+
+@pytest.mark.usefixtures("in_session")
 def test_history_and_what_was_published_live(broker: EmbeddedBroker, topics: dict[str, str], file: str) -> None:
     ran = invoke("run", file, "--threads", "--json")
     assert ran.exit_code == 0, ran.output
