@@ -16,7 +16,7 @@ from support.flow_site import Flow
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FLOWS = ("sliding", "edges", "late_rows")
+FLOWS = ("sliding", "two_stages", "late_rows")
 
 
 @pytest.mark.parametrize("name", FLOWS)
