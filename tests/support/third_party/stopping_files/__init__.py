@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 from fsspec.implementations.local import LocalFileSystem
-from stopping_kafka import Points
+from stopping_kafka import Points  # type: ignore[import-not-found]  # beside it on the path of its processes
 
 FOLDER = "HEADRACE_TEST_POINTS"
 SCHEME = "stopping"
