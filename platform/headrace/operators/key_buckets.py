@@ -15,8 +15,11 @@ import polars as pl
 from headrace.core.keygroups import Hashes, key_hash
 from headrace.operators.deltas import Place
 
-BUCKET_ROWS_MAX = 16_384
+BUCKET_ROWS_MAX = 4_096
 """Rows of a bucket, over all states, before it is divided: what one key's row costs to read at most, about."""
+Indexes = npt.NDArray[np.int64]
+Chosen = Sequence[Indexes]
+"""Rows of each part."""
 WHOLE: Place = (1, 0)
 _MODULUS_MAX = 1 << 62
 
@@ -46,36 +49,59 @@ def cut_by_bucket(
     hashes = [key_hash(part, keys) if part.height else np.empty(0, dtype=np.uint64) for part in parts]
     finest = max((modulus for modulus, _ in apart), default=1)
     for modulus in sorted({modulus for modulus, _ in apart} | {finest}):
-        for number in np.unique(np.concatenate([each & np.uint64(modulus - 1) for each in hashes])).tolist():
-            place = (modulus, int(number))
+        for number, rows in _by_number(hashes, modulus):
+            place = (modulus, number)
             if place in apart or (modulus == finest and not _inside(place, apart)):
-                yield from _divided(parts, hashes, modulus, int(number))
+                for bucket, chosen in _divided(hashes, place, rows):
+                    yield bucket, [_gathered(part, own) for part, own in zip(parts, chosen, strict=True)]
 
 
 def _inside(bucket: Place, others: Collection[Place]) -> bool:
     """Whether it lies in a coarser one of the others."""
     modulus, number = bucket
-    return any(each < modulus and number % each == other for each, other in others)
+    coarser = modulus >> 1
+    while coarser:
+        if (coarser, number & (coarser - 1)) in others:
+            return True
+        coarser >>= 1
+    return False
 
 
-def _divided(
-    parts: Sequence[pl.DataFrame], hashes: Sequence[Hashes], modulus: int, number: int
-) -> Iterator[tuple[Place, list[pl.DataFrame]]]:
-    chosen = [np.flatnonzero((each & np.uint64(modulus - 1)) == number).astype(np.uint32) for each in hashes]
-    rows = sum(len(each) for each in chosen)
-    if not rows:
+def _by_number(hashes: Sequence[Hashes], modulus: int) -> Iterator[tuple[int, Chosen]]:
+    """Number -> which rows of each part have it."""
+    numbers = [each & np.uint64(modulus - 1) for each in hashes]
+    orders = [np.argsort(each, kind="stable") for each in numbers]
+    sorted_numbers = [each[order] for each, order in zip(numbers, orders, strict=True)]
+    for number in np.unique(np.concatenate(sorted_numbers)):
+        yield (
+            int(number),
+            [
+                order[np.searchsorted(each, number, "left") : np.searchsorted(each, number, "right")]
+                for each, order in zip(sorted_numbers, orders, strict=True)
+            ],
+        )
+
+
+def _divided(hashes: Sequence[Hashes], bucket: Place, rows: Chosen) -> Iterator[tuple[Place, Chosen]]:
+    """The bucket, or smaller ones of which each is of a size."""
+    count = sum(len(each) for each in rows)
+    if not count:
         return
-    if rows > BUCKET_ROWS_MAX and modulus < _MODULUS_MAX and not _one_key(hashes, chosen):
-        for half in (number, number + modulus):
-            yield from _divided(parts, hashes, modulus * 2, half)
+    modulus, number = bucket
+    if count <= BUCKET_ROWS_MAX or modulus >= _MODULUS_MAX or _one_key(hashes, rows):
+        yield bucket, rows
         return
-    yield (
-        (modulus, number),
-        [part[pl.Series(own)] if part.height else part for part, own in zip(parts, chosen, strict=True)],
-    )
+    upper = [(each[own] & np.uint64(modulus)) != 0 for each, own in zip(hashes, rows, strict=True)]
+    lower = [own[~up] for own, up in zip(rows, upper, strict=True)]
+    yield from _divided(hashes, (modulus * 2, number), lower)
+    yield from _divided(hashes, (modulus * 2, number + modulus), [own[up] for own, up in zip(rows, upper, strict=True)])
 
 
-def _one_key(hashes: Sequence[Hashes], chosen: Sequence[npt.NDArray[np.uint32]]) -> bool:
-    """Whether all chosen rows have one hash: no modulus divides them (the distinct values of one key)."""
-    found = np.unique(np.concatenate([each[own] for each, own in zip(hashes, chosen, strict=True)]))
-    return len(found) == 1
+def _one_key(hashes: Sequence[Hashes], rows: Chosen) -> bool:
+    """Whether all rows have one hash: no modulus divides them (the distinct values of one key)."""
+    found = np.concatenate([each[own] for each, own in zip(hashes, rows, strict=True)])
+    return bool((found == found[0]).all())
+
+
+def _gathered(part: pl.DataFrame, rows: Indexes) -> pl.DataFrame:
+    return part[pl.Series(rows.astype(np.uint32))] if part.height else part

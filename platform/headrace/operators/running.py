@@ -87,8 +87,8 @@ class RunningAggregate:
         """Begins with nothing but the time: what was kept of a key is taken when a row of it comes."""
         self.restore(earlier.take([unit for unit in earlier.units if not unit.place]))
         self._earlier = earlier
+        # units are not put together where they are many: a bucket has one
         self._buckets = dict.fromkeys(unit.place for unit in earlier.units)
-        self._take_units(earlier.crowded)
 
     def portions(self) -> Sequence[Portion]:
         """Keys by buckets of their hash, each of a size that is read in one go."""

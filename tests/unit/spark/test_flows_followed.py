@@ -1,0 +1,111 @@
+"""The pipelines of tests/flows, followed: read in increments that are cut at random, with state in units, by one driver
+after the other, now and then with another parallelism. Always the rows of the golden.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from headrace.coordinator.planning import JobPlans
+from headrace.core.clock import SystemClock
+from headrace.spark.bounds import up_to_now
+from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish
+from headrace.spark.follow_sources import FollowSources, Look, Splits
+from support.flow_cuts import Cut, position, random_cut
+from support.flow_engines import NOT_REPLAYABLE
+from support.flow_in_memory import InMemory, in_memory, write_inputs
+from support.flow_site import Flow, flows
+from support.local_exchange import LocalExchange
+
+few = settings(
+    deadline=None,
+    max_examples=3,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
+every_flow = pytest.mark.parametrize(
+    "flow", [flow for flow in flows() if flow.name not in NOT_REPLAYABLE], ids=lambda flow: flow.name
+)
+INCREMENTS = 6
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Files that the flows read, and the module of their function on the import path."""
+    folder = tmp_path_factory.mktemp("in")
+    write_inputs(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield folder
+
+
+class GrowingSources(FollowSources):
+    """Sources that have no more now than up to the next of some cuts; then all."""
+
+    cuts: list[Cut]
+    run: InMemory
+
+    def look(self, known: Splits) -> Look:
+        """The next look."""
+        look = super().look(known)
+        if not self.cuts:
+            return look
+        cut = self.cuts.pop(0)
+        ranges: Splits = {
+            source: tuple(
+                split.model_copy(
+                    update={"stop": position(self.run.document, self.run.ends, cut, source, split.partition)}
+                )
+                for split in splits
+            )
+            for source, splits in look.ranges.items()
+        }
+        return Look(look.splits, ranges)
+
+
+@every_flow
+@few
+@given(seed=st.integers(0, 1 << 32))
+def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    draw = random.Random(seed)
+    with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headrace.operators.key_buckets.BUCKET_ROWS_MAX", draw.choice([1, 5, 4_096]))
+        patch.setattr("headrace.spark.earlier_state.UNITS_MAX", draw.choice([1, 3, 32]))
+        patch.setattr("headrace.operators.window.operator._PORTIONS_MAX", draw.choice([1, 2, 8]))
+        patch.setattr("headrace.spark.fold.LOOK_BYTES", 10_000)
+        folder = tmp_path_factory.mktemp("f")
+        cuts: list[Cut] = []
+        for _ in range(INCREMENTS):
+            cuts.append(random_cut(draw, cuts[-1] if cuts else None, run.ends))
+        parallelism = draw.randint(1, 3)
+        finished = False
+        while not finished:
+            if draw.random() < 0.2:
+                parallelism = draw.randint(1, 3)
+            finished = follow(run, folder, cuts, parallelism, draw).finished
+        written = run.written()
+        assert run.flow.canonical(written) == run.flow.golden.read_text().splitlines()
+
+
+def follow(run: InMemory, folder: Path, cuts: list[Cut], parallelism: int, draw: random.Random) -> FollowOutcome:
+    """One driver, for some increments."""
+    limits = run.until(None)
+    plans = JobPlans(up_to_now(limits))
+    sources = GrowingSources(limits, plans.plan(parallelism))
+    sources.cuts, sources.run = cuts, run
+    wish = FollowWish(
+        job="followed",
+        storage=str(folder),
+        parallelism=parallelism,
+        interval_ms=1,
+        increments_max=draw.randint(1, 3),
+        floors=run.floors,
+    )
+    exchange = LocalExchange(draw.randrange(1 << 32), parallelism=parallelism)
+    return Follow(plans, sources, wish, exchange, SystemClock(), pause=lambda _: False).run()
