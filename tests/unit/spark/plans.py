@@ -1,0 +1,22 @@
+"""Small plans: two sources `one` and `two`, and steps that a test gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.coordinator.planning import JobPlans
+from headrace.plan.physical import PhysicalPlan
+
+COLUMNS = {"id": {"sequence": {}}, "key": {"choice": ["a", "b"]}}
+SOURCE = {
+    "generator": {"rows": 10, "partitions": 4, "columns": COLUMNS},
+    "schema": {"id": "int64 not null", "key": "string not null"},
+}
+COUNT = {"key_by": ["key"], "aggregate": {"n": "count(*)"}}
+
+
+def plan_of(steps: dict[str, Any], last: str, parallelism: int = 3) -> PhysicalPlan:
+    """With a sink `out` behind the step `last`, and `rest` behind `two`."""
+    sinks = {"out": {"from": last, "memory": {"name": "out"}}, "rest": {"from": "two", "memory": {"name": "rest"}}}
+    document = {"name": "p", "sources": {"one": SOURCE, "two": SOURCE}, "steps": steps, "sinks": sinks}
+    return JobPlans(document).plan(parallelism)
