@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +22,7 @@ from headrace.cli.arguments import (
     print_json,
     renames_of,
 )
-from headrace.cli.errors import reporting_errors
+from headrace.cli.errors import FAILED, exit_code, reporting_errors
 from headrace.cli.floors import read_floors
 from headrace.cli.spark_settings import (
     AllowLocalStorage,
@@ -163,15 +165,39 @@ def replay(
         if against is not None:
             replay_against(pipeline, options, TopicRange(against, against_from, against_until), sink, as_json=as_json)
             return
-        if follow:
-            _follow(pipeline, options, trigger_interval, increments, as_json=as_json)
-            return
-        outcome = run_replay(pipeline, options, Home.from_environment(), teller.say, teller.tell)
+        with _failures_told(teller, started_s, as_json=as_json):
+            if follow:
+                _follow(pipeline, options, teller, trigger_interval, increments, as_json=as_json)
+                return
+            outcome = run_replay(pipeline, options, Home.from_environment(), teller.say, teller.tell)
     _print(outcome, time.monotonic() - started_s, as_json=as_json)
 
 
+@contextmanager
+def _failures_told(teller: Teller, started_s: float, *, as_json: bool) -> Iterator[None]:
+    """A failed job: its document, and exit code 1 where it failed while it ran; what is refused before is wrong use."""
+    from headrace.core.errors import ExternalError, Unreachable, UserError
+
+    try:
+        yield
+    except (UserError, ExternalError) as error:
+        if as_json:
+            document = dict.fromkeys(("rows_in", "rows_out", "late", "bad"), 0)
+            seconds = round(time.monotonic() - started_s, 3)
+            print_json({"state": "FAILED", **document, "seconds": seconds, "savepoint": None, "error": str(error)})
+        teller.say(f"error: {error}")
+        ran = teller.said and not isinstance(error, Unreachable)
+        raise typer.Exit(FAILED if ran else exit_code(error)) from error
+
+
 def _follow(
-    pipeline: Pipeline, options: ReplayOptions, trigger_interval: str | None, increments: int | None, *, as_json: bool
+    pipeline: Pipeline,
+    options: ReplayOptions,
+    teller: Teller,
+    trigger_interval: str | None,
+    increments: int | None,
+    *,
+    as_json: bool,
 ) -> None:
     from headrace.core.config import parse_duration_ms
     from headrace.core.errors import UserError
@@ -186,15 +212,11 @@ def _follow(
             f"--trigger-interval {trigger_interval}: {cause}", remedy="write a length such as 10s"
         ) from cause
     outcome = run_follow(
-        pipeline, FollowOptions(options, interval_ms, increments_max=increments), Home.from_environment(), _say
+        pipeline, FollowOptions(options, interval_ms, increments_max=increments), Home.from_environment(), teller.say
     )
     _print(outcome, time.monotonic() - started_s, as_json=as_json)
     if not outcome.finished:
-        _say("stopped between two increments: the same command goes on from here")
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
+        teller.say("stopped between two increments: the same command goes on from here")
 
 
 def _print(outcome: ReplayOutcome | FollowOutcome, seconds: float, *, as_json: bool) -> None:

@@ -115,10 +115,13 @@ class Teller:
         self._tty = sys.stderr.isatty()
         self._due_s = time.monotonic() + EVERY_S
         self._open = False
+        self.said = False
+        """Whether anything was said: then the job has begun."""
 
     def say(self, text: str) -> None:
         """A line that stays."""
         with self._lock:
+            self.said = True
             self._close()
             typer.echo(text, err=True)
 

@@ -29,6 +29,7 @@ from headrace.coordinator.manifests import savepoint_of
 from headrace.coordinator.origin import Origin
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import Clock
+from headrace.core.errors import ExternalError
 from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.plan.totals import row_totals
@@ -38,6 +39,9 @@ from headrace.spark.exchange import Exchange
 from headrace.spark.follow_sources import FollowSources, Look, Place, Splits
 from headrace.spark.idle_splits import IdleSplits, SourceClock
 from headrace.spark.publication import Publication, Say, staged_files
+
+FAILURES_MAX = 10
+"""Increments in a row that may fail for reasons outside that pass by themselves."""
 
 Pause = Callable[[int], bool]
 """Waits for so many ms, or until somebody asks to stop; whether that is so."""
@@ -133,16 +137,30 @@ class Follow:
         self._finished: FinishedRecord | None = None
 
     def run(self) -> FollowOutcome:
-        """Follows until asked to stop, or until the sources end. Raises UserError, DataError, ExternalError."""
+        """Follows until asked to stop, or until the sources end. What passes by itself outside is tried again, from the
+        journal on, so many times in a row. Raises UserError, DataError, ExternalError."""
         self._begin()
-        asked = False
+        self._begun_with = self._manifest
+        asked, failures = False, 0
         while self._finished is None and not asked and self._increments != self._wish.increments_max:
             begun_ms = self._clock.monotonic_ms()
-            self._increments += self._increment()
+            try:
+                if failures:
+                    self._begin()
+                if self._finished is None:
+                    self._increments += self._increment()
+                failures = 0
+            except ExternalError as error:
+                if not error.retry or failures == FAILURES_MAX:
+                    raise
+                failures += 1
+                self._say(f"{error.message}; tried again soon ({failures} of {FAILURES_MAX})")
             if self._finished is None and self._increments != self._wish.increments_max:
                 took_ms = self._clock.monotonic_ms() - begun_ms
                 asked = self._pause(max(0, self._wish.interval_ms - took_ms))
         if self._finished is None and self._wish.savepoint is not None:
+            if failures:
+                self._begin()
             self._hand_out()
         return self._outcome()
 
@@ -155,7 +173,6 @@ class Follow:
         self._attempt, self._epoch = found.next_attempt, found.epoch
         if found.restore is not None:
             self._manifest = located(found.restore, self._wish.storage)
-        self._begun_with = self._manifest
         self._finished = found.finished
         if found.finished is not None:
             return

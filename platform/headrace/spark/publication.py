@@ -10,10 +10,14 @@ from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import Manifest
 from headrace.coordinator.planning import JobPlans, plan_sinks
+from headrace.core.errors import ExternalError
 from headrace.spark.cut import share_of
 from headrace.spark.exchange import Exchange
 from headrace.spark.publish import publish_orders, write
 from headrace.spark.task_report import StagedShare
+
+TRIES = 4
+"""How often shares are published that were held up by what passes by itself: brokers that restart, another driver."""
 
 Say = Callable[[str], None]
 """Takes one line of progress."""
@@ -47,10 +51,22 @@ class Publication:
         orders = publish_orders(common, shares, _numbers(shares))
         in_tasks = [order for order in orders if sinks[order.share.sink].publishes_once]
         self.say(f"publishing: {sum(share.rows for share in shares):,} rows in {len(orders)} shares")
-        self.exchange.each([order.model_dump_json().encode() for order in in_tasks])
+        self._publish([order.model_dump_json().encode() for order in in_tasks])
         for order in orders:
             if not sinks[order.share.sink].publishes_once:
                 write(order)
+
+    def _publish(self, orders: Sequence[bytes]) -> None:
+        """Publishes shares, again and again where it may help: those that are out already take no time."""
+        for tries_left in range(TRIES - 1, -1, -1):
+            try:
+                self.exchange.each(orders)
+            except ExternalError as error:
+                if not error.retry or not tries_left:
+                    raise
+                self.say(f"{error.message}; published again ({tries_left} more times)")
+            else:
+                return
 
 
 def staged_files(manifest: Manifest) -> Iterator[str]:
