@@ -7,6 +7,7 @@ user has one.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -111,8 +112,14 @@ def launch(conf: SparkConf, voice: Voice) -> None:
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
+    logging.getLogger().addFilter(_unless_interrupted)
     try:
         gateway = launch_gateway(conf, {"stderr": voice.end})
     finally:
         os.close(voice.end)
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _unless_interrupted(record: logging.LogRecord) -> bool:
+    """py4j logs, with a stack trace, that it was interrupted as it waited for the JVM; it raises the error as well."""
+    return not (record.name == "root" and str(record.msg).endswith("while sending command."))
