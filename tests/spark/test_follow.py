@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -17,19 +18,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from headrace.core.errors import UserError
 from headrace.local.broker import EmbeddedBroker
-from headrace.spark.exchange import RddExchange
 from support.broker import consume_all, create_topic, produce, unique_topic
-from support.followed import STEPS, Batch, Feed, FollowOrder, follow, run_killed
+from support.followed import STEPS, Batch, Feed, FollowOrder, run_killed
 from support.local_exchange import LocalExchange
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from support.running import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -210,6 +207,51 @@ def test_handed_over(flow: Flow) -> None:
     bounded = flow.folder / "bounded.yaml"
     bounded.write_text(file.read_text().replace("start: earliest", "start: earliest" + stop_behind(flow.batches)))
     flow.native(bounded, "--from-savepoint", outcome.savepoint, "--parallelism", "3")
+    native = unique_topic("native")
+    flow.native(flow.file(native))
+    assert flow.output(out) == flow.output(native)
+
+
+def test_on_spark_until_ctrl_c(flow: Flow) -> None:
+    """The command itself: increments while rows come, then Ctrl-C; again, to the end of the source."""
+    out = unique_topic("command")
+    file = flow.file(out)
+    command = [sys.executable, "-m", "headrace", "replay", str(file), "--follow", "--trigger-interval", "100ms"]
+    environment = {**os.environ, "HEADRACE_HOME": str(flow.folder / "command"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    half = len(flow.batches) // 2
+    for batch in flow.batches[:half]:
+        produce(flow.broker, batch.topic, batch.values, partition=batch.partitions)
+    errors = flow.folder / "command.err"
+    with (
+        errors.open("wb") as stderr,
+        subprocess.Popen(
+            [*command, "--master", "local[2]", "--json"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        ) as running,
+    ):
+        try:
+            wait_until(lambda: "epoch 1" in errors.read_text(), "an increment is committed", seconds=120)
+            running.send_signal(signal.SIGINT)
+            told, _ = running.communicate(timeout=120)
+        finally:
+            running.kill()
+    assert running.returncode == 0, errors.read_text()
+    assert json.loads(told)["state"] == "STOPPED"
+    for batch in flow.batches[half:]:
+        produce(flow.broker, batch.topic, batch.values, partition=batch.partitions)
+    done = subprocess.run(
+        [*command, "--master", "local[2]", "--json"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["state"] == "FINISHED"
     native = unique_topic("native")
     flow.native(flow.file(native))
     assert flow.output(out) == flow.output(native)

@@ -27,6 +27,7 @@ from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish, Pause
 from headrace.spark.follow_sources import FollowSources
 from headrace.spark.identity import replay_job, replay_key
 from headrace.spark.publication import Say
+from headrace.spark.reach import require_reachable
 from headrace.spark.session import session
 from headrace.spark.start import ReplayOptions, exchange_of, require_replayable
 from headrace.spec.pipeline import Pipeline
@@ -51,10 +52,14 @@ def run_follow(pipeline: Pipeline, options: FollowOptions, home: Home, say: Say)
     """
     prepared = prepare_follow(pipeline, options, home)
     replay = options.replay
+    if replay.master is not None:
+        prepared.require_reachable(replay.master)
     with (
         session(f"headrace follow {pipeline.name}", replay.master, replay.conf) as spark,
         _asked_to_stop(say) as asked,
     ):
+        if replay.back_end == "rdd":
+            prepared.require_reachable(spark.sparkContext.master)
         exchange = exchange_of(replay.back_end, spark)
         return prepared.follow(exchange, say, lambda wait_ms: asked.wait(wait_ms / 1000)).run()
 
@@ -88,6 +93,12 @@ class PreparedFollow:
         )
         sources = FollowSources(self.limits, plans.plan(parallelism))
         return Follow(plans, sources, wish, exchange, clock, pause=pause, say=say)
+
+    def require_reachable(self, master: str) -> None:
+        """Raises UserError where executors of that master cannot reach what the job keeps."""
+        options = self.options.replay
+        if not options.allow_local_storage:
+            require_reachable(master, {"checkpoint storage": self.storage, "--savepoint": options.savepoint})
 
     def _origin(self, plans: JobPlans, parallelism: int, now_ms: int) -> Origin | None:
         wish = self.options.replay.origin
