@@ -12,13 +12,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from headrace.coordinator.origin import OriginWish, find_origin
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import SystemClock
 from headrace.spark.bounds import up_to_now
 from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish
 from headrace.spark.follow_sources import FollowSources, Look, Splits
 from support.flow_cuts import Cut, position, random_cut
-from support.flow_engines import NOT_REPLAYABLE
+from support.flow_engines import NOT_REPLAYABLE, Stretch, live, replayed
 from support.flow_in_memory import InMemory, in_memory, write_inputs
 from support.flow_site import Flow, flows
 from support.local_exchange import LocalExchange
@@ -84,28 +85,37 @@ def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path_factory: pyte
         for _ in range(INCREMENTS):
             cuts.append(random_cut(draw, cuts[-1] if cuts else None, run.ends))
         parallelism = draw.randint(1, 3)
+        begin = None
+        if draw.random() < 0.5:
+            stretch = Stretch(run.until(cuts.pop(0)), parallelism, floors=run.floors)
+            begin = live(stretch, folder) if draw.random() < 0.5 else replayed(stretch, LocalExchange(seed), folder)
         finished = False
         while not finished:
             if draw.random() < 0.2:
                 parallelism = draw.randint(1, 3)
-            finished = follow(run, folder, cuts, parallelism, draw).finished
+            finished = follow(run, folder, cuts, parallelism, draw, begin).finished
         written = run.written()
         assert run.flow.canonical(written) == run.flow.golden.read_text().splitlines()
 
 
-def follow(run: InMemory, folder: Path, cuts: list[Cut], parallelism: int, draw: random.Random) -> FollowOutcome:
-    """One driver, for some increments."""
+def follow(
+    run: InMemory, folder: Path, cuts: list[Cut], parallelism: int, draw: random.Random, begin: str | None
+) -> FollowOutcome:
+    """One driver, for some increments. begin: savepoint of either engine that the job started from."""
     limits = run.until(None)
     plans = JobPlans(up_to_now(limits))
+    origin = None if begin is None else find_origin(OriginWish(begin), plans, parallelism, 0)
     sources = GrowingSources(limits, plans.plan(parallelism))
     sources.cuts, sources.run = cuts, run
     wish = FollowWish(
         job="followed",
-        storage=str(folder),
+        storage=str(folder / "followed"),
         parallelism=parallelism,
         interval_ms=1,
         increments_max=draw.randint(1, 3),
+        origin=origin,
         floors=run.floors,
     )
-    exchange = LocalExchange(draw.randrange(1 << 32), parallelism=parallelism)
+    outages = draw.choice([0.0, 0.1])
+    exchange = LocalExchange(draw.randrange(1 << 32), parallelism=parallelism, outages=outages)
     return Follow(plans, sources, wish, exchange, SystemClock(), pause=lambda _: False).run()
