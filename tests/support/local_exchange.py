@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from headrace.coordinator.planning import JobPlans
+from headrace.core.errors import ExternalError
 from headrace.spark.exchange import Exchange
 from headrace.spark.level_run import run_level
 from headrace.spark.order import STATE_BYTES_MAX, JobOrder
@@ -28,10 +29,12 @@ Blobs = dict[int, list[bytes]]
 
 
 class LocalExchange(Exchange):
-    """Runs levels here. `retried`: share of the tasks that are tried twice; `parallelism`: what it says it has."""
+    """Runs levels here. `retried`: share of the tasks that are tried twice; `outages`: share of the calls that fail for
+    a reason that passes, when their work is done or before; `parallelism`: what it says it has."""
 
-    def __init__(self, seed: int, *, parallelism: int = 2, retried: float = 0.3) -> None:
+    def __init__(self, seed: int, *, parallelism: int = 2, retried: float = 0.3, outages: float = 0.0) -> None:
         self._draw = random.Random(seed)
+        self._outages = outages
         self._parallelism = parallelism
         self._retried = retried
         self.published = 0
@@ -44,6 +47,7 @@ class LocalExchange(Exchange):
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
         """All levels, one task after the other."""
+        self._maybe_fail()
         orders = [self._with_memory(each) for each in (order, _with_batches(order, self._draw.choice(BATCH_ROWS)))]
         arriving: Blobs = {}
         for level, width in enumerate(widths):
@@ -53,6 +57,7 @@ class LocalExchange(Exchange):
                 for target in sorted({target for each in tries for target in each}):
                     leaving[target] += self._draw.choice(tries).get(target, [])
             arriving = leaving
+        self._maybe_fail()
         return self._shuffled(arriving[0])
 
     def _with_memory(self, order: JobOrder) -> JobOrder:
@@ -72,10 +77,16 @@ class LocalExchange(Exchange):
     def each(self, orders: Sequence[bytes]) -> None:
         """One share after the other; some a second time, which must change nothing."""
         for order in self._shuffled(orders):
+            self._maybe_fail()
             publish_in_task(order)
             if self._draw.random() < self._retried:
                 publish_in_task(order)
             self.published += 1
+        self._maybe_fail()
+
+    def _maybe_fail(self) -> None:
+        if self._draw.random() < self._outages:
+            raise ExternalError("brokers or executors are away", retry=True)
 
     def _shuffled(self, items: Sequence[Item]) -> list[Item]:
         mixed = list(items)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,9 +66,8 @@ class Bounded(LocalExchange):
         super().__init__(7, parallelism=2)
         self._bytes = state_bytes_max
 
-    def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
-        """As ever."""
-        return super().run(replace(order, state_bytes_max=self._bytes), widths)
+    def _with_memory(self, order: JobOrder) -> JobOrder:
+        return replace(order, state_bytes_max=self._bytes)
 
 
 def results(outcome: ReplayOutcome) -> dict[str, pl.DataFrame]:
@@ -112,7 +111,7 @@ def test_shares_of_keys_come_to_the_same(tmp_path: Path, monkeypatch: pytest.Mon
         divide(self, keys)
 
     monkeypatch.setattr(fold.Fold, "_divide", counted)
-    whole = run(tmp_path / "whole", LocalExchange(3, parallelism=2))
+    whole = run(tmp_path / "whole", Bounded(1 << 30))
     assert not divided
     shared = run(tmp_path / "shared", Bounded(state_bytes_max))
     assert 0 in divided
