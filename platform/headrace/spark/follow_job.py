@@ -23,7 +23,7 @@ from headrace.checkpoint.paths import STAGED, STATE, savepoint_url, unique_part
 from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord
 from headrace.checkpoint.resolve import Resolution, resolve
 from headrace.checkpoint.savepoint import located, write_savepoint
-from headrace.checkpoint.store import ObjectStore, open_store
+from headrace.checkpoint.store import ObjectStore, open_folder, open_store
 from headrace.checkpoint.usable import damaged_epochs
 from headrace.coordinator.manifests import savepoint_of
 from headrace.coordinator.origin import Origin
@@ -181,7 +181,7 @@ class Follow:
             known = {} if self._manifest is None else dict(self._manifest.splits)
             self._splits = self._sources.resolve(self._wish.job, known)
         self._append_attempt(found)
-        self._remove_leftovers()
+        self._remove_leftovers(handing_out=found.unfinished is not None)
         self._settle(found)
 
     def _append_attempt(self, found: Resolution) -> None:
@@ -210,13 +210,19 @@ class Follow:
         if newest.final or (record is not None and record.manifest.epoch == newest.epoch):
             self._finish(record)
 
-    def _remove_leftovers(self) -> None:
-        """Files of tries that came to nothing: no checkpoint names them."""
+    def _remove_leftovers(self, *, handing_out: bool) -> None:
+        """Files of tries that came to nothing: no checkpoint names them. handing_out: a savepoint is decided on, and
+        its files are none."""
         named: set[str] = set()
         for record in self._journal.journal.checkpoints:
             named |= own_files(record.manifest) | set(staged_files(record.manifest))
         there = [*self._store.list(STAGED), *self._store.list(STATE)]
         self._store.delete(path for path in there if path not in named)
+        # of tasks that were killed while they wrote
+        self._store.delete([each.path for each in self._store.leftovers()])
+        if self._wish.savepoint is not None and not handing_out:
+            folder = open_folder(self._wish.savepoint)
+            folder.delete(folder.list(f"savepoint-{self._wish.job}-"))
 
     # ---- increments ----------------------------------------------------------------------------------------------
 
