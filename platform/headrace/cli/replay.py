@@ -212,7 +212,11 @@ def _follow(
             f"--trigger-interval {trigger_interval}: {cause}", remedy="write a length such as 10s"
         ) from cause
     outcome = run_follow(
-        pipeline, FollowOptions(options, interval_ms, increments_max=increments), Home.from_environment(), teller.say
+        pipeline,
+        FollowOptions(options, interval_ms, increments_max=increments),
+        Home.from_environment(),
+        teller.say,
+        teller.tell,
     )
     _print(outcome, time.monotonic() - started_s, as_json=as_json)
     if not outcome.finished:

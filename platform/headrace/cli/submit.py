@@ -24,7 +24,9 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.errors import reporting_errors
 from headrace.cli.job_end import INTERRUPTED, follow, print_end
+from headrace.cli.spark_settings import Conf, Master
 from headrace.cli.submit_alone import run_alone, run_application
+from headrace.cli.submit_spark import FollowedOnSpark, submit_to_spark
 from headrace.cli.verdicts import tell_verdicts
 
 if TYPE_CHECKING:
@@ -74,11 +76,32 @@ def submit(
     allow_duplicate: Annotated[bool, typer.Option("--allow-duplicate", help="Though a job of that name runs.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Until it has ended; exit code 1 unless it finished.")] = False,
     coordinator: Coordinator = None,
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Give a pipeline to a cluster; prints the job id."""
+    """Give a pipeline to a cluster; prints the job id. With --target spark this process stays: it is the driver."""
     from headrace.client.discovery import connect
 
+    if target is Target.SPARK:
+        submit_to_spark(
+            file,
+            FollowedOnSpark(
+                master=master,
+                conf=conf,
+                py_files=py_files,
+                archives=archive,
+                set_=set_,
+                parallelism=parallelism,
+                from_savepoint=from_savepoint,
+                rename=rename,
+                allow_dropped_state=allow_dropped_state,
+                allow_drained=allow_drained,
+                allow_lost_output=allow_lost_output,
+            ),
+            as_json=as_json,
+        )
+        return
     _require_built(target)
     if mode is Mode.APPLICATION:
         run_application(file, parallelism, wait=wait, as_json=as_json)

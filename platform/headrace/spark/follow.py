@@ -26,6 +26,7 @@ from headrace.spark.exchange import Exchange
 from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish, Pause
 from headrace.spark.follow_sources import FollowSources
 from headrace.spark.identity import replay_job, replay_key
+from headrace.spark.progress import Tell
 from headrace.spark.publication import Say
 from headrace.spark.reach import require_reachable
 from headrace.spark.session import session
@@ -45,7 +46,9 @@ class FollowOptions:
     increments_max: int | None = None
 
 
-def run_follow(pipeline: Pipeline, options: FollowOptions, home: Home, say: Say) -> FollowOutcome:
+def run_follow(
+    pipeline: Pipeline, options: FollowOptions, home: Home, say: Say, tell: Tell | None = None
+) -> FollowOutcome:
     """Follows a pipeline in a Spark session of its own, until Ctrl-C or SIGTERM, or until its sources end.
 
     Raises UserError, DataError, ExternalError.
@@ -60,7 +63,7 @@ def run_follow(pipeline: Pipeline, options: FollowOptions, home: Home, say: Say)
     ):
         if replay.back_end == "rdd":
             prepared.require_reachable(spark.sparkContext.master)
-        exchange = exchange_of(replay.back_end, spark)
+        exchange = exchange_of(replay.back_end, spark, tell)
         return prepared.follow(exchange, say, lambda wait_ms: asked.wait(wait_ms / 1000)).run()
 
 
@@ -72,6 +75,12 @@ class PreparedFollow:
     options: FollowOptions
     storage: str
     job: str
+
+    def require_reachable(self, master: str) -> None:
+        """Raises UserError where executors of that master cannot reach what the job keeps."""
+        options = self.options.replay
+        if not options.allow_local_storage:
+            require_reachable(master, {"checkpoint storage": self.storage, "--savepoint": options.savepoint})
 
     def follow(self, exchange: Exchange, say: Say, pause: Pause) -> Follow:
         """The driver on an exchange."""
@@ -93,12 +102,6 @@ class PreparedFollow:
         )
         sources = FollowSources(self.limits, plans.plan(parallelism))
         return Follow(plans, sources, wish, exchange, clock, pause=pause, say=say)
-
-    def require_reachable(self, master: str) -> None:
-        """Raises UserError where executors of that master cannot reach what the job keeps."""
-        options = self.options.replay
-        if not options.allow_local_storage:
-            require_reachable(master, {"checkpoint storage": self.storage, "--savepoint": options.savepoint})
 
     def _origin(self, plans: JobPlans, parallelism: int, now_ms: int) -> Origin | None:
         wish = self.options.replay.origin
