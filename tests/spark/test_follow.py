@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # re-exported
 
 from headrace.core.errors import UserError
 from headrace.local.broker import EmbeddedBroker
@@ -210,6 +211,19 @@ def test_handed_over(flow: Flow) -> None:
     native = unique_topic("native")
     flow.native(flow.file(native))
     assert flow.output(out) == flow.output(native)
+
+
+def test_a_new_partition_is_read_from_its_beginning(flow: Flow) -> None:
+    file = flow.file(unique_topic("wider"), stop=False)
+    order = flow.order(file)
+    first = order.run(LocalExchange(4), Feed(flow.broker, flow.batches[:2], flow.folder / "fed"))
+    admin = AdminClient({"bootstrap.servers": flow.broker.bootstrap})
+    admin.create_partitions([NewPartitions(flow.topic, PARTITIONS + 1)])[flow.topic].result()
+    more = Batch(flow.topic, flow.batches[2].values, (PARTITIONS,) * len(flow.batches[2].values))
+    second = order.run(LocalExchange(4), Feed(flow.broker, [more], flow.folder / "fed-more"))
+    assert not second.finished
+    assert (first.rows_in, second.rows_in) == (sum(len(each.values) for each in flow.batches[:2]), len(more.values))
+    assert any(floor.partition == PARTITIONS and floor.position == 0 for floor in second.floors)
 
 
 def test_on_spark_until_ctrl_c(flow: Flow) -> None:
