@@ -133,11 +133,22 @@ def consume_all(
     )
     try:
         partitions = broker_topics.partitions_of(broker.bootstrap, topic)
-        starts = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=timeout)[0] for p in partitions}
+        starts = {p: _start(consumer, TopicPartition(topic, p), timeout) for p in partitions}
         consumer.assign([TopicPartition(topic, p, start) for p, start in starts.items()])
         return sorted(_read_to_ends(consumer, set(partitions), timeout), key=lambda r: (r.partition, r.offset))
     finally:
         consumer.close()
+
+
+def _start(consumer: Consumer, partition: TopicPartition, timeout: float) -> int:
+    """The partition's first offset. A client that is just told of other brokers may forget whom it has asked."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(partition, timeout=timeout)[0])
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._DESTROY_BROKER or time.monotonic() > deadline:
+                raise
 
 
 def _read_to_ends(consumer: Consumer, open_partitions: set[int], timeout: float) -> list[Record]:

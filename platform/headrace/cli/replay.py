@@ -185,8 +185,8 @@ def _failures_told(teller: Teller, started_s: float, *, as_json: bool) -> Iterat
             document = dict.fromkeys(("rows_in", "rows_out", "late", "bad"), 0)
             seconds = round(time.monotonic() - started_s, 3)
             print_json({"state": "FAILED", **document, "seconds": seconds, "savepoint": None, "error": str(error)})
-        teller.say(f"error: {error}")
         ran = teller.said and not isinstance(error, Unreachable)
+        teller.say(f"error: {error}")
         raise typer.Exit(FAILED if ran else exit_code(error)) from error
 
 

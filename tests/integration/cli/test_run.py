@@ -60,7 +60,8 @@ def test_a_bad_row_fails_the_job_with_its_place(headrace: Headrace, pipeline: Pa
     summary = json.loads(result.stdout)
     assert (summary["state"], summary["savepoint"]) == ("FAILED", None)
     assert "rides.jsonl line 6" in summary["error"]
-    assert result.stderr.startswith("error: source rides:")
+    # on a busy machine a line of progress may come before it
+    assert any(line.startswith("error: source rides:") for line in result.stderr.splitlines())
     assert "Traceback" not in result.output
 
 
