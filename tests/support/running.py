@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 240.0
 PAUSE_SECONDS_MAX = 0.1
 
 
