@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headrace.core.signals import TIME_MIN
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class AppliedFloor:
@@ -37,6 +39,11 @@ class SplitState:
     max_ts: int | None = None
     floor: int | None = None
     finished: bool = False
+
+    def height(self, lag_ms: int) -> int:
+        """Where it stands (epoch ms): its own watermark, `lag_ms` below its greatest event time, or its floor."""
+        own = TIME_MIN if self.max_ts is None else self.max_ts - lag_ms
+        return own if self.floor is None else max(own, self.floor)
 
 
 @dataclass(frozen=True, slots=True)

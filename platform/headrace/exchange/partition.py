@@ -64,8 +64,12 @@ def hash_split(batch: pl.DataFrame, keys: Sequence[str], parallelism: int, max_p
     if parallelism == 1:
         return ((0, batch),)
     owner = _owners(parallelism, max_parallelism)
-    targets = owner[key_groups(batch, keys, max_parallelism)]
-    counts = np.bincount(targets, minlength=parallelism)
+    return split_by(batch, owner[key_groups(batch, keys, max_parallelism)], parallelism)
+
+
+def split_by(batch: pl.DataFrame, targets: npt.NDArray[np.uint16], count: int) -> Split:
+    """Splits by the target of each row (below `count`). Rows keep their order; empty targets are left out."""
+    counts = np.bincount(targets, minlength=count)
     present = np.flatnonzero(counts)
     if len(present) == 1:
         return ((int(present[0]), batch),)

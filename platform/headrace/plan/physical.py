@@ -67,6 +67,11 @@ class SourceSpec:
     on_error: OnError
     order_columns: bool
 
+    @property
+    def out_of_orderness_ms(self) -> int:
+        """How far rows may lie behind the latest one; 0 where they have no time."""
+        return 0 if self.time is None else self.time.out_of_orderness_ms
+
 
 @dataclass(frozen=True, slots=True)
 class StepSpec:

@@ -14,7 +14,7 @@ from headrace.coordinator.manifests import total_counters
 from headrace.coordinator.plan_facts import PlanFacts
 from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MIN
-from headrace.core.source_state import SourceState, SplitState, merged
+from headrace.core.source_state import SourceState, merged
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.spark.envelope import Envelope
 from headrace.spark.levels import Levels
@@ -130,14 +130,8 @@ def _located(handle: StateHandle, folder: str | None) -> StateHandle:
 def _as_one(plan: PhysicalPlan, source: str, state: SourceState, before: SourceState | None) -> SourceState:
     """Tasks read a split each: what the source as a whole has emitted is the least of their heights."""
     specs = (node for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec))
-    time = next(spec for spec in specs if spec.node == source).time
-    lag_ms = 0 if time is None else time.out_of_orderness_ms + 1
-    height = min((_height(split, lag_ms) for split in state.splits), default=TIME_MIN)
+    lag_ms = next(spec for spec in specs if spec.node == source).out_of_orderness_ms + 1
+    height = min((split.height(lag_ms) for split in state.splits), default=TIME_MIN)
     earlier = TIME_MIN if before is None or before.emitted is None else before.emitted
     emitted = max(height, earlier)
     return dataclasses.replace(state, emitted=None if emitted == TIME_MIN else emitted)
-
-
-def _height(split: SplitState, lag_ms: int) -> int:
-    own = TIME_MIN if split.max_ts is None else split.max_ts - lag_ms
-    return own if split.floor is None else max(own, split.floor)

@@ -14,7 +14,7 @@ state by other keys than its rows are spread by, stays in memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,7 @@ import polars as pl
 
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN, Barrier, Watermark
+from headrace.exchange.partition import Split, split_by
 from headrace.plan.partitioning import Hash
 from headrace.spark.envelope import decode_rows, encode_rows
 from headrace.spark.open_task import OpenTask
@@ -86,14 +87,15 @@ class Fold:
     def _held_bytes(self) -> int:
         return sum(
             int(chunk.frame.estimated_size())
-            for operator in self._chain.operators
+            for operator in self._chain.steps.values()
             for state in operator.snapshot()
             for chunk in state.chunks
         )
 
     def _divide(self, keys: tuple[str, ...]) -> None:
         """Sets aside what the chain holds, and from now on what comes."""
-        if not all(_follows(state, keys) for operator in self._chain.operators for state in operator.snapshot()):
+        steps = self._chain.steps.values()
+        if not all(_follows(state, keys) for operator in steps for state in operator.snapshot()):
             self._keys = None
             return
         self._head.on_signal(Barrier(self._task.order.epoch))
@@ -171,16 +173,9 @@ class _Shares:
             states.setdefault(state.node, {})[state.name] = list(self._read(f"state-{place}-{number}"))
         return states
 
-    def _divided(self, frame: pl.DataFrame) -> Sequence[tuple[int, pl.DataFrame]]:
+    def _divided(self, frame: pl.DataFrame) -> Split:
         numbers = key_groups(frame, self._keys, self._above * BUCKETS) // self._above
-        order = np.argsort(numbers, kind="stable").astype(np.uint32)
-        gathered = frame[pl.Series(order)]
-        counts = np.bincount(numbers, minlength=BUCKETS)
-        ends = np.cumsum(counts)
-        return [
-            (int(number), gathered.slice(int(ends[number] - counts[number]), int(counts[number])))
-            for number in np.flatnonzero(counts)
-        ]
+        return split_by(frame, numbers.astype(np.uint16), BUCKETS)
 
     def _append(self, name: str, frame: pl.DataFrame) -> None:
         data = encode_rows(frame)

@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from headrace.coordinator.relay import relayed_heights
-from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import SourceState, SplitState
 from headrace.spark.follow_sources import Place
 
@@ -75,5 +74,4 @@ class IdleSplits:
         return after_ms is not None and since_ms is not None and now_ms - since_ms >= after_ms
 
     def _height(self, source: str, split: SplitState) -> int:
-        own = TIME_MIN if split.max_ts is None else split.max_ts - self._clocks[source].lag_ms
-        return own if split.floor is None else max(own, split.floor)
+        return split.height(self._clocks[source].lag_ms)

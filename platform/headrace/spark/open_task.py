@@ -164,9 +164,8 @@ class OpenTask:
 
     def close(self) -> None:
         """Closes readers and operators."""
-        for chain in self._chains:
-            for part in chain.opened:
-                part.close()
+        while self._chains:
+            self.drop_chain(self._chains[0])
 
     def drop_chain(self, chain: ChainBuilder) -> None:
         """Closes a chain that has given its states, and lets go of what it held."""

@@ -20,6 +20,7 @@ from headrace.spark.failures import task_failures
 from headrace.spark.known_plan import known_plan
 from headrace.spark.staged import read_staged
 from headrace.spark.task_report import StagedShare
+from headrace.worker.sink_task import open_encoder
 
 ROWS_AT_ONCE = 32_768
 """Rows of a batch that a sink gets."""
@@ -101,8 +102,7 @@ def _opened(order: PublishOrder) -> tuple[SinkSpec, SinkContext]:
 
 def _batches(order: PublishOrder, spec: SinkSpec, *, skip: int) -> Iterator[SinkBatch]:
     """The share's rows from `skip` on, encoded where the sink takes messages."""
-    takes_messages = spec.config.takes == "messages" and spec.format is not None
-    encoder = spec.format.config.open_encoder(spec.encoded) if takes_messages and spec.format else None
+    encoder = open_encoder(spec)
     for rows in read_staged(order.share.files, open_store(order.storage)):
         left, skip = rows.slice(skip), max(0, skip - rows.height)
         for part in left.iter_slices(ROWS_AT_ONCE):

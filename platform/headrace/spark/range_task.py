@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from headrace.connect.source import Reader, Split
-from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MAX, Barrier, Watermark
 from headrace.operators.chain import MAIN
 from headrace.operators.operator import BAD
@@ -21,7 +20,7 @@ from headrace.rpc.deployment import AssignedSplitDocument
 from headrace.spark.envelope import Envelope
 from headrace.spark.open_task import OpenTask
 from headrace.spark.order import SourceShare
-from headrace.worker.ingest import Ingest
+from headrace.worker.ingest import open_ingest
 from headrace.worker.source_rows import SourceRows
 from headrace.worker.source_time import SourceTime
 
@@ -39,15 +38,12 @@ def run_range(task: OpenTask) -> Iterator[Envelope]:
 def _run(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
     spec = task.task.nodes[0]
     assert isinstance(spec, SourceSpec), "a source task begins with a source"
-    lag_ms = 0 if spec.time is None else spec.time.out_of_orderness_ms
     keeps_open = task.order.keeps_open(spec.node)
-    time = SourceTime(spec.node, lag_ms, task.order.floors, hand_over=keeps_open)
+    time = SourceTime(spec.node, spec.out_of_orderness_ms, task.order.floors, hand_over=keeps_open)
     chain = task.open_chain()
     rows, bad = chain.receiver(spec.node, MAIN), chain.receiver(spec.node, BAD)
-    form = spec.format
-    decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
     counters = chain.counters(spec.node)
-    taken = SourceRows(spec, ingest=Ingest(spec, decoder), time=time, rows=rows, bad=bad, counters=counters)
+    taken = SourceRows(spec, ingest=open_ingest(spec), time=time, rows=rows, bad=bad, counters=counters)
 
     def open_reader() -> Reader:
         reader = spec.config.open_reader(source_context(spec, task.plan.pipeline, task.plan.batch_rows_max))
@@ -96,8 +92,7 @@ def _read(
 def _begin(each: AssignedSplitDocument, share: SourceShare, time: SourceTime) -> Split | None:
     """Adds a split to the source's time; gives it where something of it is to be read."""
     split = each.split.split()
-    if split.stop is None:
-        raise UserError(f"{split.id} has no end", remedy="say where to stop: --until latest")
+    assert split.stop is not None, "shares have an end"
     time.add(split.id, split.start, each.state, share.emitted)
     if split.start < split.stop:
         return split

@@ -17,9 +17,9 @@ from headrace.operators.operator import BAD, Operator
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task
 from headrace.state.snapshot import RestoredStates
-from headrace.worker.ingest import Ingest
+from headrace.worker.ingest import open_ingest
 from headrace.worker.lease import Lease
-from headrace.worker.sink_task import SinkTask
+from headrace.worker.sink_task import SinkTask, open_encoder
 from headrace.worker.snapshots import SubtaskSnapshots
 from headrace.worker.source_task import SourceTask, SourceTiming
 from headrace.worker.source_time import SourceTime
@@ -97,10 +97,8 @@ class ChainBuilder:
         self._outgoing = outgoing
         self._nodes = {node.node: node for node in task.nodes}
         self.opened: list[Reader | Operator | Writer] = []
-        self.operators: list[Operator] = []
-        """Those of `opened` that are operators."""
         self.steps: dict[str, Operator] = {}
-        """The same by node."""
+        """Those of `opened` that are operators, by node."""
 
     def head(self) -> Receiver:
         """The receiver of a task without a source."""
@@ -111,16 +109,13 @@ class ChainBuilder:
         spec = self._task.nodes[0]
         assert isinstance(spec, SourceSpec)
         context = self._context
-        lag_ms = 0 if spec.time is None else spec.time.out_of_orderness_ms
-        form = spec.format
-        decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
         reader = TimedReader(spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max)))
         self.opened.append(reader)
         return SourceTask(
             spec,
             reader=reader,
-            ingest=Ingest(spec, decoder),
-            time=SourceTime(spec.node, lag_ms, context.floors, hand_over=context.hand_over),
+            ingest=open_ingest(spec),
+            time=SourceTime(spec.node, spec.out_of_orderness_ms, context.floors, hand_over=context.hand_over),
             hand_over=context.hand_over,
             rows=self.receiver(spec.node, MAIN),
             bad=self.receiver(spec.node, BAD),
@@ -155,7 +150,6 @@ class ChainBuilder:
         outputs = self._outputs(spec.node)
         operator = spec.config.open()
         self.opened.append(operator)
-        self.operators.append(operator)
         self.steps[spec.node] = operator
         states = self._context.restored.get(spec.node)
         resumed = self._resume is not None and self._resume(spec.node, operator)
@@ -176,11 +170,10 @@ class ChainBuilder:
         )
         writer = spec.config.open_writer(told)
         self.opened.append(writer)
-        takes_messages = spec.config.takes == "messages" and spec.format is not None
         return SinkTask(
             spec,
             writer=writer,
-            encoder=spec.format.config.open_encoder(spec.encoded) if takes_messages and spec.format else None,
+            encoder=open_encoder(spec),
             snapshots=context.snapshots,
             counters=self.counters(spec.node),
             lease=context.lease,

@@ -148,6 +148,12 @@ class Ingest:
         return Ingested(rows.hstack(hidden), ts, positions, runs, bad.frame(batch), skipped)
 
 
+def open_ingest(spec: SourceSpec) -> Ingest:
+    """A source's, with the decoder of its format; a reader of whole files decodes them itself."""
+    form = spec.format
+    return Ingest(spec, None if form is None or form.config.file_only else form.config.open_decoder(spec.schema))
+
+
 @dataclass(frozen=True, slots=True)
 class _Bad:
     index: Indices

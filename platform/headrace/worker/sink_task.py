@@ -65,3 +65,10 @@ class SinkTask:
         """A slot that was frozen or cut off has been replaced by now: it must not write beside its successor."""
         if self._lease is not None and self._lease.expired():
             raise ExternalError("this slot has not heard of its worker for longer than the lease", retry=True)
+
+
+def open_encoder(spec: SinkSpec) -> Encoder | None:
+    """What makes a sink's messages; None where the sink takes rows."""
+    if spec.config.takes != "messages" or spec.format is None:
+        return None
+    return spec.format.config.open_encoder(spec.encoded)
