@@ -24,9 +24,9 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.errors import reporting_errors
 from headrace.cli.job_end import INTERRUPTED, follow, print_end
+from headrace.cli.replay import replay
 from headrace.cli.spark_settings import Conf, Master
 from headrace.cli.submit_alone import run_alone, run_application
-from headrace.cli.submit_spark import FollowedOnSpark, submit_to_spark
 from headrace.cli.verdicts import tell_verdicts
 
 if TYPE_CHECKING:
@@ -84,21 +84,21 @@ def submit(
     from headrace.client.discovery import connect
 
     if target is Target.SPARK:
-        submit_to_spark(
+        # the same as `headrace replay --follow`, under the name by which jobs are started
+        replay(
             file,
-            FollowedOnSpark(
-                master=master,
-                conf=conf,
-                py_files=py_files,
-                archives=archive,
-                set_=set_,
-                parallelism=parallelism,
-                from_savepoint=from_savepoint,
-                rename=rename,
-                allow_dropped_state=allow_dropped_state,
-                allow_drained=allow_drained,
-                allow_lost_output=allow_lost_output,
-            ),
+            follow=True,
+            master=master,
+            conf=conf,
+            py_files=py_files,
+            archives=archive,
+            set_=set_,
+            parallelism=parallelism,
+            from_savepoint=from_savepoint,
+            rename=rename,
+            allow_dropped_state=allow_dropped_state,
+            allow_drained=allow_drained,
+            allow_lost_output=allow_lost_output,
             as_json=as_json,
         )
         return

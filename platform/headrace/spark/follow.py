@@ -28,9 +28,7 @@ from headrace.spark.follow_sources import FollowSources
 from headrace.spark.identity import replay_job, replay_key
 from headrace.spark.progress import Tell
 from headrace.spark.publication import Say
-from headrace.spark.reach import require_reachable
-from headrace.spark.session import session
-from headrace.spark.start import ReplayOptions, exchange_of, require_replayable
+from headrace.spark.start import ReplayOptions, own_exchange, require_replayable
 from headrace.spec.pipeline import Pipeline
 
 INTERVAL_MS = 10_000
@@ -55,15 +53,10 @@ def run_follow(
     """
     prepared = prepare_follow(pipeline, options, home)
     replay = options.replay
-    if replay.master is not None:
-        prepared.require_reachable(replay.master)
     with (
-        session(f"headrace follow {pipeline.name}", replay.master, replay.conf) as spark,
+        own_exchange(f"headrace follow {pipeline.name}", replay, prepared.storage, tell) as exchange,
         _asked_to_stop(say) as asked,
     ):
-        if replay.back_end == "rdd":
-            prepared.require_reachable(spark.sparkContext.master)
-        exchange = exchange_of(replay.back_end, spark, tell)
         return prepared.follow(exchange, say, lambda wait_ms: asked.wait(wait_ms / 1000)).run()
 
 
@@ -76,18 +69,11 @@ class PreparedFollow:
     storage: str
     job: str
 
-    def require_reachable(self, master: str) -> None:
-        """Raises UserError where executors of that master cannot reach what the job keeps."""
-        options = self.options.replay
-        if not options.allow_local_storage:
-            require_reachable(master, {"checkpoint storage": self.storage, "--savepoint": options.savepoint})
-
     def follow(self, exchange: Exchange, say: Say, pause: Pause) -> Follow:
         """The driver on an exchange."""
         options, clock = self.options.replay, SystemClock()
         plans = JobPlans(up_to_now(self.limits))
-        most = plans.model(1).max_parallelism
-        parallelism = min(options.parallelism or exchange.parallelism, most)
+        parallelism = options.subtasks(plans, exchange)
         wish = FollowWish(
             job=self.job,
             storage=job_url(self.storage, self.job),
@@ -125,10 +111,7 @@ def prepare_follow(pipeline: Pipeline, options: FollowOptions, home: Home) -> Pr
     replay = options.replay
     if replay.end is not None:
         raise UserError("--until says where a replay ends, and --follow goes on", remedy="give one of them")
-    if replay.final and replay.savepoint is None:
-        raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
-    if replay.origin is not None and replay.begin is not None:
-        raise UserError("--from and --from-savepoint both say where to begin", remedy="give one of them")
+    replay.require_consistent()
     require_replayable(plan_logical(pipeline))
     limits = begun(pipeline, replay.begin)
     storage = pipeline.checkpoint.storage or default_storage(home)

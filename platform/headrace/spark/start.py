@@ -5,7 +5,8 @@ Everything wrong is said before Spark is started, where it can be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -68,6 +69,22 @@ class ReplayOptions:
     storage: str | None = None
     allow_local_storage: bool = False
 
+    def require_consistent(self) -> None:
+        """Raises UserError where two options contradict each other."""
+        if self.final and self.savepoint is None:
+            raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
+        if self.origin is not None and self.begin is not None:
+            raise UserError("--from and --from-savepoint both say where to begin", remedy="give one of them")
+
+    def require_reachable(self, master: str, storage: str) -> None:
+        """Raises UserError where executors of that master cannot reach what the job keeps. storage: its checkpoints."""
+        if not self.allow_local_storage:
+            require_reachable(master, {"checkpoint storage": storage, "--savepoint": self.savepoint})
+
+    def subtasks(self, plans: JobPlans, exchange: Exchange) -> int:
+        """Of nodes that set no parallelism: as asked for, else as many as the cluster runs tasks."""
+        return min(self.parallelism or exchange.parallelism, plans.model(1).max_parallelism)
+
 
 def run_replay(
     pipeline: Pipeline, options: ReplayOptions, home: Home, say: Say, tell: Tell | None = None
@@ -77,12 +94,7 @@ def run_replay(
     Raises UserError, ExternalError.
     """
     prepared = prepare(pipeline, options, home)
-    if options.master is not None:
-        prepared.require_reachable(options.master)
-    with session(f"headrace replay {pipeline.name}", options.master, options.conf) as spark:
-        if options.back_end == "rdd":
-            prepared.require_reachable(spark.sparkContext.master)
-        exchange = exchange_of(options.back_end, spark, tell)
+    with own_exchange(f"headrace replay {pipeline.name}", options, prepared.storage, tell) as exchange:
         return prepared.replay(exchange, say).run()
 
 
@@ -96,13 +108,12 @@ class Prepared:
     job: str
 
     def replay(self, exchange: Exchange, say: Say, *, splits: Splits | None = None) -> Replay:
-        """The replay on an exchange. Nodes that set no parallelism have as many subtasks as the cluster runs tasks.
+        """The replay on an exchange.
 
         splits   as `resolve` gave them; None: resolved when it runs
         """
         options = self.options
-        most = self.plans.model(1).max_parallelism
-        parallelism = min(options.parallelism or exchange.parallelism, most)
+        parallelism = options.subtasks(self.plans, exchange)
         wish = ReplayWish(
             job=self.job,
             storage=job_url(self.storage, self.job),
@@ -120,8 +131,7 @@ class Prepared:
 
     def require_reachable(self, master: str) -> None:
         """Raises UserError where executors of that master cannot reach what the job keeps."""
-        if not self.options.allow_local_storage:
-            require_reachable(master, {"checkpoint storage": self.storage, "--savepoint": self.options.savepoint})
+        self.options.require_reachable(master, self.storage)
 
     def resolve(self) -> Splits:
         """What is to be read, for several engines to read the same. No sink is looked at. Raises UserError,
@@ -136,10 +146,7 @@ class Prepared:
 
 def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
     """Settles what is to be run. Raises UserError for a pipeline that cannot be replayed."""
-    if options.final and options.savepoint is None:
-        raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
-    if options.origin is not None and options.begin is not None:
-        raise UserError("--from and --from-savepoint both say where to begin", remedy="give one of them")
+    options.require_consistent()
     require_replayable(plan_logical(pipeline))
     end = options.end
     document = bounded(pipeline, begin=options.begin, end=find(end).manifest if end and "/" in end else end)
@@ -163,6 +170,17 @@ def require_replayable(logical: LogicalPlan) -> None:
             f"{logical.pipeline} cannot be replayed:\n" + "\n".join(reasons),
             remedy="its results would not be those of the live run; change these nodes, or run it with `headrace run`",
         )
+
+
+@contextmanager
+def own_exchange(name: str, options: ReplayOptions, storage: str, tell: Tell | None) -> Iterator[Exchange]:
+    """A session of one's own, with the way to run things on it; stopped at the end. Raises UserError, ExternalError."""
+    if options.master is not None:
+        options.require_reachable(options.master, storage)
+    with session(name, options.master, options.conf) as spark:
+        if options.back_end == "rdd":
+            options.require_reachable(spark.sparkContext.master, storage)
+        yield exchange_of(options.back_end, spark, tell)
 
 
 def exchange_for(spark: SparkSession) -> Exchange:
