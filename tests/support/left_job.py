@@ -25,7 +25,8 @@ DECIDED, OPEN = f"headrace-{JOB}-out-1-0-0", f"headrace-{JOB}-out-1-0-1"
 
 def left_open(broker: EmbeddedBroker, name: str, topic: str, rows: int) -> Producer:
     """A transaction whose producer says nothing any more: kept, for dropping it changes nothing."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name})
+    properties = {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "transaction.timeout.ms": 600_000}
+    producer = Producer(properties)
     producer.init_transactions(10)
     producer.begin_transaction()
     for number in range(rows):

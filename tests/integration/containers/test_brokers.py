@@ -31,6 +31,21 @@ def values(kafka: KafkaContainers, topic: str) -> list[str]:
     return sorted((record.value or b"").decode() for record in consume_all(kafka, topic))
 
 
+def in_transaction(kafka: KafkaContainers, name: str) -> Producer:
+    """A producer with a transaction that lasts while brokers come and go: by default it would expire after 60 s."""
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": 600_000,
+            "log_level": 2,
+        }
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    return producer
+
+
 def test_the_leader_s_broker_is_killed(kafka: KafkaContainers) -> None:
     topic = kafka.create_topic(unique_topic("events"), partitions=2)
     before, while_away, after = ([f"{when}-{number}" for number in range(50)] for when in ("before", "away", "after"))
@@ -51,9 +66,7 @@ def test_the_leader_s_broker_is_killed(kafka: KafkaContainers) -> None:
 def test_a_transaction_outlives_its_coordinator(kafka: KafkaContainers) -> None:
     topic = kafka.create_topic(unique_topic("sums"))
     name = unique_topic("transactions")
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name, "log_level": 2})
-    producer.init_transactions()
-    producer.begin_transaction()
+    producer = in_transaction(kafka, name)
     producer.produce(topic, b"open")
     assert producer.flush(30) == 0
 
@@ -84,9 +97,7 @@ def test_a_broker_that_is_cut_off_catches_up(kafka: KafkaContainers) -> None:
 
 def prepared(kafka: KafkaContainers, topic: str, name: str) -> Committable:
     """What a writer's flush gives: its producer is gone, the transaction is open."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name, "log_level": 2})
-    producer.init_transactions()
-    producer.begin_transaction()
+    producer = in_transaction(kafka, name)
     producer.produce(topic, name)
     assert producer.flush(30) == 0
     return Committable("out", 0, 1, {}, name, 1)

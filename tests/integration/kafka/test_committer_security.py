@@ -118,7 +118,8 @@ def _allow(broker: EmbeddedBroker, kind: ResourceType, name: str, pattern: Resou
 
 
 def prepared(bootstrap: str, properties: Mapping[str, str], topic: str, name: str) -> Committable:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0, **properties})
+    lasting = {"transactional.id": name, "transaction.timeout.ms": 600_000}
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **lasting, **properties})
     producer.init_transactions(30)
     producer.begin_transaction()
     for number in range(10):
