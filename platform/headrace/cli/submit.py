@@ -27,6 +27,7 @@ from headrace.cli.job_end import INTERRUPTED, follow, print_end
 from headrace.cli.replay import replay
 from headrace.cli.spark_settings import Conf, Master
 from headrace.cli.submit_alone import run_alone, run_application
+from headrace.cli.submit_target import require_fitting
 from headrace.cli.verdicts import tell_verdicts
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Target(StrEnum):
 
 @reporting_errors()
 def submit(
+    context: typer.Context,
     file: File,
     mode: Annotated[Mode, typer.Option(help="On a cluster that runs, or on one of its own.")] = Mode.SESSION,
     target: Annotated[Target, typer.Option(help="Who gives the processes.")] = Target.STANDALONE,
@@ -83,6 +85,7 @@ def submit(
     """Give a pipeline to a cluster; prints the job id. With --target spark this process stays: it is the driver."""
     from headrace.client.discovery import connect
 
+    require_fitting(context, spark=target is Target.SPARK)
     if target is Target.SPARK:
         # the same as `headrace replay --follow`, under the name by which jobs are started
         replay(

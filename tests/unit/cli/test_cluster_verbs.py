@@ -139,6 +139,27 @@ class TestSubmit:
         assert message in headrace("submit", "p.yaml", *flags, code=2).stderr
         assert cluster.jobs_by_id == {}
 
+    @pytest.mark.parametrize(
+        "flags",
+        [
+            ["--mode", "session"],
+            ["--claim"],
+            ["--take-over"],
+            ["--allow-duplicate"],
+            ["--wait"],
+            ["--coordinator", "http://127.0.0.1:1"],
+        ],
+    )
+    def test_spark_takes_no_option_of_a_cluster(self, flags: list[str]) -> None:
+        told = headrace("submit", "p.yaml", "--target", "spark", *flags, code=2).stderr
+        assert f"{flags[0]} means nothing with --target spark" in told
+
+    @pytest.mark.parametrize("flags", [["--master", "local[1]"], ["--conf", "a=b"]])
+    def test_a_cluster_takes_no_option_of_spark(self, cluster: ScriptedCluster, flags: list[str]) -> None:
+        told = headrace("submit", "p.yaml", *flags, code=2).stderr
+        assert f"{flags[0]} means nothing without --target spark" in told
+        assert cluster.jobs_by_id == {}
+
     def test_a_second_job_of_a_name_is_refused(self, cluster: ScriptedCluster) -> None:
         submitted(cluster)
         assert "--allow-duplicate" in headrace("submit", "p.yaml", code=2).stderr
