@@ -1,4 +1,4 @@
-"""Resolving Kafka's jars from Maven Central with the Apache Ivy that pyspark carries.
+"""Resolving jars from Maven Central with the Apache Ivy that pyspark carries: Kafka's, and what tests run besides.
 
 Owns how Ivy is found, called and watched. It must not know checksums or the cache: `jars` decides what is good.
 """
@@ -10,7 +10,7 @@ import importlib.util
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -25,16 +25,38 @@ _STALLED_SECONDS = 120.0
 _LOOK_SECONDS = 0.2
 _CONNECT_MS, _READ_MS = 15_000, 60_000
 
-# Kafka's own descriptor leaves out a logging backend; without one the broker would fail in silence.
-_DESCRIPTOR = f"""<ivy-module version="2.0">
-  <info organisation="headrace" module="broker"/>
+_DESCRIPTOR = """<ivy-module version="2.0">
+  <info organisation="headrace" module="jars"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
-    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}" conf="default->default"/>
-    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="2.25.4" conf="default->default"/>
+{dependencies}
   </dependencies>
 </ivy-module>
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module of Maven Central, with what it depends on; `alone`: without."""
+
+    group: str
+    name: str
+    version: str
+    alone: bool = False
+
+    def dependency(self) -> str:
+        """Its line in an Ivy descriptor."""
+        return (
+            f'    <dependency org="{self.group}" name="{self.name}" rev="{self.version}" conf="default->default"'
+            f' transitive="{str(not self.alone).lower()}"/>'
+        )
+
+
+KAFKA = (
+    Module("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    # Kafka's own descriptor leaves out a logging backend; without one the broker would fail in silence
+    Module("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +77,27 @@ def find_ivy() -> Path:
         if found:
             return found[-1]
     raise ExternalError(
-        "pyspark, whose Apache Ivy fetches the Kafka jars, is not installed",
+        "pyspark, whose Apache Ivy fetches jars, is not installed",
         remedy="pip install 'headrace[demo]'",
     )
 
 
-def retrieve(java: Java, folder: Path, *, jars_total: int, on_progress: Callable[[FetchProgress], None]) -> Path:
-    """Resolve every jar of the broker into a new folder below `folder`, and return that.
+def retrieve(
+    java: Java,
+    folder: Path,
+    modules: Sequence[Module],
+    *,
+    jars_total: int,
+    on_progress: Callable[[FetchProgress], None],
+) -> Path:
+    """Resolve every jar of the modules into a new folder below `folder`, and return that.
 
     `folder` also gets Ivy's own cache and log. Raises ExternalError, with the end of Ivy's log, when Ivy fails or
     when nothing arrives for two minutes.
     """
     ivy = find_ivy()
     descriptor, cache, out, log = (folder / name for name in ("ivy.xml", _CACHE, "jars", "ivy.log"))
-    descriptor.write_text(_DESCRIPTOR)
+    descriptor.write_text(_DESCRIPTOR.format(dependencies="\n".join(module.dependency() for module in modules)))
     command = [
         str(java.program),
         # no settings or repositories of the user's own Ivy: the jars listed are those of Maven Central
@@ -91,9 +120,9 @@ def retrieve(java: Java, folder: Path, *, jars_total: int, on_progress: Callable
             process.wait()
     if process.returncode != 0 or not out.is_dir():
         raise ExternalError(
-            "Apache Ivy could not fetch the Kafka jars from Maven Central:\n" + _gist(log),
+            f"Apache Ivy could not fetch {modules[0].name} from Maven Central:\n" + _gist(log),
             remedy="check the network; behind a proxy set HTTPS_PROXY or JAVA_TOOL_OPTIONS. "
-            "Once fetched, the broker needs no network",
+            "Once fetched, it needs no network",
             retry=True,
         )
     return out

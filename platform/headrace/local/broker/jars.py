@@ -1,4 +1,5 @@
-"""The broker's jars: which they are, where they are kept, and that each is the very file listed.
+"""The broker's jars: which they are, where they are kept, and that each is the very file listed. Other sets of jars
+(`JarSet`) are kept the same way.
 
 The list `jars.sha256` beside this module names every jar with its SHA-256. The cache folder holds only files that
 matched. A fetch happens in a folder of its own and is moved into place once verified, under a lock between
@@ -13,44 +14,72 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from headrace.core.errors import ExternalError
 from headrace.core.settings import cache_folder
-from headrace.local.broker.ivy import KAFKA_VERSION, FetchProgress, arrived, retrieve
+from headrace.local.broker.ivy import KAFKA, KAFKA_VERSION, FetchProgress, Module, arrived, retrieve
 from headrace.local.broker.java import Java
 
 _LOOK_SECONDS = 0.2
 
 
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """Jars that run together. name: of their folder in the cache; listed: file name -> SHA-256 (hex) of each."""
+
+    name: str
+    modules: tuple[Module, ...]
+    listed: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """Where this user's are kept."""
+        return cache_folder() / self.name
+
+
 def jars_folder() -> Path:
     """Where this user's Kafka jars are kept."""
-    return cache_folder() / f"kafka-{KAFKA_VERSION}"
+    return _kafka().folder
 
 
 def listed_jars() -> Mapping[str, str]:
     """File name -> SHA-256 (hex) of every jar the broker runs with."""
-    lines = files(__package__).joinpath("jars.sha256").read_text(encoding="ascii").splitlines()
-    pairs = (line.split() for line in lines if line and not line.startswith("#"))
+    return read_list(files(__package__).joinpath("jars.sha256").read_text(encoding="ascii"))
+
+
+def read_list(text: str) -> Mapping[str, str]:
+    """File name -> SHA-256, from lines as `sha256sum` writes them; `#` begins a comment."""
+    pairs = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return {name: digest for digest, name in pairs}
 
 
 def ensure_jars(java: Java, *, on_progress: Callable[[FetchProgress], None] | None = None) -> tuple[Path, ...]:
-    """The verified jars of the broker, in list order, fetched first where any is missing or damaged.
+    """The verified jars of the broker: as `ensure`."""
+    return ensure(_kafka(), java, on_progress=on_progress)
+
+
+def ensure(jars: JarSet, java: Java, *, on_progress: Callable[[FetchProgress], None] | None = None) -> tuple[Path, ...]:
+    """The verified jars of a set, in list order, fetched first where any is missing or damaged.
 
     `on_progress` is called during a fetch only. Raises ExternalError when the fetch fails or when a jar that was
     fetched is not the one listed; the cache is as before then.
     """
-    folder, listed = jars_folder(), listed_jars()
-    if unfit_jars(folder, listed):
+    folder = jars.folder
+    if unfit_jars(folder, jars.listed):
         report = on_progress or _silent
-        with _lock(folder, lambda: report(arrived(_scratch(folder), len(listed)))):
+        with _lock(folder, lambda: report(arrived(_scratch(folder), len(jars.listed)))):
             # another process may have fetched them while this one waited
-            unfit = unfit_jars(folder, listed)
+            unfit = unfit_jars(folder, jars.listed)
             if unfit:
-                _fetch(java, folder, unfit, listed, report)
-    return tuple(folder / name for name in listed)
+                _fetch(java, jars, unfit, report)
+    return tuple(folder / name for name in jars.listed)
+
+
+def _kafka() -> JarSet:
+    return JarSet(f"kafka-{KAFKA_VERSION}", KAFKA, listed_jars())
 
 
 def unfit_jars(folder: Path, listed: Mapping[str, str]) -> list[str]:
@@ -58,20 +87,15 @@ def unfit_jars(folder: Path, listed: Mapping[str, str]) -> list[str]:
     return [name for name, digest in listed.items() if _sha256(folder / name) != digest]
 
 
-def _fetch(
-    java: Java,
-    folder: Path,
-    unfit: list[str],
-    listed: Mapping[str, str],
-    on_progress: Callable[[FetchProgress], None],
-) -> None:
-    """Resolve the whole set beside `folder`, verify it, and move what is unfit into place."""
+def _fetch(java: Java, jars: JarSet, unfit: list[str], on_progress: Callable[[FetchProgress], None]) -> None:
+    """Resolve the whole set beside its folder, verify it, and move what is unfit into place."""
+    folder = jars.folder
     scratch = _scratch(folder)
     shutil.rmtree(scratch, ignore_errors=True)  # of a fetch that was killed; ours alone, for the lock is held
     scratch.mkdir()
     try:
-        fetched = retrieve(java, scratch, jars_total=len(listed), on_progress=on_progress)
-        _require_as_listed(fetched, listed)
+        fetched = retrieve(java, scratch, jars.modules, jars_total=len(jars.listed), on_progress=on_progress)
+        _require_as_listed(fetched, jars.listed)
         folder.mkdir(exist_ok=True)
         for name in unfit:
             (fetched / name).replace(folder / name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace.local.broker.ivy import FetchProgress, find_ivy, proxy_options, retrieve
+from headrace.local.broker.ivy import KAFKA, FetchProgress, Module, find_ivy, proxy_options, retrieve
 from headrace.local.broker.java import Java
 
 # $folder is where `retrieve` put the descriptor: the argument after -ivy
@@ -55,7 +55,7 @@ def test_what_ivy_brought_is_returned_and_counted(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     seen: list[FetchProgress] = []
-    out = retrieve(java, scratch, jars_total=2, on_progress=seen.append)
+    out = retrieve(java, scratch, KAFKA, jars_total=2, on_progress=seen.append)
     assert [path.name for path in out.iterdir()] == ["a.jar"]
     assert seen[-1] == FetchProgress(descriptors=1, jars=1, jars_total=2, bytes=5)
 
@@ -64,7 +64,7 @@ def test_what_ivy_brought_is_returned_and_counted(tmp_path: Path) -> None:
 def test_a_failure_tells_what_ivy_said_and_what_to_do(tmp_path: Path) -> None:
     java = scripted_java(tmp_path, 'echo "Server access error (java.net.UnknownHostException)"\nexit 1\n')
     with pytest.raises(ExternalError) as caught:
-        retrieve(java, tmp_path, jars_total=1, on_progress=lambda _: None)
+        retrieve(java, tmp_path, KAFKA, jars_total=1, on_progress=lambda _: None)
     assert "UnknownHostException" in caught.value.message
     assert "HTTPS_PROXY" in str(caught.value)
     assert caught.value.retry
@@ -79,7 +79,7 @@ def test_proxies_go_by_the_environment_and_the_users_own_options_last(
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dmine=1")
     java = scripted_java(tmp_path, 'mkdir "$folder/jars"; printf %s "$JAVA_TOOL_OPTIONS" > "$folder/jars/options"\n')
-    out = retrieve(java, tmp_path, jars_total=1, on_progress=lambda _: None)
+    out = retrieve(java, tmp_path, KAFKA, jars_total=1, on_progress=lambda _: None)
     assert (out / "options").read_text() == ("-Dhttps.proxyHost=proxy.example -Dhttps.proxyPort=3128 -Dmine=1")
 
 
@@ -101,3 +101,9 @@ def test_proxy_variables_become_javas_properties() -> None:
 
 def test_no_proxy_variables_no_properties() -> None:
     assert proxy_options({"NO_PROXY": "localhost", "HTTP_PROXY": ""}) == []
+
+
+def test_a_module_comes_with_what_it_depends_on_or_alone() -> None:
+    alone = Module("org.some", "mod", "1.2", alone=True).dependency()
+    assert alone == '    <dependency org="org.some" name="mod" rev="1.2" conf="default->default" transitive="false"/>'
+    assert 'transitive="true"' in Module("org.some", "mod", "1.2").dependency()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 
 from headrace.core.errors import ExternalError
 from headrace.local.broker import jars
-from headrace.local.broker.ivy import KAFKA_VERSION, FetchProgress
+from headrace.local.broker.ivy import KAFKA_VERSION, FetchProgress, Module
 from headrace.local.broker.java import Java
 
 JAVA = Java(program=Path("java"), major=17, version="17", origin="a test")
@@ -28,7 +28,13 @@ class FakeRepository:
         self.fetches = 0
 
     def retrieve(
-        self, _java: Java, folder: Path, *, jars_total: int, on_progress: Callable[[FetchProgress], None]
+        self,
+        _java: Java,
+        folder: Path,
+        _modules: Sequence[Module],
+        *,
+        jars_total: int,
+        on_progress: Callable[[FetchProgress], None],
     ) -> Path:
         self.fetches += 1
         out = folder / "jars"
