@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,10 +27,20 @@ from headrace.spark.bootstrapping import bootstrap, bootstrap_columns
 from headrace.spec.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 ROWS, CUT, REACHED_S = 600, 300, 200
 """Rows come one a second; those before CUT are in the state, and windows that end by REACHED_S are not."""
+
+
+DEEP = {
+    "kinds": "count(distinct id % 5)",
+    "opening": "first(id)",
+    "closing": "last(cost)",
+    "spread": "stddev(id)",
+    "rough": "var_pop(id * 0.5)",
+}
+"""Aggregates whose state is no single value."""
 
 
 def table(out: Path, name: str) -> dict[str, Any]:
@@ -76,12 +86,17 @@ def pipeline(out: Path) -> Pipeline:
                     "aggregate": {"n": "count(*)", "worst": "max(id)"},
                 },
                 "all": {"from": "orders", "aggregate": {"n": "count(*)"}},
+                "deep": {"from": "keyed", "key_by": ["k"], "aggregate": {"n": "count(*)", **DEEP}},
+                "deep_windows": {"from": "keyed", "key_by": ["k"], "window": {"tumbling": "50s"}, "aggregate": DEEP},
             },
             "sinks": {
-                "fired": {"from": "windows", "files": {"path": str(out / "windows")}, "format": "json"},
+                **{
+                    f"{name}_fired": {"from": name, "files": {"path": str(out / name)}, "format": "json"}
+                    for name in ("windows", "deep_windows")
+                },
                 **{
                     f"{name}_out": {"from": name, "parallelism": 1, "sql": table(out, name)}
-                    for name in ("totals", "all")
+                    for name in ("totals", "all", "deep")
                 },
             },
         }
@@ -99,8 +114,8 @@ def run(model: Pipeline, folder: Path, savepoint: str | None = None) -> None:
     assert outcome.state is JobState.FINISHED
 
 
-def fired(out: Path) -> list[dict[str, Any]]:
-    files = sorted((out / "windows").glob("*.json*"))
+def fired(out: Path, name: str) -> list[dict[str, Any]]:
+    files = sorted((out / name).glob("*.json*"))
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
@@ -108,7 +123,7 @@ def last(out: Path, name: str) -> dict[tuple[object, ...], tuple[object, ...]]:
     """The last row of each key: the one that counted most."""
     with closing(sqlite3.connect(out / f"{name}.db")) as database:
         rows = database.execute("select * from rows order by n").fetchall()
-    keys = 2 if name == "totals" else 0
+    keys = {"totals": 2, "deep": 1}.get(name, 0)
     return {row[:keys]: row for row in rows}
 
 
@@ -130,13 +145,45 @@ def states(spark: SparkSession) -> dict[str, DataFrame]:
         sql.timestamp_seconds(sql.max("id")).alias("__ts"),
     ]  # fmt: skip
     late = rows.where(sql.col("id") >= REACHED_S)
+    windows = ("window_start", "window_end")
     return {
         "totals": rows.groupBy("k", "day").agg(*total),
-        "windows": late.groupBy("k", "cost", "window_start", "window_end").agg(
-            sql.count("*").alias("n"), sql.max("id").alias("worst")
-        ),
+        "windows": late.groupBy("k", "cost", *windows).agg(sql.count("*").alias("n"), sql.max("id").alias("worst")),
         "all": rows.agg(sql.count("*").alias("n")),
+        "deep": rows.groupBy("k").agg(
+            sql.count("*").alias("n"), *deep(), sql.timestamp_seconds(sql.max("id")).alias("__ts")
+        ),
+        "deep_windows": late.groupBy("k", *windows).agg(*deep()),
     }
+
+
+def deep() -> list[Column]:
+    """What DEEP needs: sets, rows with their places, sums of squares (exact), deviations from the mean."""
+    from pyspark.sql import functions as sql
+
+    half = sql.col("id") * 0.5
+
+    def row(name: str, pick: Callable[[str], Column], value: str) -> list[Column]:
+        """Rows are in the order of their ids."""
+        place = {
+            name: value,
+            f"{name}.ts": "timestamp_seconds(id)",
+            f"{name}.source": "'orders'",
+            f"{name}.topic": "'orders'",
+            f"{name}.partition": "id % 2",
+            f"{name}.offset": "cast(floor(id / 2) as bigint)",
+        }
+        return [pick(made).alias(part) for part, made in place.items()]
+
+    return [
+        sql.collect_set(sql.col("id") % 5).alias("kinds.values"),
+        *row("opening", lambda made: sql.min_by(sql.expr(made), "id"), "id"),
+        *row("closing", lambda made: sql.max_by(sql.expr(made), "id"), "cost"),
+        sql.sum("id").alias("spread.sum"), sql.count("id").alias("spread.count"),
+        sql.sum(sql.col("id") * sql.col("id")).alias("spread.squares"),
+        sql.sum(half).alias("rough.sum"), sql.count(half).alias("rough.count"),
+        sql.sum(half * half).alias("rough.squares"),
+    ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -156,11 +203,12 @@ def test_a_job_goes_on_from_it(savepoint: str, tmp_path: Path) -> None:
     straight, restored = pipeline(tmp_path / "straight"), pipeline(tmp_path / "restored")
     run(straight, tmp_path)
     run(restored, tmp_path, savepoint)
-    for name in ("totals", "all"):
+    for name in ("totals", "all", "deep"):
         assert last(tmp_path / "restored", name) == last(tmp_path / "straight", name)
-    expected = [row for row in fired(tmp_path / "straight") if _seconds(row["window_end"]) > REACHED_S]
-    assert expected
-    assert _sorted(fired(tmp_path / "restored")) == _sorted(expected)
+    for name in ("windows", "deep_windows"):
+        expected = [row for row in fired(tmp_path / "straight", name) if _seconds(row["window_end"]) > REACHED_S]
+        assert expected
+        assert _sorted(fired(tmp_path / "restored", name)) == _sorted(expected)
 
 
 def _seconds(text: str) -> float:

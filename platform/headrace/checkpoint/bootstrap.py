@@ -1,6 +1,6 @@
 """A savepoint out of values that a user gives: no job has run, and one goes on from it.
 
-    given = given_states(plan, ["totals"])                   which columns the steps take; refuses by name
+    given = given_states(plan, ["totals"])                   which columns the steps take
     write_share(given["totals"], rows, Share(..), store)     one range of key groups: files, and what they are
     finish(Bootstrap(..), handles, store)                    the manifest, last
     bootstrap(Bootstrap(..), {"totals": frame}, directory)   all of it for frames in memory
@@ -82,7 +82,7 @@ class Share:
 
 
 def given_states(plan: PhysicalPlan, names: Iterable[str]) -> dict[str, GivenState]:
-    """What each of these steps takes. Raises UserError for what is no aggregating step, or cannot be given."""
+    """What each of these steps takes. Raises UserError for what is no aggregating step."""
     steps = {node.node: node for task in plan.tasks for node in task.nodes if isinstance(node, StepSpec)}
     keeping = {name: node.config for name, node in steps.items() if isinstance(node.config, AggregateConfig)}
     found = {}
@@ -122,10 +122,12 @@ def write_share(given: GivenState, frame: pl.DataFrame, share: Share, store: Obj
             f"step {share.node}: the window of {closed} has closed by the time reached, and would never fire",
             remedy="leave out what has been published, or give an earlier `reached`",
         )
-    main = given.main(rows)
-    chunks = [Chunk(number, part) for number, part in enumerate(main.iter_slices(CHUNK_ROWS))] if main.height else []
-    snapshots = given.snapshot(chunks, share.watermark)
+    snapshots = given.snapshot([_chunks(part) for part in given.parts(rows)], share.watermark)
     return tuple(_written(state, share, store) for state in snapshots if state.kind is StateKind.KEYED)
+
+
+def _chunks(rows: pl.DataFrame) -> list[Chunk]:
+    return [Chunk(number, part) for number, part in enumerate(rows.iter_slices(CHUNK_ROWS))] if rows.height else []
 
 
 def write_time(given: GivenState, share: Share, store: ObjectStore) -> tuple[StateHandle, ...]:

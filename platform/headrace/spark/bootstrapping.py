@@ -39,7 +39,8 @@ from headrace.connect.source import Split
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError
-from headrace.operators.given import GivenColumn, GivenState
+from headrace.operators.given import GivenState
+from headrace.operators.given_columns import GivenColumn
 from headrace.plan.contexts import source_context
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.spec.load import load_pipeline
@@ -63,7 +64,7 @@ AnyPipeline = Pipeline | Builder | str | Path
 
 
 def bootstrap_columns(pipeline: AnyPipeline, step: str) -> tuple[GivenColumn, ...]:
-    """The columns that a step's DataFrame has. Raises UserError where its state cannot be given, InvalidPipeline."""
+    """The columns that a step's DataFrame has. Raises UserError for what keeps no state, InvalidPipeline."""
     plan = JobPlans(_model(pipeline).to_dict()).plan(1)
     return given_states(plan, [step])[step].columns
 
@@ -141,10 +142,10 @@ def _splits(plan: PhysicalPlan, source: str) -> Sequence[Split]:
 
 _TYPES: Mapping[str, pl.DataType] = {
     "boolean": pl.Boolean(),
-    "tinyint": pl.Int8(),
-    "smallint": pl.Int16(),
-    "int": pl.Int32(),
-    "bigint": pl.Int64(),
+    "byte": pl.Int8(),
+    "short": pl.Int16(),
+    "integer": pl.Int32(),
+    "long": pl.Int64(),
     "float": pl.Float32(),
     "double": pl.Float64(),
     "string": pl.String(),
@@ -154,16 +155,28 @@ _TYPES: Mapping[str, pl.DataType] = {
     "timestamp_ntz": pl.Datetime("us"),
     "void": pl.Null(),
 }
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)\Z")
+"""By the names that Spark's schemas have as JSON."""
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)\Z")
+_TEXT = re.compile(r"(var)?char\(\d+\)\Z")
 
 
 def _types(frame: DataFrame) -> dict[str, pl.DataType]:
     """The columns of a DataFrame with the types that they have as Arrow; of what no step takes: Unknown."""
-    found: dict[str, pl.DataType] = {}
-    for name, text in frame.dtypes:
-        decimal = _DECIMAL.match(text)
-        found[name] = pl.Decimal(int(decimal[1]), int(decimal[2])) if decimal else _TYPES.get(text, pl.Unknown())
-    return found
+    return {field.name: _type(field.dataType.jsonValue()) for field in frame.schema.fields}
+
+
+def _type(said: object) -> pl.DataType:
+    match said:
+        case str():
+            if decimal := _DECIMAL.match(said):
+                return pl.Decimal(int(decimal[1]), int(decimal[2]))
+            return _TYPES["string"] if _TEXT.match(said) else _TYPES.get(said, pl.Unknown())
+        case {"type": "array", "elementType": inner}:
+            return pl.List(_type(inner))
+        case {"type": "struct", "fields": fields} if isinstance(fields, list):
+            return pl.Struct({field["name"]: _type(field["type"]) for field in fields})
+        case _:
+            return pl.Unknown()
 
 
 def _write(

@@ -52,7 +52,8 @@ class StatePart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallState:
-    """Where a call's state lies: ids of its lanes, or the prefix of its place."""
+    """Where a call's state lies: ids of its lanes, or the prefix of its place; `distinct`: the argument column of which
+    the lanes read the distinct values."""
 
     call: AggregateCall
     rows: str | None = None
@@ -60,6 +61,7 @@ class CallState:
     squares: str | None = None
     extreme: str | None = None
     place: str | None = None
+    distinct: str | None = None
 
 
 @dataclass(slots=True)
@@ -185,14 +187,15 @@ class Layout:
 
     def _number_state(self, call: AggregateCall, dtype: DataType) -> CallState:
         lanes, column = self._direct, self._argument(call, self._form(call, dtype))
-        if call.distinct:
-            lanes = self.distinct.setdefault(column, DistinctValues(column)).lanes
+        distinct = column if call.distinct else None
+        if distinct is not None:
+            lanes = self.distinct.setdefault(distinct, DistinctValues(distinct)).lanes
         rows = self._lane(lanes, "count", column, None)
         if call.function is _F.COUNT:
-            return CallState(call, rows=rows)
+            return CallState(call, rows=rows, distinct=distinct)
         total = self._lane(lanes, "sum", column, dtype)
         squares = self._lane(lanes, "squares", column, dtype) if call.function in _SPREADS else None
-        return CallState(call, rows=rows, total=total, squares=squares)
+        return CallState(call, rows=rows, total=total, squares=squares, distinct=distinct)
 
     @staticmethod
     def _form(call: AggregateCall, dtype: DataType) -> str:
