@@ -8,6 +8,7 @@ from pydantic import Field
 
 from headrace.connect.offsets_by_partition import StopField
 from headrace.connect.publisher import Publisher, Share
+from headrace.connect.row_check import Encode, RowCheck
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.sink_terms import refused_terms
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
@@ -109,6 +110,14 @@ class FilesSinkConfig(SinkConfig):
         from headrace_connectors.files.publisher import FilesPublisher
 
         return FilesPublisher(self, context, share)
+
+    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
+        """Refuses rows that are no line of text; Parquet takes every row."""
+        from headrace_connectors.files.part_files import encoder_of
+        from headrace_connectors.files.row_check import LinesCheck
+
+        encoder = encoder_of(context)
+        return None if encoder is None else LinesCheck(context, encoder)
 
     def prepare(self, context: SinkContext) -> None:
         """Makes the folder. Raises UserError where that is not possible."""

@@ -39,14 +39,10 @@ class EpochFiles:
     """What one writer has written since the last barrier. Raises OSError where the file system refuses."""
 
     def __init__(self, folder: Path, context: SinkContext, *, checked: bool) -> None:
-        assert context.format is not None, "a files sink has a format"
         self._folder = folder
         self._context = context
         self._checked = checked
-        self._encoder: Encoder | None = None
-        if context.format != PARQUET:
-            options = format_named(context.format).config.model_validate(context.format_options)
-            self._encoder = options.open_encoder(context.schema)
+        self._encoder = encoder_of(context)
         self._current: _OpenFile | None = None
         self._rows = 0
         self._paths: list[Path] = []
@@ -93,6 +89,14 @@ class EpochFiles:
         for path in self._paths:
             path.unlink(missing_ok=True)
         self.handed_over()
+
+
+def encoder_of(context: SinkContext) -> Encoder | None:
+    """What makes lines of rows; None: files are made of columns."""
+    assert context.format is not None, "a files sink has a format"
+    if context.format == PARQUET:
+        return None
+    return format_named(context.format).config.model_validate(context.format_options).open_encoder(context.schema)
 
 
 class _NewFile:

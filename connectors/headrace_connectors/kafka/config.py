@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from headrace.connect.dead_letters import DeadLetters
 from headrace.connect.publisher import Publisher, Share
+from headrace.connect.row_check import Encode, RowCheck
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
 from headrace.core.config import Config, Duration
@@ -310,6 +311,13 @@ class KafkaSinkConfig(SinkConfig):
         from headrace_connectors.kafka.publisher import KafkaPublisher
 
         return KafkaPublisher(self, context, share)
+
+    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
+        """Refuses rows without a key in upsert mode, and records that the client does not take."""
+        assert encode is not None, "a Kafka sink takes encoded messages"
+        from headrace_connectors.kafka.row_check import KafkaRowCheck
+
+        return KafkaRowCheck(self, context, encode)
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Produces to the topic."""

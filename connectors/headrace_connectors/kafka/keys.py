@@ -7,7 +7,7 @@ from collections.abc import Callable
 import polars as pl
 import pyarrow as pa
 
-from headrace.core.errors import DataError
+from headrace.connect.row_check import refused_row
 from headrace.core.types import Primitive, Schema
 
 KeyEncoder = Callable[[pl.DataFrame], pl.Series]
@@ -27,7 +27,7 @@ def key_encoder(columns: tuple[str, ...], schema: Schema) -> KeyEncoder:
         if len(columns) > 1:
             return keys
         # a single NULL is no key at all, so that such records spread; among several it is a value like any other
-        return pl.select(pl.when(rows.get_column(columns[0]).is_not_null()).then(keys).alias("key")).to_series()
+        return pl.select(pl.when(rows.get_column(columns[0]).is_not_null()).then(keys).alias(columns[0])).to_series()
 
     return as_object
 
@@ -42,10 +42,10 @@ def refuse_null_keys(keys: pl.Series, rows: pl.DataFrame, sink: str) -> None:
     """Raises DataError with the first row that has no key: in upsert mode it could never be replaced."""
     if keys.null_count() == 0:
         return
-    index = keys.is_null().arg_true()[0]
-    row = rows.row(index, named=True)
-    shown = {name: value for name, value in row.items() if not name.startswith("__")}
-    raise DataError(
-        f"sink {sink!r}: a row has no key, and mode: upsert needs one: {shown}",
-        remedy="filter such rows out before the sink, or write with mode: append",
+    index = int(keys.is_null().arg_true()[0])
+    raise refused_row(
+        sink,
+        f"a row has no key ({keys.name} is NULL), and mode: upsert needs one",
+        rows[index],
+        "filter such rows out before the sink, or write with mode: append",
     )

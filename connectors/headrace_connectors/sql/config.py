@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from headrace.connect.publisher import Publisher, Share
+from headrace.connect.row_check import Encode, RowCheck
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.sink_terms import refused_terms
 from headrace.core.config import secret
@@ -165,6 +166,12 @@ class SqlSinkConfig(SinkConfig):
         from headrace_connectors.sql.publisher import SqlPublisher
 
         return SqlPublisher(self, context, share, database)
+
+    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
+        """Refuses rows without a key in upsert mode, and values that the database has no form for."""
+        from headrace_connectors.sql.row_check import SqlRowCheck
+
+        return SqlRowCheck(self, context)
 
     def prepare(self, context: SinkContext) -> None:
         """Checks that the table can take the rows, or creates it where `create_table` says so.

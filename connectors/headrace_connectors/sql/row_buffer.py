@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from headrace.connect.row_check import refused_row
 from headrace.connect.sink import SinkBatch
 from headrace.core.batch import OP
-from headrace.core.errors import DataError
 from headrace_connectors.sql.target import DELETE
 
 ROWS_MAX = 50_000
@@ -58,8 +58,10 @@ def refuse_null_keys(rows: pl.DataFrame, key: Sequence[str], node: str) -> None:
     """Raises DataError with the first row that has a NULL in its key: no unique constraint would ever find it again."""
     lacking = rows.filter(pl.any_horizontal(pl.col(name).is_null() for name in key))
     if lacking.height:
-        shown = lacking.drop(DELETE).row(0, named=True)
-        raise DataError(
-            f"sink {node!r}: a row has no key, and mode: upsert needs one: {shown}",
-            remedy="filter such rows out before the sink, or write with mode: append",
+        column = next(name for name in key if lacking.get_column(name)[:1].has_nulls())
+        raise refused_row(
+            node,
+            f"a row has no key ({column} is NULL), and mode: upsert needs one",
+            lacking[0],
+            "filter such rows out before the sink, or write with mode: append",
         )

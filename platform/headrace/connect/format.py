@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from headrace.connect.row_check import EncodeCheck, RowCheck
 from headrace.core.config import Config
 from headrace.core.types import Schema
 
@@ -82,3 +83,10 @@ class FormatConfig(Config):
     @abstractmethod
     def open_encoder(self, schema: Schema) -> Encoder:
         """The live half for writing."""
+
+    def open_check(self, schema: Schema, node: str) -> RowCheck | None:
+        """Refuses rows of sink `node` that the encoder could not write; None: it writes every row of the schema.
+
+        As it stands, rows are encoded, which is as dear as it is right: a format that knows what it refuses says so.
+        """
+        return EncodeCheck(self.open_encoder(schema).encode, schema.names)

@@ -36,6 +36,7 @@ from headrace.core.types import Schema
 
 if TYPE_CHECKING:
     from headrace.connect.publisher import Publisher, Share
+    from headrace.connect.row_check import Encode, RowCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +334,14 @@ class SinkConfig(Config):
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher | None:
         """The live part that publishes staged rows once (`connect.publisher`); None where the sink cannot tell what of
         them is visible already: then they are written in one place, by a writer, at least once."""
+        return None
+
+    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
+        """What refuses rows that the sink could not write, before they are staged to be published; None: it writes
+        every row of the schema. Without I/O: it is opened wherever rows are made (`connect.row_check`).
+
+        encode   rows to messages, where the sink takes messages: for rows that only their message can be judged by
+        """
         return None
 
     def prepare(self, context: SinkContext) -> None:

@@ -8,6 +8,7 @@ import polars as pl
 
 from headrace.connect.format import Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
+from headrace.connect.row_check import RowCheck
 from headrace.core.errors import DataError, UserError
 from headrace.core.types import DataType, Field, ListOf, Schema, Struct, polars_type
 
@@ -32,6 +33,10 @@ class ParquetFormat(FormatConfig):
     def open_encoder(self, schema: Schema) -> Encoder:
         """There is none: raises UserError."""
         raise _only_for_files()
+
+    def open_check(self, schema: Schema, node: str) -> RowCheck | None:
+        """Columns are written as they are."""
+        return None
 
 
 def fit_to_schema(frame: pl.DataFrame, schema: Schema, *, place: str) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from pydantic import Field as Option
 
 from headrace.connect.format import Decoded, Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
+from headrace.connect.row_check import RowCheck
 from headrace.core.types import Field, Primitive, Schema
 from headrace.formats.messages import assemble, live_messages
 
@@ -42,6 +43,10 @@ class RawFormat(FormatConfig):
     def open_encoder(self, schema: Schema) -> Encoder:
         """Writes the column as is; NULL becomes an empty message."""
         return RawEncoder(_only(schema).name)
+
+    def open_check(self, schema: Schema, node: str) -> RowCheck | None:
+        """Every value is a message."""
+        return None
 
 
 class RawDecoder:

@@ -48,7 +48,8 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """Computes epochs of one job. job, storage: its id, and the URL of its folder."""
+    """Computes epochs of one job. job, storage: its id, and the URL of its folder; publish: its rows will reach the
+    sinks."""
 
     plans: JobPlans
     parallelism: int
@@ -59,6 +60,7 @@ class Computation:
     say: Callable[[str], None]
     floors: tuple[AppliedFloor, ...] = ()
     python_path: tuple[str, ...] = field(default=())
+    publish: bool = True
 
     def run(self, epoch: Epoch) -> tuple[Manifest, tuple[StateHandle, ...]]:
         """The manifest, and its states with paths relative to the folder they were written to. Raises UserError,
@@ -80,6 +82,7 @@ class Computation:
             floors=compacted([*self.floors, *(floor for state in sources.values() for floor in state.applied)]),
             hand_over=epoch.hand_over,
             deltas=epoch.deltas,
+            publish=self.publish,
             closed=epoch.closed,
             python_path=self.python_path,
         )

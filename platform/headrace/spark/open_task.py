@@ -16,7 +16,10 @@ from headrace.checkpoint.manifest import SubtaskDocument
 from headrace.checkpoint.store import ObjectStore, open_store
 from headrace.core.clock import SystemClock
 from headrace.core.source_state import SourceState
+from headrace.operators.chain import Receiver
+from headrace.plan.contexts import sink_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, Task
+from headrace.spark.checked_sink import CheckedSink, open_checks
 from headrace.spark.envelope import Envelope, Kind
 from headrace.spark.levels import Levels
 from headrace.spark.order import JobOrder
@@ -69,7 +72,9 @@ class OpenTask:
     def __post_init__(self) -> None:
         self.snapshots = SubtaskSnapshots(self.task.name, self.index, self._taken, self.counters)
         self._states = TaskStates(self.order, self.plan, self.task, self.index)
-        self._outgoing = outgoing(self.plan, self.levels, self.task.name, self.index, self.ready)
+        self._outgoing = outgoing(
+            self.plan, self.levels, self.task.name, self.index, ready=self.ready, counters=self.counters
+        )
 
     def open_chain(self, restored: NodeStates | None = None) -> ChainBuilder:
         """The task's chain, live, with state that was set aside; None: with what the job begins with."""
@@ -107,11 +112,16 @@ class OpenTask:
         """Partitions of the task."""
         return self.levels.stations[self.task.name].width
 
-    def _open_sink(self, spec: SinkSpec, counters: Counter[str]) -> StagedSink:
+    def _open_sink(self, spec: SinkSpec, counters: Counter[str]) -> Receiver:
         order = self.order
         sink = StagedSink(spec, self.store, counters, attempt=order.attempt, epoch=order.epoch, subtask=self.index)
         self._sinks.append(sink)
-        return sink
+        if not order.publish:
+            return sink
+        context = sink_context(
+            spec, order.job, self.index, parallelism=self.width, terms=self.plan.checkpoint, attempt=order.attempt
+        )
+        return CheckedSink(open_checks(spec, context), sink)
 
     def take_ready(self) -> Iterator[Envelope]:
         """Blobs that are complete."""

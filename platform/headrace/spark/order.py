@@ -32,6 +32,7 @@ class JobOrder:
     restore      located handles of the state that operators begin with
     hand_over    the end of the input closes no window
     deltas       states are written to the job's folder in units, and what stays as it is is not read
+    publish      result rows will reach the sinks: rows that these could not write are refused
     closed       sources that have ended for good all the same: nobody waits for their time
     state_bytes_max   a task that holds more goes on with shares of its keys on local disk
     python_path  import path entries for the user's functions, where they exist
@@ -49,6 +50,7 @@ class JobOrder:
     floors: tuple[AppliedFloor, ...] = ()
     hand_over: bool = False
     deltas: bool = False
+    publish: bool = True
     closed: frozenset[str] = frozenset()
     state_bytes_max: int = STATE_BYTES_MAX
     python_path: tuple[str, ...] = field(default=())

@@ -148,6 +148,7 @@ class Replay:
             say=self._say,
             floors=wish.floors,
             python_path=wish.python_path,
+            publish=wish.publish,
         )
         before = None if wish.origin is None else wish.origin.manifest
         epoch = Epoch(EPOCH, attempt, splits, before=before, states=target, hand_over=self._hand_over)

@@ -8,10 +8,13 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import polars as pl
 import pytest
 
+from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.errors import DataError
 from headrace.core.types import schema_of
+from headrace_connectors.sql import SqlSinkConfig
 from support.sql_tables import Tables
 
 DELIVERIES = ["at-least-once", "exactly-once"]
@@ -174,4 +177,50 @@ def test_a_text_that_postgresql_cannot_hold_is_told(postgres_tables: Tables) -> 
     writer.write(sink.batch([("zero \0 byte",)]))
     with pytest.raises(DataError, match=r"invalid byte sequence.*0x00"):
         writer.flush(1)
+    writer.close()
+
+
+BORDERS = [
+    ("at", "-719162", True),
+    ("at", "-719163", False),
+    ("at", "2932896", True),
+    ("at", "2932897", False),
+    ("day", "-719163", False),
+    ("day", "2932896", True),
+    ("day", "2932897", False),
+    ("text", "a\0b", False),
+    ("text", "a\nb", True),
+]
+
+
+@pytest.mark.parametrize(("column", "value", "fits"), BORDERS)
+def test_what_the_database_has_no_form_for_is_known_beforehand(
+    tables: Tables, column: str, value: str, fits: bool
+) -> None:
+    schema = schema_of({"at": "timestamp", "day": "date", "text": "string", "texts": "[string]"})
+    days = None if column == "text" else int(value)
+    row = {
+        "at": days * 86_400_000_000 if days is not None and column == "at" else None,
+        "day": days if column == "day" else None,
+        "text": value if column == "text" else None,
+        "texts": [value] if column == "text" else None,
+    }
+    physical = pl.Schema({"at": pl.Int64(), "day": pl.Int32(), "text": pl.String(), "texts": pl.List(pl.String)})
+    rows = pl.DataFrame([row], physical).cast(pl.Schema(schema.polars()))
+    config = SqlSinkConfig.model_validate({"url": tables.url, "table": "borders", "create_table": True})
+    context = SinkContext("j", "out", 0, 1, schema)
+    config.prepare(context)
+    check = config.open_check(context, None)
+    assert check is not None
+    writer = config.open_writer(context)
+    if fits or tables.url.startswith("sqlite"):
+        check.require(rows)
+        writer.write(SinkBatch(rows))
+        writer.flush(1)
+    else:
+        with pytest.raises(DataError, match=f"column {column} holds"):
+            check.require(rows)
+        with pytest.raises(DataError):
+            writer.write(SinkBatch(rows))
+            writer.flush(1)
     writer.close()

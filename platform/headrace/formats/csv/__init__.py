@@ -6,10 +6,12 @@ import pydantic
 
 from headrace.connect.format import Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
+from headrace.connect.row_check import RowCheck
 from headrace.core.types import ListOf, Schema, Struct
 from headrace.formats.csv.decode import CsvDecoder
 from headrace.formats.csv.encode import CsvEncoder
 from headrace.formats.csv.line import Dialect
+from headrace.formats.writable_times import times_check
 
 __all__ = ["FORMAT", "CsvFormat"]
 
@@ -68,6 +70,10 @@ class CsvFormat(FormatConfig):
     def open_encoder(self, schema: Schema) -> Encoder:
         """Writes lines with the schema's columns in order."""
         return CsvEncoder(schema, self._dialect, header=self.header)
+
+    def open_check(self, schema: Schema, node: str) -> RowCheck | None:
+        """Refuses times beyond the calendar."""
+        return times_check(schema, node)
 
     @property
     def _dialect(self) -> Dialect:

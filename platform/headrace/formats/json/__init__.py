@@ -6,9 +6,11 @@ from typing import Literal
 
 from headrace.connect.format import Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
+from headrace.connect.row_check import RowCheck
 from headrace.core.types import Schema
 from headrace.formats.json.decode import JsonDecoder
 from headrace.formats.json.encode import JsonEncoder, encode_json_object
+from headrace.formats.writable_times import times_check
 
 __all__ = ["FORMAT", "JsonFormat", "encode_json_object"]
 
@@ -34,6 +36,10 @@ class JsonFormat(FormatConfig):
     def open_encoder(self, schema: Schema) -> Encoder:
         """Writes objects with the schema's columns in order."""
         return JsonEncoder(schema, timestamps=self.timestamps)
+
+    def open_check(self, schema: Schema, node: str) -> RowCheck | None:
+        """Refuses times beyond the calendar."""
+        return times_check(schema, node)
 
 
 FORMAT = Format("json", "one JSON object a message", JsonFormat)

@@ -1,0 +1,47 @@
+"""Which rows a files sink could not write: those whose message would be more than one line of a text file."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.connect.format import Encoder
+from headrace.connect.row_check import leaves, refused_row
+from headrace.connect.sink import SinkContext
+
+
+class LinesCheck:
+    """`connect.row_check.RowCheck` for text files. Rows are encoded only where a value of theirs has a line break."""
+
+    def __init__(self, context: SinkContext, encoder: Encoder) -> None:
+        self._node, self._encoder = context.node, encoder
+        self._names = list(context.schema.names)
+
+    def require(self, rows: pl.DataFrame) -> None:
+        """See RowCheck."""
+        visible = rows.select(self._names)
+        suspected = [name for name in self._names if _breaks(visible.get_column(name))]
+        if not suspected:
+            return
+        messages = pl.from_arrow(self._encoder.encode(visible))
+        assert isinstance(messages, pl.Series)
+        broken = messages.cast(pl.Binary).bin.contains(b"\n")
+        if broken.any():
+            row = visible[int(broken.arg_true()[0])]
+            column = next(name for name in suspected if _breaks(row.get_column(name)))
+            raise refused_row(
+                self._node,
+                f"column {column} has a line break, so the row cannot be one line of a file",
+                row,
+                "write it as json",
+            )
+
+
+def _breaks(column: pl.Series) -> bool:
+    """Whether there is a line break anywhere in it."""
+    return any(_breaks_plainly(leaf) for leaf in leaves(column))
+
+
+def _breaks_plainly(values: pl.Series) -> bool:
+    if values.dtype == pl.String:
+        return bool(values.str.contains("\n", literal=True).any())
+    return values.dtype == pl.Binary and bool(values.bin.contains(b"\n").any())
