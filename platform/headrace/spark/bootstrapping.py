@@ -43,6 +43,7 @@ from headrace.operators.given import GivenState
 from headrace.operators.given_columns import GivenColumn
 from headrace.plan.contexts import source_context
 from headrace.plan.physical import PhysicalPlan, SourceSpec
+from headrace.spark.bounds import START
 from headrace.spec.load import load_pipeline
 from headrace.spec.pipeline import Pipeline
 
@@ -123,19 +124,27 @@ def _boot(model: Pipeline, positions: Positions, reached: datetime | None) -> Bo
         version=__version__,
         created_at_ms=SystemClock().now_ms(),
         positions=positions,
-        splits={name: _splits(plan, name) for name in positions},
+        splits={name: _splits(plan, name, own) for name, own in positions.items()},
         reached_ms=None if reached is None else int(reached.timestamp() * 1000) - 1,
     )
 
 
-def _splits(plan: PhysicalPlan, source: str) -> Sequence[Split]:
-    """A source's splits as its enumerator finds them; none for what is no source."""
+def _splits(plan: PhysicalPlan, source: str, positions: Mapping[str, Mapping[int, int]]) -> Sequence[Split]:
+    """A source's splits as its enumerator finds them; none for what is no source.
+
+    Of a log the enumerator is told to begin there, so that it says what cannot be read. Raises UserError.
+    """
     found = [node for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec) and node.node == source]
     if not found:
         return ()
-    enumerator = found[0].config.open_enumerator(source_context(found[0], plan.pipeline, plan.batch_rows_max))
+    config = found[0].config
+    if START in type(config).model_fields and positions:
+        config = config.model_copy(update={START: {topic: dict(own) for topic, own in positions.items()}})
+    enumerator = config.open_enumerator(source_context(found[0], plan.pipeline, plan.batch_rows_max))
     try:
         return enumerator.discover()
+    except UserError as cause:
+        raise UserError(f"positions of source {source!r}: {cause.message}", remedy=cause.remedy) from cause
     finally:
         enumerator.close()
 
