@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import ClusterMetadata
 
 from headrace.core.errors import ExternalError, HeadraceError, Unreachable, UserError
 from headrace_connectors.kafka.properties import connection_settings
@@ -140,20 +141,24 @@ def bad_settings(cause: KafkaException) -> UserError:
     return UserError(f"Kafka client settings are not valid: {text}", remedy="correct `properties:`")
 
 
-def topic_partitions(
-    admin: AdminClient, watch: ClientWatch, *, timeout_s: float = CONNECT_TIMEOUT_S
-) -> dict[str, tuple[int, ...]]:
-    """All topics that can be seen, with their partitions. Raises ExternalError when no broker answers in time."""
+def known_cluster(admin: AdminClient, watch: ClientWatch, *, timeout_s: float = CONNECT_TIMEOUT_S) -> ClusterMetadata:
+    """Brokers and topics that can be seen. Raises ExternalError when no broker answers in time."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            listing = admin.list_topics(timeout=1.0)
-            break
+            return admin.list_topics(timeout=1.0)
         except KafkaException as cause:
             admin.poll(0)
             watch.raise_if_hopeless()
             if time.monotonic() >= deadline:
                 raise watch.unreachable() from cause
+
+
+def topic_partitions(
+    admin: AdminClient, watch: ClientWatch, *, timeout_s: float = CONNECT_TIMEOUT_S
+) -> dict[str, tuple[int, ...]]:
+    """All topics that can be seen, with their partitions. Raises ExternalError when no broker answers in time."""
+    listing = known_cluster(admin, watch, timeout_s=timeout_s)
     return {
         name: tuple(sorted(topic.partitions))
         for name, topic in listing.topics.items()

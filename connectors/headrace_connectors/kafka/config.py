@@ -312,6 +312,12 @@ class KafkaSinkConfig(SinkConfig):
 
         return KafkaPublisher(self, context, share)
 
+    def remembers_ms(self) -> int:
+        """As long as the brokers keep offsets of groups that nobody joins."""
+        from headrace_connectors.kafka.marker_retention import markers_kept_ms
+
+        return markers_kept_ms(self)
+
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
         """Refuses rows without a key in upsert mode, and records that the client does not take."""
         assert encode is not None, "a Kafka sink takes encoded messages"

@@ -8,7 +8,7 @@ topic, partition 0 (each share has a group of its own: the partition exists, and
 
 Brokers keep the offset for `offsets.retention.minutes` after the last transaction (7 days); names of transactions live
 as long. A share that is taken up again later than that finds no marker, and would be published from its first row on:
-whoever decides when to publish must not stay away for so long.
+who publishes asks before how long it is (`SinkConfig.remembers_ms`, by `marker_retention`).
 """
 
 from __future__ import annotations

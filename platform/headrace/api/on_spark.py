@@ -24,6 +24,8 @@ class ReplaySettings(TypedDict, total=False):
     final           with savepoint: close every window first
     from_savepoint  path of a savepoint or checkpoint to start from
     publish         whether result rows reach the sinks, each once; the result then has no DataFrames
+    allow_repeated_output  with publish: what an earlier call decided on is published though a sink may have forgotten
+                    what of it it has
     parallelism     of nodes that set none; default: as many tasks as the cluster runs at a time
     storage         URL of a folder for the job's files, which executors reach too; default: as of the pipeline
     allow_local_storage  though it is a folder: it is a mount that all executors have
@@ -34,6 +36,7 @@ class ReplaySettings(TypedDict, total=False):
     final: bool
     from_savepoint: str | None
     publish: bool
+    allow_repeated_output: bool
     parallelism: int | None
     storage: str | None
     allow_local_storage: bool
@@ -73,6 +76,7 @@ def replay(
         parallelism=settings.get("parallelism"),
         python_path=settings.get("python_path") or import_path(pipeline),
         publish=publish,
+        allow_repeated=settings.get("allow_repeated_output", False),
         storage=settings.get("storage"),
         allow_local_storage=settings.get("allow_local_storage", False),
     )

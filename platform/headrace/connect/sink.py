@@ -336,6 +336,11 @@ class SinkConfig(Config):
         them is visible already: then they are written in one place, by a writer, at least once."""
         return None
 
+    def remembers_ms(self) -> int | None:
+        """How long the outside remembers, at the least, what of a share is published, from its last publication on;
+        None: for ever. May do I/O. Raises ExternalError."""
+        return None
+
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
         """What refuses rows that the sink could not write, before they are staged to be published; None: it writes
         every row of the schema. Without I/O: it is opened wherever rows are made (`connect.row_check`).

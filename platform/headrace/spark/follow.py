@@ -85,6 +85,7 @@ class PreparedFollow:
             origin=self._origin(plans, parallelism, clock.now_ms()),
             floors=options.floors,
             python_path=options.python_path,
+            allow_repeated=options.allow_repeated,
         )
         sources = FollowSources(self.limits, plans.plan(parallelism))
         return Follow(plans, sources, wish, exchange, clock, pause=pause, say=say)
@@ -127,7 +128,14 @@ def _require_not_handed_out(storage: str, job: str) -> None:
     if int(number) == 1:
         return
     before = f"{stem}-{int(number) - 1}"
-    finished = JournalStore(open_store(job_url(storage, before)), "", "").load().finished
+    folder = job_url(storage, before)
+    finished = JournalStore(open_store(folder), "", "").load().finished
+    if finished is not None and finished.state == "CANCELED":
+        raise UserError(
+            f"{before} was given up: beginning anew would write its output once more",
+            remedy=f"go on from its newest checkpoint with --from-savepoint {folder} --allow-lost-output, or delete "
+            "that folder to begin anew",
+        )
     if finished is not None and finished.savepoint is not None:
         raise UserError(
             f"{before} has ended with a savepoint: beginning anew would write its output once more",

@@ -58,6 +58,7 @@ class FollowWish:
     savepoint       folder for a savepoint at the end; final: sources that come to their end close every window first
     origin          savepoint or checkpoint to start from, where the job has no checkpoint yet
     python_path     import path entries for the user's functions
+    allow_repeated  results are published though a sink may have forgotten what of them it has
     """
 
     job: str
@@ -70,6 +71,7 @@ class FollowWish:
     origin: Origin | None = None
     floors: tuple[AppliedFloor, ...] = ()
     python_path: tuple[str, ...] = ()
+    allow_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,9 @@ class Follow:
         self._retained = plans.model(wish.parallelism).checkpoint.retained
         self._store: ObjectStore = open_store(wish.storage)
         self._journal = DriverJournal(self._store, wish.job)
-        self._publication = Publication(plans, wish.parallelism, wish.storage, exchange, self._say)
+        self._publication = Publication(
+            plans, wish.parallelism, wish.storage, exchange, self._say, clock, allow_repeated=wish.allow_repeated
+        )
         self._computation = Computation(
             plans=plans,
             parallelism=wish.parallelism,
@@ -205,7 +209,7 @@ class Follow:
             return
         if found.commit_first is not None and found.commit_first.manifest.epoch == newest.epoch:
             self._say(f"epoch {newest.epoch} was decided before: it is published now")
-            self._commit(newest)
+            self._commit(found.commit_first)
         record = found.unfinished
         if newest.final or (record is not None and record.manifest.epoch == newest.epoch):
             self._finish(record)
@@ -272,11 +276,12 @@ class Follow:
         self._journal.append(record)
         self._epoch = manifest.epoch
         self._manifest = located(manifest, self._wish.storage)
-        self._commit(manifest)
+        self._commit(record)
         return record
 
-    def _commit(self, manifest: Manifest) -> None:
-        self._publication.publish(manifest)
+    def _commit(self, record: CheckpointRecord) -> None:
+        manifest = record.manifest
+        self._publication.publish(record)
         self._journal.append(CommittedRecord(at_ms=self._clock.now_ms(), epoch=manifest.epoch))
         self._store.delete(staged_files(manifest))
         self._journal.prune(self._retained)

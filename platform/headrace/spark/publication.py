@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import Manifest
+from headrace.checkpoint.records import CheckpointRecord
 from headrace.coordinator.planning import JobPlans, plan_sinks
+from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
+from headrace.plan.physical import SinkSpec
 from headrace.spark.cut import share_of
 from headrace.spark.exchange import Exchange
 from headrace.spark.publish import publish_orders, write
+from headrace.spark.remembered import require_remembered
 from headrace.spark.task_report import StagedShare
 
 TRIES = 4
@@ -25,16 +29,24 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Publishes epochs of one job. storage: URL of its folder."""
+    """Publishes epochs of one job.
+
+    storage          URL of its folder
+    allow_repeated   though a sink may have forgotten what of them it has
+    """
 
     plans: JobPlans
     parallelism: int
     storage: str
     exchange: Exchange
     say: Say
+    clock: Clock
+    allow_repeated: bool = False
 
-    def publish(self, manifest: Manifest) -> None:
-        """Makes the epoch's results visible, each row once. Raises ExternalError."""
+    def publish(self, record: CheckpointRecord) -> None:
+        """Makes the results of an epoch visible that this record has decided on, each row once. Raises ExternalError,
+        and UserError where a sink may not know any more what of them it has."""
+        manifest = record.manifest
         plan = self.plans.plan(self.parallelism)
         shares = [share_of(item) for item in manifest.committables]
         if not shares:
@@ -51,14 +63,18 @@ class Publication:
         orders = publish_orders(common, shares, _numbers(shares))
         in_tasks = [order for order in orders if sinks[order.share.sink].publishes_once]
         self.say(f"publishing: {sum(share.rows for share in shares):,} rows in {len(orders)} shares")
-        self._publish([order.model_dump_json().encode() for order in in_tasks])
+        published = {order.share.sink for order in in_tasks}
+        remembering = [spec for _, spec in plan_sinks(plan) if spec.node in published]
+        self._publish([order.model_dump_json().encode() for order in in_tasks], remembering, record)
         for order in orders:
             if not sinks[order.share.sink].publishes_once:
                 write(order)
 
-    def _publish(self, orders: Sequence[bytes]) -> None:
+    def _publish(self, orders: Sequence[bytes], sinks: Sequence[SinkSpec], record: CheckpointRecord) -> None:
         """Publishes shares, again and again where it may help: those that are out already take no time."""
         for tries_left in range(TRIES - 1, -1, -1):
+            if not self.allow_repeated:
+                require_remembered(sinks, record.manifest.job, self.clock.now_ms() - record.at_ms)
             try:
                 self.exchange.each(orders)
             except ExternalError as error:

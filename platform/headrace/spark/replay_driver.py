@@ -56,6 +56,7 @@ class ReplayWish:
     python_path    import path entries for the user's functions
     publish        whether result rows reach the sinks; else they stay staged
     open_end       the end closes no window, though no savepoint is asked for
+    allow_repeated  results are published though a sink may have forgotten what of them it has
     splits         what to read, as resolved before (`resolve_splits`); None: resolved when it runs
     """
 
@@ -69,6 +70,7 @@ class ReplayWish:
     python_path: tuple[str, ...] = ()
     publish: bool = True
     open_end: bool = False
+    allow_repeated: bool = False
     splits: Splits | None = None
 
 
@@ -192,9 +194,17 @@ class Replay:
         """Makes the results visible, each row once; then the journal says so."""
         if any(isinstance(each, CommittedRecord) for each in self._journal.journal.records):
             return
-        manifest, wish = record.manifest, self._wish
-        Publication(self._plans, wish.parallelism, wish.storage, self._exchange, self._say).publish(manifest)
-        self._journal.append(CommittedRecord(at_ms=self._clock.now_ms(), epoch=manifest.epoch))
+        wish = self._wish
+        Publication(
+            self._plans,
+            wish.parallelism,
+            wish.storage,
+            self._exchange,
+            self._say,
+            self._clock,
+            allow_repeated=wish.allow_repeated,
+        ).publish(record)
+        self._journal.append(CommittedRecord(at_ms=self._clock.now_ms(), epoch=record.manifest.epoch))
 
     def _finish(self, record: CheckpointRecord) -> None:
         if record.savepoint is not None:
