@@ -144,25 +144,3 @@ def test_a_master_that_cannot_be(master: str, said: str, tmp_path: Path) -> None
     assert done.code == 2, done.err
     assert said in done.err
     assert "WARN" not in done.err
-
-
-def test_a_driver_that_is_to_run_on_yarn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark's own part ends at its door: the command that comes there is complete, and what it names exists."""
-    spark_submit = tmp_path / "spark" / "bin" / "spark-submit"
-    spark_submit.parent.mkdir(parents=True)
-    spark_submit.write_text(
-        '#!/bin/sh\nfor each in "$@"; do echo "$each"; done\n'
-        "echo \"$@\" | tr ' ,' '\\n\\n' | cut -d '#' -f 1 | grep '^/' | xargs ls > /dev/null\n"
-    )
-    spark_submit.chmod(0o755)
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
-    file = project(tmp_path)
-    where = ["--master", "yarn", "--deploy-mode", "cluster", "--conf", "spark.executor.instances=4"]
-    done = headrace(["replay", str(file), *where, "--until", "latest", "--json"], tmp_path)
-    assert done.code == 0, done.err
-    arguments = done.out.splitlines()
-    assert arguments[:4] == ["--master", "yarn", "--deploy-mode", "cluster"]
-    assert arguments[arguments.index("--files") + 1] == str(file)
-    assert arguments[arguments.index("--archives") + 1].endswith("#headrace-pipeline-code")
-    assert arguments[-5:] == ["--", "pipeline.yaml", "--until", "latest", "--json"]
-    assert done.err.startswith(str(spark_submit))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from headrace.core.errors import HeadraceError, Unreachable, UserError
 from headrace.spark.driver_jvm import Voice, launch, quiet_settings, require_java
+from headrace.spark.spark_defaults import with_defaults
+from headrace.spark.yarn_settings import YARN, executor_room, require_conf_dir
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -50,6 +52,8 @@ def settings(master: str | None, chosen: Mapping[str, str]) -> dict[str, str]:
         own["spark.master"] = master
         if is_local(master):
             own |= ON_THIS_HOST
+        if master == YARN:
+            own |= executor_room(with_defaults(chosen))
     return own | dict(chosen)
 
 
@@ -80,7 +84,7 @@ def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterato
         return
     wanted = settings(master, chosen)
     _require_master(wanted.get("spark.master"))
-    context = _started(name, wanted)
+    context = _started(name, wanted, chosen)
     spark = SparkSession(context)
     try:
         yield spark
@@ -88,11 +92,16 @@ def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterato
         spark.stop()
 
 
-def _started(name: str, wanted: Mapping[str, str]) -> SparkContext:
+def _started(name: str, wanted: Mapping[str, str], chosen: Mapping[str, str]) -> SparkContext:
     from pyspark import SparkConf, SparkContext
 
+    if submitted():
+        SparkContext._ensure_initialized()  # from here on a SparkConf has what spark-submit was told, which holds
+        given = dict(SparkConf().getAll())
+        unsaid = {key: value for key, value in wanted.items() if key in chosen or key not in given}
+        return SparkContext(conf=SparkConf().setAppName(name).setAll(list(unsaid.items())))
     conf = SparkConf().setAppName(name).setAll(list(wanted.items()))
-    if submitted() or SparkContext._gateway is not None:
+    if SparkContext._gateway is not None:
         return SparkContext(conf=conf)
     require_java()
     if is_local(wanted.get("spark.master", "")):
@@ -135,11 +144,8 @@ def _require_master(master: str | None) -> None:
     """Says at once what Spark would find out in a minute. Raises UserError, Unreachable."""
     if master is None:
         return
-    if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & set(os.environ):
-        raise UserError(
-            "--master yarn: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
-            remedy="set one of them to the folder with the cluster's yarn-site.xml",
-        )
+    if master == YARN:
+        require_conf_dir(os.environ)
     if master.startswith(STANDALONE):
         addresses = master.removeprefix(STANDALONE).split(",")
         if not any(_answers(address) for address in addresses):

@@ -6,7 +6,7 @@ The application is `headrace_replay.py`: it takes the arguments of `headrace rep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,6 +62,22 @@ def without(arguments: Sequence[str], options: Iterable[str]) -> list[str]:
             next(rest, None)
         elif not argument.startswith(tuple(f"{option}=" for option in dropped)):
             left.append(argument)
+    return left
+
+
+def changed(arguments: Sequence[str], changes: Mapping[str, Callable[[str], str]]) -> list[str]:
+    """Arguments with the values of these options changed, written `--option value` or `--option=value`."""
+    left: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        option, equals, value = argument.partition("=")
+        change = changes.get(option)
+        if change is None:
+            left.append(argument)
+        elif equals:
+            left.append(f"{option}={change(value)}")
+        else:
+            left += [argument, *(change(value) for value in [next(rest, None)] if value is not None)]
     return left
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.spark.packaging import ENVIRONMENT_PYTHON, Packages
-from headrace.spark.spark_submit import WHERE, Submission, installed_spark_submit, without
+from headrace.spark.spark_submit import WHERE, Submission, changed, installed_spark_submit, without
 from headrace.spec.pipeline import Pipeline
 
 PIPELINE = Pipeline.from_dict(
@@ -74,3 +74,10 @@ def test_a_driver_on_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_that_say_where_are_left_out() -> None:
     given = ["p.yaml", "--master", "yarn", "--until=latest", "--conf=a=b", "--conf", "c=d", "--json", "--py-files", "x"]
     assert without(given, WHERE) == ["p.yaml", "--until=latest", "--json"]
+
+
+def test_values_of_options_are_changed() -> None:
+    given = ["p.yaml", "--floors", "in/floors", "--until=in/x", "--json", "--floors"]
+    assert changed(given, {"--floors": lambda path: Path(path).name, "--until": str.upper}) == (
+        ["p.yaml", "--floors", "floors", "--until=IN/X", "--json", "--floors"]
+    )

@@ -3,12 +3,14 @@
     spark-submit --master yarn --deploy-mode cluster --files delays.yaml --archives env.tar.gz#environment \\
         headrace_replay.py -- delays.yaml --until latest
 
-It is whole by itself: a copy of it may lie anywhere where headrace is installed.
+It is whole by itself: a copy of it may lie anywhere where headrace is installed. First may stand
+`--end-at URL`: an object that tells how it ended.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 
 
 def main() -> None:
@@ -16,10 +18,16 @@ def main() -> None:
     # modules beside the pipeline file, where `--deploy-mode cluster` has brought them
     sys.path.insert(0, "headrace-pipeline-code")
     from headrace.cli.app import main as headrace
+    from headrace.cli.overheard import end_told
 
     arguments = sys.argv[1:]
+    told: AbstractContextManager[None] = nullcontext()
+    if arguments[:1] == ["--end-at"]:
+        told, arguments = end_told(arguments[1]), arguments[2:]
+    # some of Spark's ways here leave it out
     sys.argv[1:] = ["replay", *(arguments[1:] if arguments[:1] == ["--"] else arguments)]
-    headrace()
+    with told:
+        headrace()
 
 
 if __name__ == "__main__":

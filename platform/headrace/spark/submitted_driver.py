@@ -1,0 +1,73 @@
+"""A running spark-submit whose driver runs on the cluster: its log is passed on, the application in it recognised, and
+ended where the user ends the command."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_APPLICATION = re.compile(r"\bapplication_\d+_\d+\b")
+_GOES_SECONDS = 10.0
+_KILL_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """spark-submit has ended. application: what it ran on YARN; None: there is none that we know."""
+
+    code: int
+    application: str | None
+
+
+class SubmittedDriver:
+    """One submission. `tell` takes the lines of spark-submit's log."""
+
+    def __init__(self, command: Sequence[str], tell: Callable[[str], None]) -> None:
+        self._command, self._tell = list(command), tell
+        self._application: str | None = None
+
+    def run(self) -> Ended:
+        """Runs it to its end. Where it is interrupted, the application is ended as well."""
+        with subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True, errors="replace") as process:
+            try:
+                self._listen(process)
+                return Ended(process.wait(), self._application)
+            except KeyboardInterrupt:
+                self._end(process)
+                raise
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self._recognise(line)
+            self._tell(line.rstrip("\n"))
+
+    def _recognise(self, line: str) -> None:
+        found = _APPLICATION.search(line)
+        if found is not None:
+            self._application = found[0]
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        process.terminate()
+        try:
+            _, rest = process.communicate(timeout=_GOES_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, rest = process.communicate()
+        for line in (rest or "").splitlines():
+            self._recognise(line)
+        if self._application is not None:
+            self._tell(f"ending {self._application}")
+            command = kill_command(self._command[0], self._application)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_KILL_SECONDS)
+            if done.returncode != 0:
+                self._tell(f"{done.stderr.strip()}\nit may go on: yarn application -kill {self._application}")
+
+
+def kill_command(spark_submit: str, application: str) -> list[str]:
+    """Ends an application of YARN, with the Hadoop that Spark has, so that no other is needed."""
+    spark_class = str(Path(spark_submit).parent / "spark-class")
+    return [spark_class, "org.apache.hadoop.yarn.client.cli.ApplicationCLI", "application", "-kill", application]
