@@ -102,13 +102,24 @@ def replay(
     allow_dropped_state: AllowDroppedState = False,
     allow_drained: AllowDrained = False,
     allow_lost_output: AllowLostOutput = False,
+    allow_repeated_output: Annotated[
+        bool,
+        typer.Option(
+            "--allow-repeated-output",
+            help="Publish what an earlier run decided on, though a sink may have forgotten what of it it has.",
+        ),
+    ] = False,
+    give_up: Annotated[
+        bool, typer.Option("--give-up", help="Run nothing: end an unfinished run of this command for good.")
+    ] = False,
     rename: Rename = None,
     as_json: Json = False,
 ) -> None:
     """Run a pipeline over a range of its sources on Spark; its results reach the sinks once."""
     from headrace.api.against import TopicRange
     from headrace.cli.against import replay_against
-    from headrace.cli.spark_driver import SentReplay
+    from headrace.cli.giving_up import give_up_replay
+    from headrace.cli.spark_driver import submit_driver
     from headrace.cli.spark_settings import interruptible, one_of, quiet_driver, settings_of, travelling
     from headrace.client.submission import file_form
     from headrace.coordinator.origin import OriginWish
@@ -126,7 +137,9 @@ def replay(
     pipeline = Pipeline.from_dict(file_form(load_file(file, set_ or []).pipeline))
     folder = Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
     packages, chosen = Packages.of(py_files or (), archives or ()), settings_of(conf)
-    one_of("--deploy-mode", deploy_mode, (CLIENT, CLUSTER))
+    if one_of("--deploy-mode", deploy_mode, (CLIENT, CLUSTER)) == CLUSTER:
+        submit_driver(file, pipeline, packages, chosen, master)
+        return
     origin = None
     if from_savepoint is not None:
         origin = OriginWish(
@@ -149,14 +162,15 @@ def replay(
         back_end=BACK_ENDS[one_of("--back-end", back_end, tuple(BACK_ENDS))],
         python_path=(str(folder), OWN_CODE),
         allow_local_storage=allow_local_storage,
+        allow_repeated=allow_repeated_output,
     )
+    if give_up:
+        give_up_replay(pipeline, options, follow=follow, as_json=as_json)
+        return
     if against is not None and follow:
         raise UserError("--against looks at history, --follow goes on live", remedy="give one of them")
     if not follow and (trigger_interval is not None or increments is not None):
         raise UserError("--trigger-interval and --increments say how to follow", remedy="give --follow too")
-    if deploy_mode == CLUSTER:
-        SentReplay(file, pipeline, options, packages, floors, follow).run()
-        return
     teller = Teller()
     with (
         interruptible(teller, "the same command begins anew, or publishes what was decided already"),
