@@ -119,7 +119,7 @@ def replay(
     from headrace.api.against import TopicRange
     from headrace.cli.against import replay_against
     from headrace.cli.giving_up import give_up_replay
-    from headrace.cli.spark_driver import submit_driver
+    from headrace.cli.spark_driver import SentReplay
     from headrace.cli.spark_settings import interruptible, one_of, quiet_driver, settings_of, travelling
     from headrace.client.submission import file_form
     from headrace.coordinator.origin import OriginWish
@@ -137,9 +137,7 @@ def replay(
     pipeline = Pipeline.from_dict(file_form(load_file(file, set_ or []).pipeline))
     folder = Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
     packages, chosen = Packages.of(py_files or (), archives or ()), settings_of(conf)
-    if one_of("--deploy-mode", deploy_mode, (CLIENT, CLUSTER)) == CLUSTER:
-        submit_driver(file, pipeline, packages, chosen, master)
-        return
+    one_of("--deploy-mode", deploy_mode, (CLIENT, CLUSTER))
     origin = None
     if from_savepoint is not None:
         origin = OriginWish(
@@ -171,6 +169,9 @@ def replay(
         raise UserError("--against looks at history, --follow goes on live", remedy="give one of them")
     if not follow and (trigger_interval is not None or increments is not None):
         raise UserError("--trigger-interval and --increments say how to follow", remedy="give --follow too")
+    if deploy_mode == CLUSTER:
+        SentReplay(file, pipeline, options, packages, floors, follow).run()
+        return
     teller = Teller()
     with (
         interruptible(teller, "the same command begins anew, or publishes what was decided already"),
