@@ -28,7 +28,7 @@ Master = Annotated[
     typer.Option(
         "--master",
         metavar="URL",
-        help="Spark master: local[N], spark://.., yarn, k8s://... Default: what spark-submit named, else local[*].",
+        help="Spark master: local[N], spark://.., yarn, k8s://.., sc://... Default: spark-submit's, else local[*].",
     ),
 ]
 Conf = Annotated[

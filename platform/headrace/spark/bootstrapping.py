@@ -44,6 +44,7 @@ from headrace.operators.given_columns import GivenColumn
 from headrace.plan.contexts import source_context
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.spark.bounds import START
+from headrace.spark.start import exchange_for
 from headrace.spec.load import load_pipeline
 from headrace.spec.pipeline import Pipeline
 
@@ -196,7 +197,7 @@ def _write(
 
     from headrace.spark import bootstrap_sink as sink
 
-    cut = shares(boot, name, min(boot.plan.max_parallelism, max(1, spark.sparkContext.defaultParallelism)))
+    cut = shares(boot, name, min(boot.plan.max_parallelism, max(1, exchange_for(spark).parallelism)))
     config = given.config
     number = sql.lit(0)
     if given.keys:

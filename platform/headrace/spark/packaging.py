@@ -22,7 +22,7 @@ ENVIRONMENT = "environment"
 ENVIRONMENT_PYTHON = f"./{ENVIRONMENT}/bin/python"
 PYTHON = "PYSPARK_PYTHON"
 
-_PY_FILES, _ARCHIVES = "spark.submit.pyFiles", "spark.archives"
+PY_FILES, ARCHIVES = "spark.submit.pyFiles", "spark.archives"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Packages:
 
     def settings(self, chosen: Mapping[str, str]) -> dict[str, str]:
         """The settings of Spark that `chosen` becomes with them."""
-        own = {_PY_FILES: self.py_files, _ARCHIVES: self.archives}
+        own = {PY_FILES: self.py_files, ARCHIVES: self.archives}
         joined = {
             name: ",".join([*([chosen[name]] if chosen.get(name) else ()), *paths])
             for name, paths in own.items()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.core.errors import HeadraceError, Unreachable, UserError
+from headrace.spark.connect_session import connected, is_connect
 from headrace.spark.driver_jvm import Voice, launch, quiet_settings, require_java
 from headrace.spark.spark_defaults import with_defaults
 from headrace.spark.yarn_settings import YARN, executor_room, require_conf_dir
@@ -79,6 +80,10 @@ def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterato
         from pyspark.sql import SparkSession
     except ImportError as cause:
         raise UserError("pyspark is not installed", remedy="pip install 'headrace[spark]'") from cause
+    if master is not None and is_connect(master):
+        with connected(master, chosen) as spark:
+            yield spark
+        return
     if SparkContext._active_spark_context is not None:
         yield SparkSession.builder.getOrCreate()
         return

@@ -181,8 +181,12 @@ def own_exchange(name: str, options: ReplayOptions, storage: str, tell: Tell | N
     if options.master is not None:
         options.require_reachable(options.master, storage)
     with session(name, options.master, options.conf) as spark:
+        context = getattr(spark, "sparkContext", None)
+        if context is None:
+            yield exchange_of("dataframe", spark, tell)
+            return
         if options.back_end == "rdd":
-            options.require_reachable(spark.sparkContext.master, storage)
+            options.require_reachable(context.master, storage)
         yield exchange_of(options.back_end, spark, tell)
 
 

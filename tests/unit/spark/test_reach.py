@@ -8,7 +8,7 @@ from headrace.core.errors import UserError
 from headrace.spark.reach import require_reachable, runs_here
 
 HERE = ["local", "local[2]", "local-cluster[2,1,1024]", "spark://127.0.0.1:7077", "spark://localhost:1,[::1]:2"]
-ELSEWHERE = ["spark://host:7077", "spark://localhost:1,host:1", "yarn", "k8s://https://host:443"]
+ELSEWHERE = ["spark://host:7077", "spark://localhost:1,host:1", "yarn", "k8s://https://host:443", "sc://localhost:15002"]
 
 
 @pytest.mark.parametrize("master", HERE)
