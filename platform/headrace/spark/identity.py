@@ -42,4 +42,14 @@ def replay_job(storage: str, pipeline: str, key: str) -> str:
 
 def unpublished_job(pipeline: str, key: str) -> str:
     """The id of a replay that nobody takes up again."""
-    return f"{_PREFIX}-{pipeline}-{key}-u{unique_part()}"
+    return f"{unpublished_prefix(pipeline)}{key}-u{unique_part()}"
+
+
+def unpublished_prefix(pipeline: str) -> str:
+    """What the ids of a pipeline's replays begin with."""
+    return f"{_PREFIX}-{pipeline}-"
+
+
+def unpublished_pattern(pipeline: str) -> str:
+    """Regular expression of the ids of a pipeline's replays that publish nothing."""
+    return re.escape(unpublished_prefix(pipeline)) + "[0-9a-f]{8}-u[0-9a-f]{16}"

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import SplitDocument, StateHandle
-from headrace.checkpoint.paths import MANIFEST, STAGED, savepoint_url
+from headrace.checkpoint.paths import MANIFEST, STAGED, parted, savepoint_url
 from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord
 from headrace.checkpoint.savepoint import write_savepoint
 from headrace.checkpoint.store import ObjectStore, open_folder, open_store
@@ -28,9 +28,11 @@ from headrace.coordinator.manifests import savepoint_of
 from headrace.coordinator.origin import Origin
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import Clock
+from headrace.core.errors import ExternalError
 from headrace.core.source_state import AppliedFloor
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
+from headrace.spark.abandoned import remove_abandoned
 from headrace.spark.computation import Computation, Epoch
 from headrace.spark.cut import share_of
 from headrace.spark.driver_journal import DriverJournal
@@ -107,6 +109,7 @@ class Replay:
 
     def run(self) -> ReplayOutcome:
         """Runs to the end, or finishes what an earlier driver has decided. Raises UserError, ExternalError."""
+        self._remove_abandoned()
         journal = self._journal.load()
         decided = journal.checkpoints[-1] if journal.checkpoints else None
         if decided is None:
@@ -180,6 +183,17 @@ class Replay:
                 sinks=wish.publish,
             )
         )
+
+    def _remove_abandoned(self) -> None:
+        """Folders of runs that published nothing and were killed: no matter of this run's, so it goes on regardless."""
+        storage, _ = parted(self._wish.storage)
+        try:
+            removed = remove_abandoned(storage, self._plan.pipeline, self._clock.now_ms())
+        except ExternalError as error:
+            self._say(f"what killed runs have left in {storage} could not be removed: {error.message}")
+            return
+        if removed:
+            self._say(f"removed what {removed} killed {'run' if removed == 1 else 'runs'} had left in {storage}")
 
     def _remove_leftovers(self) -> None:
         """Rows that an earlier try staged, which nobody decided on, and its savepoint, which nobody was given."""

@@ -20,6 +20,7 @@ from headrace.core.batch import OP, concat_batches
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.last_rows import last_rows
 from headrace.plan.physical import SinkSpec
+from headrace.spark.owner import Owner
 from headrace.spark.publication import Say
 from headrace.spark.replay_driver import ReplayOutcome, Splits
 from headrace.spark.staged import encode_staged, read_staged
@@ -35,10 +36,11 @@ _NOWHERE = "empty"
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """The rows of an outcome, by sink."""
+    """The rows of an outcome, by sink. owner: keeps them for this process; None: they are published."""
 
     outcome: ReplayOutcome
     sinks: Mapping[str, SinkSpec]
+    owner: Owner | None = None
 
     def sink(self, name: str) -> SinkSpec:
         """A sink as it was planned. Raises UserError with the nearest name."""
@@ -66,7 +68,7 @@ class StagedRows:
     def delete(self) -> None:
         """Deletes the job's folder in checkpoint storage, rows and journal; a savepoint in a folder of its own stays.
         Idempotent."""
-        _delete(self.outcome.storage)
+        _delete(self.outcome.storage, self.owner)
 
     def _batches(self, name: str) -> Iterator[pl.DataFrame]:
         store = open_store(self.outcome.storage)
@@ -93,18 +95,22 @@ def stage(prepared: Prepared, spark: SparkSession, say: Say, *, splits: Splits |
     context = getattr(spark, "sparkContext", None)
     if context is not None:
         prepared.require_reachable(context.master)
+    folder = job_url(prepared.storage, prepared.job)
+    owner = None if prepared.options.publish else Owner(open_store(folder))
     try:
         chosen = prepared.options.back_end == "dataframe"
         exchange = exchange_of("dataframe", spark) if chosen else exchange_for(spark)
         outcome = prepared.replay(exchange, say, splits=splits).run()
     except BaseException:
-        if not prepared.options.publish:
-            _delete(job_url(prepared.storage, prepared.job))
+        if owner is not None:
+            _delete(folder, owner)
         raise
-    return StagedRows(outcome, {sink.node: sink for _, sink in plan_sinks(prepared.plans.plan(1))})
+    return StagedRows(outcome, {sink.node: sink for _, sink in plan_sinks(prepared.plans.plan(1))}, owner)
 
 
-def _delete(folder: str) -> None:
+def _delete(folder: str, owner: Owner | None) -> None:
+    if owner is not None:
+        owner.release()
     store = open_store(folder)
     store.delete(store.list(""))
 
