@@ -17,11 +17,13 @@ import typer
 
 from headrace.checkpoint.paths import absolute, default_storage
 from headrace.cli.errors import FAILED
+from headrace.cli.kubernetes_driver import DriverPod, driver_files
 from headrace.cli.spark_settings import Teller, interruptible
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from headrace.plan.logical import plan_logical
 from headrace.spark.driver_end import DriverEnd, end_url
+from headrace.spark.kubernetes_settings import DRIVER, EXECUTOR, is_kubernetes
 from headrace.spark.packaging import Packages
 from headrace.spark.spark_defaults import with_defaults
 from headrace.spark.spark_submit import WHERE, Submission, changed, installed_spark_submit, without
@@ -61,6 +63,9 @@ class SentReplay:
         storage = self.options.storage or self.pipeline.checkpoint.storage or default_storage(Home.from_environment())
         self.options.require_consistent()
         require_replayable(plan_logical(self.pipeline))
+        if is_kubernetes(master):
+            self._run_as_pod(master, storage)
+            return
         self.options.require_reachable(master, storage)
         conf = {**self._own_conf(master), **self.options.conf}
         waited = conf.get(NOT_WAITED_FOR[0], "true") != NOT_WAITED_FOR[1]
@@ -77,6 +82,15 @@ class SentReplay:
             with interruptible(teller, "the same command begins anew, or publishes what was decided already"):
                 ended = SubmittedDriver(command, teller.say).run()
         _end_alike(ended, None if end is None else DriverEnd.take(end))
+
+    def _run_as_pod(self, master: str, storage: str) -> None:
+        self.options.require_reachable(master, storage, roles=(DRIVER, EXECUTOR))
+        with TemporaryDirectory(prefix="headrace-code-") as made:
+            own = [self._write_pipeline(Path(made), storage), *([] if self.floors is None else [self.floors])]
+            files = driver_files(own, self.pipeline, _file(self.file).parent)
+            there = ("--", *self._arguments(own[0].name))
+        pod = DriverPod(master, there, files, self.packages, self.options.conf, Path(_application()))
+        pod.run(self.pipeline.name)
 
     def _master(self) -> str:
         master = self.options.master

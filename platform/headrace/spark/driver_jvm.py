@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LINES_KEPT = 200
-_LOG4J_CHOICES = ("log4j2.configurationFile", "log4j.configurationFile")
+LOG4J_CHOICES = ("log4j2.configurationFile", "log4j.configurationFile")
+"""Java properties that name a configuration."""
 LOG4J = """\
 # errors only, and of failed tasks none: the command says why it failed
 rootLogger.level = error
@@ -92,13 +93,13 @@ def quiet_settings(chosen: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Settings that bring the log4j2 configuration to the driver; nothing where the user has one. The file is there
     while inside: Spark reads it as it starts."""
     given = chosen.get(JAVA_OPTIONS, "")
-    if "LOG4J_CONFIGURATION_FILE" in os.environ or any(name in given for name in _LOG4J_CHOICES) or _configured():
+    if "LOG4J_CONFIGURATION_FILE" in os.environ or any(name in given for name in LOG4J_CHOICES) or _configured():
         yield {}
         return
     with TemporaryDirectory(prefix="headrace-spark-") as folder:
         file = Path(folder) / "log4j2.properties"
         file.write_text(LOG4J, encoding="utf-8")
-        yield {JAVA_OPTIONS: f'{given} "-D{_LOG4J_CHOICES[0]}={file}"'.strip()}
+        yield {JAVA_OPTIONS: f'{given} "-D{LOG4J_CHOICES[0]}={file}"'.strip()}
 
 
 def _configured() -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.core.errors import HeadraceError, Unreachable, UserError
 from headrace.spark.connect_session import connected, is_connect
 from headrace.spark.driver_jvm import Voice, launch, quiet_settings, require_java
+from headrace.spark.kubernetes_settings import EXECUTOR, SCHEME, api_address, is_kubernetes, pod_room, require_image
 from headrace.spark.spark_defaults import with_defaults
 from headrace.spark.yarn_settings import YARN, executor_room, require_conf_dir
 
@@ -55,6 +56,8 @@ def settings(master: str | None, chosen: Mapping[str, str]) -> dict[str, str]:
             own |= ON_THIS_HOST
         if master == YARN:
             own |= executor_room(with_defaults(chosen))
+        if is_kubernetes(master):
+            own |= pod_room(with_defaults(chosen))
     return own | dict(chosen)
 
 
@@ -88,7 +91,9 @@ def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterato
         yield SparkSession.builder.getOrCreate()
         return
     wanted = settings(master, chosen)
-    _require_master(wanted.get("spark.master"))
+    require_master(wanted.get("spark.master"))
+    if is_kubernetes(wanted.get("spark.master")):
+        require_image((EXECUTOR,), with_defaults(wanted))
     context = _started(name, wanted, chosen)
     spark = SparkSession(context)
     try:
@@ -145,8 +150,8 @@ def _not_started(cause: Exception, voice: Voice) -> HeadraceError:
     return failure
 
 
-def _require_master(master: str | None) -> None:
-    """Says at once what Spark would find out in a minute. Raises UserError, Unreachable."""
+def require_master(master: str | None) -> None:
+    """Says at once what Spark would find out in a minute, or never. Raises UserError, Unreachable."""
     if master is None:
         return
     if master == YARN:
@@ -155,14 +160,28 @@ def _require_master(master: str | None) -> None:
         addresses = master.removeprefix(STANDALONE).split(",")
         if not any(_answers(address) for address in addresses):
             raise Unreachable(f"no Spark master answers at {master}", remedy="start it, or name the right one")
+    if is_kubernetes(master) and not _by_proxy() and not _listens(*api_address(master)):
+        raise Unreachable(
+            f"no Kubernetes API answers at {master.removeprefix(SCHEME)}",
+            remedy="name the right one: `kubectl cluster-info` shows it",
+        )
+
+
+def _by_proxy() -> bool:
+    """Whether addresses are for a proxy to reach."""
+    return any(name in os.environ for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"))
 
 
 def _answers(address: str) -> bool:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise UserError(f"{address!r} is no address of a Spark master", remedy="write spark://host:7077")
+    return _listens(host.strip("[]"), int(port))
+
+
+def _listens(host: str, port: int) -> bool:
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S):
+        with socket.create_connection((host, port), CONNECT_TIMEOUT_S):
             return True
     except OSError:
         return False

@@ -94,7 +94,7 @@ def stage(prepared: Prepared, spark: SparkSession, say: Say, *, splits: Splits |
     """
     context = getattr(spark, "sparkContext", None)
     if context is not None:
-        prepared.require_reachable(context.master)
+        prepared.require_reachable(context.master, dict(context.getConf().getAll()))
     folder = job_url(prepared.storage, prepared.job)
     owner = None if prepared.options.publish else Owner(open_store(folder))
     try:

@@ -22,12 +22,15 @@ from headrace.core.source_state import AppliedFloor
 from headrace.plan.logical import LogicalPlan, plan_logical
 from headrace.spark.bounds import bounded
 from headrace.spark.exchange import DataFrameExchange, Exchange, RddExchange
+from headrace.spark.executor_pods import await_executors
 from headrace.spark.identity import replay_job, replay_key, unpublished_job
+from headrace.spark.kubernetes_settings import EXECUTOR, is_kubernetes, mounts
 from headrace.spark.progress import Tell
 from headrace.spark.publication import Say
 from headrace.spark.reach import require_reachable
 from headrace.spark.replay_driver import Replay, ReplayOutcome, ReplayWish, Splits, resolve_splits
 from headrace.spark.session import session
+from headrace.spark.spark_defaults import with_defaults
 from headrace.spec.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -78,10 +81,22 @@ class ReplayOptions:
         if self.origin is not None and self.begin is not None:
             raise UserError("--from and --from-savepoint both say where to begin", remedy="give one of them")
 
-    def require_reachable(self, master: str, storage: str) -> None:
-        """Raises UserError where executors of that master cannot reach what the job keeps. storage: its checkpoints."""
+    def require_reachable(
+        self,
+        master: str,
+        storage: str,
+        *,
+        conf: Mapping[str, str] | None = None,
+        roles: tuple[str, ...] = (EXECUTOR,),
+    ) -> None:
+        """Raises UserError where executors of that master cannot reach what the job keeps. storage: its checkpoints.
+
+        conf   settings of Spark, as they hold; None: as they were chosen, with Spark's defaults file
+        roles  whose pods are meant, on Kubernetes
+        """
         if not self.allow_local_storage:
-            require_reachable(master, {"checkpoint storage": storage, "--savepoint": self.savepoint})
+            mounted = mounts(roles, with_defaults(self.conf) if conf is None else conf)
+            require_reachable(master, {"checkpoint storage": storage, "--savepoint": self.savepoint}, mounted)
 
     def subtasks(self, plans: JobPlans, exchange: Exchange) -> int:
         """Of nodes that set no parallelism: as asked for, else as many as the cluster runs tasks."""
@@ -132,9 +147,9 @@ class Prepared:
         )
         return Replay(self.plans, wish, exchange, SystemClock(), say=say)
 
-    def require_reachable(self, master: str) -> None:
-        """Raises UserError where executors of that master cannot reach what the job keeps."""
-        self.options.require_reachable(master, self.storage)
+    def require_reachable(self, master: str, conf: Mapping[str, str]) -> None:
+        """Raises UserError where executors of that master cannot reach what the job keeps. conf: as it holds."""
+        self.options.require_reachable(master, self.storage, conf=conf)
 
     def resolve(self) -> Splits:
         """What is to be read, for several engines to read the same. No sink is looked at. Raises UserError,
@@ -158,9 +173,9 @@ def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
     asked = {
         "savepoint": options.savepoint,
         "final": options.final,
-        "origin": None if options.origin is None else options.origin.path,
+        "origin": None if options.origin is None else options.origin.key,
     }
-    key = replay_key(document, asked)
+    key = replay_key(document, asked, options.floors)
     job = replay_job(storage, model.name, key) if options.publish else unpublished_job(model.name, key)
     return Prepared(JobPlans(document), options, storage, job)
 
@@ -186,7 +201,9 @@ def own_exchange(name: str, options: ReplayOptions, storage: str, tell: Tell | N
             yield exchange_of("dataframe", spark, tell)
             return
         if options.back_end == "rdd":
-            options.require_reachable(context.master, storage)
+            options.require_reachable(context.master, storage, conf=dict(context.getConf().getAll()))
+        if is_kubernetes(context.master):
+            await_executors(context, tell)
         yield exchange_of(options.back_end, spark, tell)
 
 

@@ -21,7 +21,7 @@ class ContainerNetwork:
 
     def __init__(self) -> None:
         self._subnet, _ = free_subnets()
-        pool = IPAMPool(subnet=f"{self._subnet}.0/24")
+        pool = IPAMPool(subnet=f"{self._subnet}.0/24", gateway=self.gateway)
         given = {"driver": "bridge", "ipam": IPAMConfig(pool_configs=[pool]), "options": _LOOPBACK_ONLY}
         self.name = f"headrace-{uuid.uuid4().hex[:12]}"
         """As the engine knows it."""
@@ -34,6 +34,11 @@ class ContainerNetwork:
         if name not in self._names:
             self._names.append(name)
         return f"{self._subnet}.{_FIRST + self._names.index(name)}"
+
+    @property
+    def gateway(self) -> str:
+        """This machine, as containers see it."""
+        return f"{self._subnet}.1"
 
     def endpoint(self, name: str) -> EndpointConfig:
         """What a container of that name is made with."""

@@ -10,18 +10,22 @@ It is whole by itself: a copy of it may lie anywhere where headrace is installed
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
 
 def main() -> None:
     """Runs the command with what stands behind this file on spark-submit's command line."""
+    from headrace.cli.last_word import last_word
+    from headrace.spark.driver_files import unpack_files
+
     # modules beside the pipeline file, where `--deploy-mode cluster` has brought them
-    sys.path.insert(0, "headrace-pipeline-code")
+    folder = unpack_files()
+    sys.path.insert(0, "headrace-pipeline-code" if folder is None else str(folder))
     from headrace.cli.app import main as headrace
     from headrace.cli.overheard import end_told
 
     arguments = sys.argv[1:]
-    told: AbstractContextManager[None] = nullcontext()
+    told: AbstractContextManager[None] = last_word()
     if arguments[:1] == ["--end-at"]:
         told, arguments = end_told(arguments[1]), arguments[2:]
     # some of Spark's ways here leave it out

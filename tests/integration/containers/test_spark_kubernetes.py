@@ -1,0 +1,176 @@
+"""Replays on Kubernetes by Spark's own scheduler for it: executors as pods, and the driver too.
+
+The cluster is a stand-in (`support.kubernetes`): its pods are containers of the image that deploy/spark describes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.spark.kubernetes_pods import pods_from_here
+from headrace.spark.spark_submit import installed_spark_submit
+from support.containers.engine import leftovers
+from support.flow_site import Flow
+from support.kubernetes.cluster import IMAGE, NAMESPACE, SERVICE_ACCOUNT, Kubernetes, kubernetes_cluster
+from support.running import finish, headrace, start, wait_until
+
+FLOW = Flow("sliding")
+RUN_SECONDS = 280
+STORAGE = "/mnt/checkpoints"
+CLAIM = "checkpoints"
+SMALL = {
+    "spark.executor.instances": "2",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    "spark.kubernetes.namespace": NAMESPACE,
+    "spark.kubernetes.container.image": IMAGE,
+}
+MINE = """\
+import socket
+import time
+from pathlib import Path
+
+from its_helper import same
+
+PLACE = Path({place!r})
+
+
+def as_they_are(rows):
+    # not before the test says so
+    while not (PLACE / "go").exists():
+        (PLACE / socket.gethostname()).touch()
+        time.sleep(0.05)
+    return same(rows)
+"""
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder behind the volume that pods have at STORAGE; to this host it lies elsewhere."""
+    return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(scope="module")
+def cluster(engine: None, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    before = leftovers()
+    with kubernetes_cluster(tmp_path_factory.mktemp("kubernetes") / "node", {CLAIM: shared}) as running:
+        yield running
+    assert leftovers() == before
+
+
+def project(folder: Path, place: Path, storage: str) -> Path:
+    """A pipeline file with modules beside it; its rows wait for `place`/go. Results are in `storage`/out."""
+    (folder / "mine.py").write_text(MINE.format(place=str(place)))
+    (folder / "its_helper.py").write_text("def same(rows):\n    return rows\n")
+    document = FLOW.load({"RATE": "1e9", "OUT": f"{storage}/out"}).to_dict()
+    columns = {
+        name: str(dtype).removesuffix(" not null") for name, dtype in document["sources"]["orders"]["schema"].items()
+    }
+    document["steps"]["mine"] = {"from": "orders", "map": {"function": "mine:as_they_are", "schema": columns}}
+    document["steps"]["recent"]["from"] = "mine"
+    document["checkpoint"] = {"storage": f"{storage}/checkpoints"}
+    path = folder / "pipeline.yaml"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def check(out: Path) -> None:
+    written = {
+        sink: [row for file in (out / sink).glob("part-*") for row in pl.read_ndjson(file).to_dicts()]
+        for sink in ("recent_orders", "late")
+    }
+    assert FLOW.canonical(written) == FLOW.golden.read_text().splitlines()
+    assert not any(FLOW.repeated(written).values())
+
+
+def volume(role: str, path: str) -> dict[str, str]:
+    claim = f"spark.kubernetes.{role}.volumes.persistentVolumeClaim.shared"
+    return {f"{claim}.mount.path": path, f"{claim}.options.claimName": CLAIM}
+
+
+def arguments(cluster: Kubernetes, file: Path, conf: dict[str, str], *further: str) -> list[str]:
+    settings = [part for name, value in (SMALL | conf).items() for part in ("--conf", f"{name}={value}")]
+    return ["replay", str(file), "--master", f"k8s://{cluster.url}", *settings, "--json", *further]
+
+
+def test_executors_are_pods_and_one_is_killed(cluster: Kubernetes, shared: Path, tmp_path: Path) -> None:
+    """The driver is here: the folder that pods share has the same path on this host."""
+    place = shared / "client"
+    place.mkdir()
+    file = project(tmp_path, place, str(place))
+    conf = {"spark.driver.host": cluster.here, **volume("executor", str(shared))}
+    process = start(arguments(cluster, file, conf), tmp_path)
+    wait_until(lambda: process.poll() is not None or len(list(place.glob("*-exec-*"))) == 2, "both work", RUN_SECONDS)
+    if process.poll() is None:
+        (killed, *_) = sorted(path.name for path in place.glob("*-exec-*"))
+        cluster.kill_pod(killed)
+        (place / "go").touch()
+    done = finish(process)
+    assert done.code == 0, f"{done.err}\n{cluster.kubelet.logs()}"
+    assert json.loads(done.out)["rows_in"] == 3_000
+    check(place / "out")
+    assert len(cluster.pods_ever("executor")) > 2, "another one took its place"
+    assert cluster.pods("executor") == []
+
+
+def test_the_driver_is_a_pod_too(cluster: Kubernetes, shared: Path, tmp_path: Path) -> None:
+    """All that it has of this host came with it."""
+    (shared / "cluster").mkdir()
+    (shared / "cluster" / "go").touch()
+    storage = f"{STORAGE}/cluster"
+    file = project(tmp_path, Path(storage), storage)
+    conf = {
+        "spark.kubernetes.driver.master": cluster.url,
+        "spark.kubernetes.authenticate.driver.serviceAccountName": SERVICE_ACCOUNT,
+        **volume("driver", STORAGE),
+        **volume("executor", STORAGE),
+    }
+    done = headrace(arguments(cluster, file, conf, "--deploy-mode", "cluster"), tmp_path)
+    assert done.code == 0, f"{done.err}\n{cluster.kubelet.logs()}"
+    assert json.loads(done.out)["rows_in"] == 3_000
+    check(shared / "cluster" / "out")
+    (driver,) = cluster.pods("driver")
+    assert driver["status"]["phase"] == "Succeeded"
+    assert driver["spec"]["serviceAccountName"] == SERVICE_ACCOUNT
+    assert f"kubectl --namespace {NAMESPACE} logs --follow {driver['metadata']['name']}" in done.err
+    assert cluster.pods("executor") == []
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_what_is_missing_is_said_before_anything_starts(mode: str, cluster: Kubernetes, tmp_path: Path) -> None:
+    file = project(tmp_path, tmp_path, STORAGE)
+    mounted = volume("driver", STORAGE) | volume("executor", STORAGE)
+    for conf, code, said in (
+        ({}, 2, f"checkpoint storage {STORAGE}/checkpoints is a folder of this host"),
+        (mounted | {"spark.kubernetes.container.image": ""}, 2, "s have no image"),
+    ):
+        done = headrace(arguments(cluster, file, conf, "--deploy-mode", mode), tmp_path)
+        assert done.code == code, done.err
+        assert said in done.err
+    assert "persistentVolumeClaim" in headrace(arguments(cluster, file, {}), tmp_path).err
+    nowhere = arguments(cluster, file, mounted, "--deploy-mode", mode)
+    nowhere[nowhere.index("--master") + 1] = "k8s://http://127.0.0.1:9"
+    done = headrace(nowhere, tmp_path)
+    assert done.code == 3, done.err
+    assert "no Kubernetes API answers at http://127.0.0.1:9" in done.err
+
+
+def test_a_pod_is_told_of(cluster: Kubernetes) -> None:
+    """As the one who submits sees it, with the client of Spark."""
+    spec = {"containers": [{"name": "driver", "image": "nobody/nothing:1"}]}
+    cluster.api.created("pods", NAMESPACE, {"metadata": {"name": "no-image", "labels": {"of": "test"}}, "spec": spec})
+    home = str(Path(installed_spark_submit()).parents[1])
+    with pods_from_here(home, f"k8s://{cluster.url}", {"spark.kubernetes.namespace": NAMESPACE}) as pods:
+        wait_until(lambda: (status := pods.status("no-image")) is not None and status.waiting is not None, "it waits")
+        (status,) = pods.labelled("of", "test")
+        assert status.image_trouble == "ErrImagePull: failed to pull image 'nobody/nothing:1': not found"
+        assert pods.status("another") is None
+        pods.delete("no-image")
+        assert pods.status("no-image") is None

@@ -1,0 +1,60 @@
+"""The image of deploy/spark as tests can have it: built of its Dockerfile, on an image that has this machine's programs
+mounted. So FROM and RUN, which fetch programs from elsewhere, and the user, are left out; the rest is what users build.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import tarfile
+from functools import cache
+from pathlib import Path
+
+from headrace.local.broker.java import find_java
+from support.containers.engine import SESSION_LABEL, engine_client
+from support.containers.machine_image import machine_folders, machine_image
+from support.repository import ROOT
+
+RECIPE = ROOT / "deploy" / "spark"
+_INSTRUCTION = re.compile(r"(?:^#.*\n)*^(\w+) (?:.*\\\n(?:#.*\n)*)*.*\n", re.MULTILINE)
+_LEFT_OUT = ("FROM", "ARG", "RUN", "USER")
+
+
+@cache
+def spark_image() -> str:
+    """The id of this session's image."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        recipe = _recipe().encode()
+        entry = tarfile.TarInfo("Dockerfile")
+        entry.size = len(recipe)
+        tar.addfile(entry, io.BytesIO(recipe))
+        tar.add(RECIPE / "entrypoint.sh", "entrypoint.sh")
+    content.seek(0)
+    label, _, session = SESSION_LABEL.partition("=")
+    with engine_client() as client:
+        image, _ = client.images.build(fileobj=content, custom_context=True, labels={label: session}, rm=True)
+    return str(image.id)
+
+
+@cache
+def image_folders() -> tuple[Path, ...]:
+    """Those of this machine that containers see: programs, and Java."""
+    java = _java_home()
+    machine = machine_folders()
+    return machine if any(folder in java.parents for folder in machine) else (*machine, java)
+
+
+def _recipe() -> str:
+    kept = [
+        match[0] for match in _INSTRUCTION.finditer((RECIPE / "Dockerfile").read_text()) if match[1] not in _LEFT_OUT
+    ]
+    path = os.pathsep.join((str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"))
+    installed = f"FROM {machine_image()}\nENV PATH={path} JAVA_HOME={_java_home()} PYTHONDONTWRITEBYTECODE=1\n"
+    return installed + "".join(kept)
+
+
+def _java_home() -> Path:
+    return find_java().program.resolve().parents[1]
