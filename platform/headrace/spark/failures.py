@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 
-from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.rpc.failure import error_of, failure_of
 from headrace.rpc.messages import Failure
 
 _MARK = "headrace-task-failure:"
+_NOTE_CHARACTERS = 20_000
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_OF_ENVIRONMENT = {"headrace", "headrace_connectors", "polars", "pyarrow", "numpy"}
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)(: |$)")
+"""The last line of Python's traceback: nothing else of Spark's text begins a line so."""
 
 
 class TaskFailed(Exception):  # noqa: N818 - reads as the sentence it is
@@ -47,9 +53,38 @@ def spark_failure(error: Exception) -> HeadraceError:
     own = failure_in(text)
     if own is not None:
         return own
-    first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    failure = ExternalError(f"Spark failed: {first[:500]}", remedy="look at the logs of its executors")
-    failure.add_note(text[:20_000])
+    return _of_tasks_python(text) or _of_spark(text, type(error).__name__)
+
+
+def _of_tasks_python(text: str) -> HeadraceError | None:
+    """Where Python on the hosts is not what it has to be: the user has brought none, or another."""
+    missing = _MISSING_MODULE.search(text)
+    if missing is not None and missing[1].partition(".")[0] in _OF_ENVIRONMENT:
+        failure = UserError(
+            f"the Python of tasks has no module {missing[1]!r}",
+            remedy="bring a Python with headrace: --archives env.tar.gz#environment, or name one that all hosts have: "
+            "PYSPARK_PYTHON (docs/spark.md)",
+        )
+    elif missing is not None:
+        failure = UserError(
+            f"the Python of tasks has no module {missing[1]!r}",
+            remedy="modules beside the pipeline file travel by themselves; bring others by --py-files or --archives",
+        )
+    elif "PYTHON_VERSION_MISMATCH" in text:
+        failure = UserError("tasks run another version of Python than this one", remedy="bring one of this version")
+    else:
+        return None
+    failure.add_note(text[:_NOTE_CHARACTERS])
+    return failure
+
+
+def _of_spark(text: str, name: str) -> HeadraceError:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    raised = [line for line in text.splitlines() if _RAISED.match(line)]
+    causes = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    reason = (raised[-1:] or causes or lines or [name])[0]
+    failure = ExternalError(f"Spark failed: {reason[:500]}", remedy="look at the logs of its executors")
+    failure.add_note(text[:_NOTE_CHARACTERS])
     return failure
 
 

@@ -1,0 +1,187 @@
+"""Replays on a real YARN cluster: the driver here and there, a Python that travels, an executor that is killed, a
+driver that fails, one that is given up; and what is said where no cluster is named.
+
+What an administrator sets once is in a `spark-defaults.conf`; everything else is what docs/spark.md says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pyspark
+import pytest
+
+from support.flow_site import Flow
+from support.packed_python import packed_python
+from support.running import Finished, finish, headrace, start, wait_until
+from support.yarn import Yarn, yarn_cluster
+
+FLOW = Flow("sliding")
+EXECUTOR = "YarnCoarseGrainedExecutorBackend"
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+DEFAULTS = {
+    "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent / 'jars'}/*",
+    "spark.executor.instances": "1",
+    "spark.executor.cores": "2",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    "spark.ui.enabled": "false",
+    "spark.yarn.report.interval": "200ms",
+    "spark.yarn.scheduler.initial-allocation.interval": "100ms",
+    "spark.yarn.scheduler.heartbeat.interval-ms": "500",
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
+    "spark.yarn.am.extraJavaOptions": JAVA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A cluster, and the Python that is packed for it."""
+
+    yarn: Yarn
+    python: Path
+
+    def options(self, *more: str) -> list[str]:
+        """Of `headrace replay` there."""
+        where = ["--master", "yarn", "--archives", f"{self.python}#environment", "--allow-local-storage"]
+        return [*where, "--parallelism", "2", *more]
+
+    def ended(self, process: subprocess.Popen[str], code: int) -> Finished:
+        """Waits for its end, which has to be with that exit code."""
+        done = finish(process)
+        assert done.code == code, f"{done.err}\n{self.yarn.logs(self.last()['id'])}"
+        return done
+
+    def last(self) -> dict[str, str]:
+        """The newest application."""
+        return self.yarn.applications()[-1]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("yarn")
+    defaults = DEFAULTS | {"spark.yarn.stagingDir": (folder / "staging").as_uri()}
+    (folder / "spark-conf").mkdir()
+    (folder / "spark-conf" / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in defaults.items()))
+    with pytest.MonkeyPatch.context() as patch, yarn_cluster(folder / "cluster") as yarn:
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "YARN_CONF_DIR", "SPARK_HOME"):
+            patch.delenv(name, raising=False)
+        patch.setenv("HADOOP_CONF_DIR", str(yarn.conf))
+        patch.setenv("SPARK_CONF_DIR", str(folder / "spark-conf"))
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("SPARK_SUBMIT_OPTS", JAVA)
+        yield Site(yarn, packed_python(folder / "environment.tar.gz"))
+
+
+def project(folder: Path) -> Path:
+    """A pipeline file with a module beside it, which needs one that `--py-files` brings; results in `folder`/out."""
+    (folder / "mine.py").write_text("from its_helper import same\n\n\ndef as_they_are(rows):\n    return same(rows)\n")
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "its_helper.py").write_text("def same(rows):\n    return rows\n")
+    document = FLOW.load({"RATE": "1e9", "OUT": "out"}).to_dict()
+    columns = {
+        name: str(dtype).removesuffix(" not null") for name, dtype in document["sources"]["orders"]["schema"].items()
+    }
+    document["steps"]["mine"] = {"from": "orders", "map": {"function": "mine:as_they_are", "schema": columns}}
+    document["steps"]["recent"]["from"] = "mine"
+    path = folder / "pipeline.yaml"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def check(folder: Path) -> None:
+    written = {
+        sink: [row for file in (folder / "out" / sink).glob("part-*") for row in pl.read_ndjson(file).to_dicts()]
+        for sink in ("recent_orders", "late")
+    }
+    assert FLOW.canonical(written) == FLOW.golden.read_text().splitlines()
+    assert not any(FLOW.repeated(written).values())
+
+
+def begin(folder: Path, *options: str) -> subprocess.Popen[str]:
+    return start(["replay", "pipeline.yaml", "--py-files", "elsewhere/its_helper.py", *options], folder)
+
+
+def kill_first_executor(yarn: Yarn) -> None:
+    """Once Python runs below it: then it has a task."""
+    found: list[psutil.Process] = []
+
+    def works() -> bool:
+        found[:] = [each for each in yarn.processes(EXECUTOR) if each.children(recursive=True)]
+        return bool(found)
+
+    wait_until(works, "an executor has a task")
+    found[0].kill()
+
+
+def test_the_driver_here_and_an_executor_killed(site: Site, tmp_path: Path) -> None:
+    project(tmp_path)
+    process = begin(tmp_path, *site.options("--json"))
+    kill_first_executor(site.yarn)
+    done = site.ended(process, 0)
+    assert json.loads(done.out)["rows_in"] == 3_000
+    check(tmp_path)
+    said = [line for line in done.err.splitlines() if not line.startswith(("computing: ", "publishing: ", "level "))]
+    assert said == [], "the driver is quiet"
+    assert site.last()["finalStatus"] == "SUCCEEDED"
+
+
+def test_the_driver_there(site: Site, tmp_path: Path) -> None:
+    project(tmp_path)
+    process = begin(tmp_path, *site.options("--deploy-mode", "cluster", "--savepoint", "saved", "--json"))
+    done = site.ended(process, 0)
+    result = json.loads(done.out)
+    assert result["rows_in"] == 3_000
+    assert Path(result["savepoint"]).is_relative_to(tmp_path / "saved"), "relative paths are this folder's"
+    assert "publishing: " in done.err
+    assert not list((tmp_path / "home" / "checkpoints").glob("driver-*")), "what told its end is gone"
+
+
+def test_a_driver_there_that_fails_tells_why_and_is_not_tried_again(site: Site, tmp_path: Path) -> None:
+    project(tmp_path)
+    options = site.options("--deploy-mode", "cluster", "--until", "no/savepoint")
+    done = site.ended(begin(tmp_path, *options), 2)
+    assert str(tmp_path / "no" / "savepoint") in done.err.rpartition("error: ")[2]
+    assert site.last()["finalStatus"] == "FAILED"
+    attempts = {container.name.split("_")[3] for container in (site.yarn.folder / "logs").glob("*/*/container_*")}
+    assert attempts == {"01"}
+
+
+def test_ctrl_c_ends_the_driver_there(site: Site, tmp_path: Path) -> None:
+    project(tmp_path)
+    before = len(site.yarn.applications())
+    process = begin(tmp_path, *site.options("--deploy-mode", "cluster"))
+    wait_until(lambda: len(site.yarn.applications()) > before, "it was submitted")
+    wait_until(lambda: site.last()["state"] in {"ACCEPTED", "RUNNING"}, "the cluster has it")
+    process.send_signal(signal.SIGINT)
+    site.ended(process, 130)
+    wait_until(lambda: site.last()["state"] == "KILLED", "it is ended")
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").rglob("part-*"))
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_no_cluster_is_named(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    file = project(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"), prepend=os.pathsep)
+    done = headrace(["replay", str(file), "--master", "yarn", "--deploy-mode", mode, "--allow-local-storage"], tmp_path)
+    assert done.code == 2, done.err
+    assert done.err.startswith("error: --master yarn: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set"), "nothing else"
+
+
+def test_storage_that_the_cluster_does_not_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    file = project(tmp_path)
+    done = headrace(["replay", str(file), "--master", "yarn", "--deploy-mode", "cluster"], tmp_path)
+    assert done.code == 2, done.err
+    assert done.err.startswith("error: checkpoint storage ")
