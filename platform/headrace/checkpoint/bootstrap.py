@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from headrace.checkpoint.manifest import FilePart, Manifest, SplitDocument, StateHandle
-from headrace.checkpoint.paths import MANIFEST, savepoint_url, state_path, unique_part
+from headrace.checkpoint.paths import MANIFEST, STATE, savepoint_url, state_path, unique_part
 from headrace.checkpoint.savepoint import write_savepoint
 from headrace.checkpoint.store import ObjectStore, open_folder
 from headrace.connect.source import Split, SplitId
@@ -154,8 +154,16 @@ def source_states(boot: Bootstrap) -> tuple[dict[str, SourceState], dict[str, tu
 
 
 def finish(boot: Bootstrap, handles: Iterable[StateHandle], store: ObjectStore) -> str:
-    """Writes the manifest, the last of the savepoint's files; gives its path."""
+    """Writes the manifest, the last of the savepoint's files; gives its path. Raises UserError where files are missing:
+    who wrote them has another folder of that name."""
     states, splits = source_states(boot)
+    handles = tuple(handles)
+    there = set(store.list(STATE))
+    if missing := [part.path for handle in handles for part in handle.files if part.path not in there]:
+        raise UserError(
+            f"{store.url} has no {missing[0]}, which was written: it is a folder of another host",
+            remedy="name a place that all hosts reach (s3://bucket/prefix, or a mount)",
+        )
     manifest = Manifest(
         kind="savepoint",
         job=boot.job,

@@ -27,6 +27,11 @@ class OriginWish:
     take_over: bool = False
     allow_lost_output: bool = False
 
+    @property
+    def key(self) -> str:
+        """What stands for it where the same wish is to be known again: path, and the new names of nodes."""
+        return " ".join([self.path, *(f"{old}={new}" for old, new in sorted(self.renames.items()))])
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:

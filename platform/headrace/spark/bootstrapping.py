@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -61,6 +61,7 @@ class Builder(Protocol):
         ...
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AnyPipeline = Pipeline | Builder | str | Path
 """A pipeline as a model, as a builder, or the path of its YAML file."""
 
@@ -126,7 +127,7 @@ def _boot(model: Pipeline, positions: Positions, reached: datetime | None) -> Bo
         created_at_ms=SystemClock().now_ms(),
         positions=positions,
         splits={name: _splits(plan, name, own) for name, own in positions.items()},
-        reached_ms=None if reached is None else int(reached.timestamp() * 1000) - 1,
+        reached_ms=None if reached is None else (reached - _EPOCH) // timedelta(milliseconds=1) - 1,
     )
 
 

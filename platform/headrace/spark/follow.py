@@ -116,8 +116,8 @@ def prepare_follow(pipeline: Pipeline, options: FollowOptions, home: Home) -> Pr
     require_replayable(plan_logical(pipeline))
     limits = begun(pipeline, replay.begin)
     storage = pipeline.checkpoint.storage or default_storage(home)
-    origin = None if replay.origin is None else replay.origin.path
-    job = replay_job(storage, pipeline.name, replay_key(limits, {"follow": True, "origin": origin}))
+    origin = None if replay.origin is None else replay.origin.key
+    job = replay_job(storage, pipeline.name, replay_key(limits, {"follow": True, "origin": origin}, replay.floors))
     _require_not_handed_out(storage, job)
     return PreparedFollow(limits, options, storage, job)
 

@@ -16,7 +16,7 @@ from headrace.checkpoint.manifest import SplitDocument
 from headrace.connect.restored import restored
 from headrace.coordinator.connector_host_messages import OpenRequest
 from headrace.coordinator.hosted_job import HostedJob
-from headrace.core.errors import UserError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.source_state import SourceState
 from headrace.plan.chaining import plan_physical
 from headrace.plan.contexts import source_context
@@ -42,13 +42,22 @@ class Look:
     ranges: Splits
 
     def fresh(self, states: Mapping[str, SourceState]) -> frozenset[Place]:
-        """Splits that have something to read, given how far they were read."""
-        return frozenset(
-            (source, split.topic, split.partition)
-            for source, splits in self.ranges.items()
-            for split in splits
-            if split.stop is not None and _position(split, states.get(source)) < split.stop
-        )
+        """Splits that have something to read, given how far they were read.
+
+        Raises ExternalError where a log ends before that: going on would wait until other rows stand at those
+        positions, and leave out all before them. (A start may lie behind an open transaction, past what can be read.)
+        """
+        found: set[Place] = set()
+        for source, splits in self.ranges.items():
+            for split, limit in zip(splits, self.splits[source], strict=True):
+                position = _position(split, states.get(source))
+                if split.stop is None:
+                    continue
+                if max(split.start, split.stop) < position and split.stop != limit.stop:
+                    raise _fallen_back(source, split, position)
+                if position < split.stop:
+                    found.add((source, split.topic, split.partition))
+        return frozenset(found)
 
     @property
     def ended(self) -> frozenset[str]:
@@ -130,6 +139,15 @@ class FollowSources:
 
 def _sources(plan: PhysicalPlan) -> list[SourceSpec]:
     return [node for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec)]
+
+
+def _fallen_back(source: str, split: SplitDocument, position: int) -> ExternalError:
+    # a broker that has just become the leader may say so for a moment
+    return ExternalError(
+        f"source {source!r}: {split.topic}[{split.partition}] ends at {split.stop}, and was read up to {position}",
+        remedy="its log was made anew, or has lost records: start a new job, from positions that it has",
+        retry=True,
+    )
 
 
 def _position(split: SplitDocument, state: SourceState | None) -> int:

@@ -7,22 +7,30 @@ has come to its end.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.paths import job_url, unique_part
 from headrace.checkpoint.store import open_store
+from headrace.core.source_state import AppliedFloor
 
 _PREFIX = "replay"
 
 
-def replay_key(document: Mapping[str, Any], options: Mapping[str, str | bool | None]) -> str:
-    """8 hex digits that stand for a pipeline in its file form and how it is to be run. Secrets go in, not out."""
-    text = json.dumps([document, options], sort_keys=True, default=str)
+def replay_key(
+    document: Mapping[str, Any], options: Mapping[str, str | bool | None], floors: Iterable[AppliedFloor] = ()
+) -> str:
+    """8 hex digits that stand for a pipeline in its file form and how it is to be run. Secrets go in, not out.
+
+    floors   that are given to it: with others, other rows are late
+    """
+    told = [dataclasses.astuple(floor) for floor in sorted(floors)]
+    text = json.dumps([document, options, *([told] if told else ())], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 

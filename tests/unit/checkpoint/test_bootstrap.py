@@ -9,7 +9,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.checkpoint.bootstrap import Bootstrap, bootstrap, given_states
+from headrace.checkpoint.bootstrap import (
+    Bootstrap,
+    bootstrap,
+    finish,
+    given_states,
+    new_folder,
+    shares,
+    write_share,
+)
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.savepoint import damage, find
 from headrace.checkpoint.store import read_url
@@ -108,6 +116,14 @@ def test_a_window_that_has_closed_is_refused_and_nothing_is_left(tmp_path: Path)
     with pytest.raises(UserError, match=r"step hourly: the window of id 1, .* has closed"):
         bootstrap(closed, {"hourly": windows(0)}, str(tmp_path / "closed"))
     assert not [path for path in (tmp_path / "closed").rglob("*") if path.is_file()]
+
+
+def test_files_that_others_wrote_elsewhere_make_no_savepoint(tmp_path: Path) -> None:
+    here, elsewhere = new_folder(BOOT, str(tmp_path / "here")), new_folder(BOOT, str(tmp_path / "elsewhere"))
+    handles = write_share(given_states(PLAN, ["totals"])["totals"], KEYS, shares(BOOT, "totals", 1)[0], elsewhere)
+    with pytest.raises(UserError, match=r"has no state/.*a folder of another host"):
+        finish(BOOT, handles, here)
+    assert not (tmp_path / "here").exists()
 
 
 def test_without_time_reached_every_window_is_open(tmp_path: Path) -> None:

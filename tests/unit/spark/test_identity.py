@@ -8,6 +8,7 @@ from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.records import AttemptRecord, FinishedRecord, Record
 from headrace.checkpoint.store import open_store
+from headrace.core.source_state import AppliedFloor
 from headrace.spark.identity import replay_job, replay_key, unpublished_job
 
 DOCUMENT = {"name": "p", "sources": {"one": {"stop": 1}}}
@@ -18,7 +19,8 @@ def test_a_key_stands_for_what_is_run_and_how() -> None:
     key = replay_key(DOCUMENT, OPTIONS)
     assert key == replay_key(dict(reversed(DOCUMENT.items())), dict(reversed(OPTIONS.items())))
     others = [replay_key(DOCUMENT | {"name": "q"}, OPTIONS), replay_key(DOCUMENT, OPTIONS | {"final": True})]
-    assert len({key, *others}) == 3
+    others += [replay_key(DOCUMENT, OPTIONS, [AppliedFloor("one", "t", 0, 5, floor)]) for floor in (7, 8)]
+    assert len({key, *others}) == 5
     assert len(key) == 8
 
 
