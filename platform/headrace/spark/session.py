@@ -118,7 +118,7 @@ def _started(name: str, wanted: Mapping[str, str], chosen: Mapping[str, str]) ->
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     voice = Voice()
-    with quiet_settings(wanted) as quiet:
+    with quiet_settings(with_defaults(wanted)) as quiet:
         conf.setAll(list(quiet.items()))
         try:
             launch(conf, voice)
