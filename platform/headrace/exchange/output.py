@@ -48,10 +48,11 @@ class EdgeOutput:
 
     def on_batch(self, batch: pl.DataFrame) -> None:
         """Splits and queues; blocks while a target is full."""
-        for target, part in self._partitioner.split(self._shaped(batch)):
+        for target, part in self._partitioner.split(self.shaped(batch)):
             self._outlets[target].put(part)
 
-    def _shaped(self, batch: pl.DataFrame) -> pl.DataFrame:
+    def shaped(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """The columns that travel, in order."""
         hidden = hidden_columns(batch)
         if not self._order_columns:
             hidden = [name for name in hidden if name not in ORDER_COLUMNS]

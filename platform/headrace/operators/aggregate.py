@@ -11,11 +11,16 @@ from typing import Literal
 from headrace.core.types import TIMESTAMP, Field, Schema
 from headrace.expr.compiled import CompiledAggregate
 from headrace.expr.compiler import compile_aggregates
+from headrace.operators.combining import Combiner
 from headrace.operators.operator import OnError, Operator
 from headrace.operators.row_errors import RowErrors
 from headrace.operators.running import RunningAggregate
+from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.assigner import Window
-from headrace.operators.window.operator import WindowAggregate, WindowRule
+from headrace.operators.window.combiner import WindowCombiner
+from headrace.operators.window.failures import RowFailures
+from headrace.operators.window.operator import WindowAggregate
+from headrace.operators.window.placing import WindowRule
 from headrace.operators.window.results import StepShape
 
 WINDOW_COLUMNS = (Field("window_start", TIMESTAMP, nullable=False), Field("window_end", TIMESTAMP, nullable=False))
@@ -57,6 +62,16 @@ class AggregateConfig:
         """A fresh live half."""
         return open_aggregate(self, self.compiled())
 
+    def combiner(self) -> Combiner | None:
+        """Partial aggregates before the exchange: where windows fire once, and rows are judged and put in order by what
+        they carry."""
+        if self.window is None or self.allowed_lateness_ms or self.lateness != "row" or self.order != "event":
+            return None
+        compiled = self.compiled()
+        failures = RowFailures(RowErrors(self.node, self.on_error), compiled, timed=True)
+        layout = Layout(compiled, self.key_fields, self.order)
+        return WindowCombiner(layout, self.window.assigner(), _rule(self, self.window), failures)
+
     def shape(self, compiled: tuple[CompiledAggregate, ...]) -> StepShape:
         """What the live half needs to know of its rows."""
         return StepShape(self.node, self.input, self.key_fields, compiled, self.order_output)
@@ -72,5 +87,9 @@ def open_aggregate(config: AggregateConfig, compiled: tuple[CompiledAggregate, .
     errors = RowErrors(config.node, config.on_error)
     if config.window is None:
         return RunningAggregate(config.shape(compiled), errors, config.order)
-    rule = WindowRule(config.window.cut(), config.allowed_lateness_ms, config.lateness, config.order)
+    rule = _rule(config, config.window)
     return WindowAggregate(config.shape(compiled), config.window.assigner(), rule, errors)
+
+
+def _rule(config: AggregateConfig, window: Window) -> WindowRule:
+    return WindowRule(window.cut(), config.allowed_lateness_ms, config.lateness, config.order)

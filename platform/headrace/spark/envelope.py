@@ -2,6 +2,7 @@
 
     header   kind u8 | level u16 | partition u32 | edge u16 | sender u32 | number u32      little-endian, 17 bytes
     ROWS     an Arrow IPC stream of one batch with its hidden columns; `number` counts a sender's blobs for its target
+    PARTIALS u8 1 where their rows had order columns, then each part: u64 length, Arrow IPC stream; numbered with ROWS
     TRAILER  i64 watermark of the sender (epoch ms); `number`: how many blobs it has sent to this target
     REPORT   JSON of what a task did, for the driver
 
@@ -17,8 +18,11 @@ from enum import IntEnum
 
 import polars as pl
 
+from headrace.operators.combining import Partials
+
 _HEADER = struct.Struct("<BHIHII")
 _WATERMARK = struct.Struct("<q")
+_LENGTH = struct.Struct("<Q")
 
 
 class Kind(IntEnum):
@@ -27,6 +31,7 @@ class Kind(IntEnum):
     ROWS = 1
     TRAILER = 2
     REPORT = 3
+    PARTIALS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,26 @@ def encode_rows(batch: pl.DataFrame) -> bytes:
 def decode_rows(payload: bytes) -> pl.DataFrame:
     """The batch again."""
     return pl.read_ipc_stream(io.BytesIO(payload))
+
+
+def encode_partials(partials: Partials) -> bytes:
+    """Partial aggregates, part by part."""
+    pieces = [bytes([partials.ordered])]
+    for part in partials.parts:
+        data = encode_rows(part)
+        pieces += [_LENGTH.pack(len(data)), data]
+    return b"".join(pieces)
+
+
+def decode_partials(payload: bytes) -> Partials:
+    """The partial aggregates again."""
+    parts: list[pl.DataFrame] = []
+    at = 1
+    while at < len(payload):
+        (length,) = _LENGTH.unpack_from(payload, at)
+        at += _LENGTH.size + length
+        parts.append(decode_rows(payload[at - length : at]))
+    return Partials(tuple(parts), bool(payload[0]))
 
 
 def encode_watermark(watermark: int) -> bytes:

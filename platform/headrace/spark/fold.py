@@ -25,8 +25,9 @@ import polars as pl
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN, Barrier, Watermark
 from headrace.exchange.partition import Split, split_by
+from headrace.operators.combining import CombiningOperator, Partials, split_partials
 from headrace.plan.partitioning import Hash
-from headrace.spark.envelope import decode_rows, encode_rows
+from headrace.spark.envelope import decode_partials, decode_rows, encode_partials, encode_rows
 from headrace.spark.open_task import OpenTask
 from headrace.state.snapshot import StateKind, StateSnapshot
 from headrace.worker.restore import NodeStates
@@ -57,9 +58,23 @@ class Fold:
             self._shares.add_rows(batch)
             return
         self._head.on_batch(batch)
+        self._grown(batch)
+
+    def on_partials(self, partials: Partials) -> None:
+        """Takes partial aggregates of the step that the task begins with."""
+        if self._shares is not None:
+            self._shares.add_partials(partials)
+            return
+        operator = self._chain.steps[self._task.task.nodes[0].node]
+        assert isinstance(operator, CombiningOperator), "a step with a combiner takes what it makes"
+        operator.take_partials(partials)
+        self._grown(*partials.parts)
+
+    def _grown(self, *frames: pl.DataFrame) -> None:
+        """Looks now and then at how much the chain holds."""
         if self._keys is None:
             return
-        self._taken_bytes += int(batch.estimated_size())
+        self._taken_bytes += sum(int(frame.estimated_size()) for frame in frames)
         if self._taken_bytes >= min(LOOK_BYTES, self._task.order.state_bytes_max):
             self._taken_bytes = 0
             if self._held_bytes() > self._task.order.state_bytes_max:
@@ -79,6 +94,9 @@ class Fold:
         with self._shares as shares:
             for number in range(BUCKETS):
                 share = Fold(self._task, shares.states(number), self._depth + 1)
+                for partials in shares.partials(number):
+                    share.on_partials(partials)
+                    yield
                 for rows in shares.rows(number):
                     share.on_batch(rows)
                     yield
@@ -148,7 +166,12 @@ class _Shares:
     def add_rows(self, batch: pl.DataFrame) -> None:
         """Sets rows aside."""
         for number, rows in self._divided(batch):
-            self._append(f"rows-{number}", rows)
+            self._append(f"rows-{number}", encode_rows(rows))
+
+    def add_partials(self, partials: Partials) -> None:
+        """Sets partial aggregates aside."""
+        for number, own in split_partials(partials, self._divided):
+            self._append(f"partials-{number}", encode_partials(own))
 
     def add_state(self, node: str, state: StateSnapshot) -> None:
         """Sets a state aside."""
@@ -160,36 +183,41 @@ class _Shares:
                 continue
             divided = [(number, chunk.frame) for number in range(BUCKETS)] if kept.whole else self._divided(chunk.frame)
             for number, frame in divided:
-                self._append(f"state-{place}-{number}", frame)
+                self._append(f"state-{place}-{number}", encode_rows(frame))
 
     def rows(self, number: int) -> Iterator[pl.DataFrame]:
         """The rows of a share, in the order in which they came."""
-        return self._read(f"rows-{number}")
+        return map(decode_rows, self._read(f"rows-{number}"))
+
+    def partials(self, number: int) -> Iterator[Partials]:
+        """The partial aggregates of a share."""
+        return map(decode_partials, self._read(f"partials-{number}"))
 
     def states(self, number: int) -> NodeStates:
         """The states of a share."""
         states: NodeStates = {}
         for place, state in enumerate(self._states):
-            states.setdefault(state.node, {})[state.name] = list(self._read(f"state-{place}-{number}"))
+            states.setdefault(state.node, {})[state.name] = [
+                decode_rows(data) for data in self._read(f"state-{place}-{number}")
+            ]
         return states
 
     def _divided(self, frame: pl.DataFrame) -> Split:
         numbers = key_groups(frame, self._keys, self._above * BUCKETS) // self._above
         return split_by(frame, numbers.astype(np.uint16), BUCKETS)
 
-    def _append(self, name: str, frame: pl.DataFrame) -> None:
-        data = encode_rows(frame)
+    def _append(self, name: str, data: bytes) -> None:
         with (Path(self._folder.name) / name).open("ab") as file:
             file.write(len(data).to_bytes(_LENGTH_BYTES, "little"))
             file.write(data)
 
-    def _read(self, name: str) -> Iterator[pl.DataFrame]:
+    def _read(self, name: str) -> Iterator[bytes]:
         path = Path(self._folder.name) / name
         if not path.exists():
             return
         with path.open("rb") as file:
             while head := file.read(_LENGTH_BYTES):
-                yield decode_rows(file.read(int.from_bytes(head, "little")))
+                yield file.read(int.from_bytes(head, "little"))
 
 
 def _local_disk() -> str | None:

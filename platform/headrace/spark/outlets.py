@@ -6,7 +6,7 @@ be made again while others have taken the first one's blobs.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,9 +17,11 @@ from headrace.core.signals import TIME_MIN, Element, Watermark
 from headrace.exchange.output import EdgeOutput
 from headrace.exchange.partition import Partitioner, Split, open_partitioner
 from headrace.operators.chain import Receiver
+from headrace.operators.combining import Partials, concat_partials
 from headrace.plan.partitioning import Forward, Rebalance, Rescale
 from headrace.plan.physical import PhysicalPlan
-from headrace.spark.envelope import Envelope, Kind, encode_rows, encode_watermark
+from headrace.spark.combining_end import combining_end
+from headrace.spark.envelope import Envelope, Kind, encode_partials, encode_rows, encode_watermark
 from headrace.spark.levels import Levels
 
 BLOB_ROWS = 65_536
@@ -36,6 +38,7 @@ class BlobOutlet:
         self._level = level
         self._partition = partition
         self._parts: list[pl.DataFrame] = []
+        self._partials: list[Partials] = []
         self._rows = 0
         self._bytes = 0
         self._sent = 0
@@ -51,8 +54,17 @@ class BlobOutlet:
             case _:
                 pass
 
+    def put_partials(self, partials: Partials) -> None:
+        """Takes partial aggregates of the step at the other end."""
+        self._partials.append(partials)
+        for part in partials.parts:
+            self._grow(part)
+
     def _add(self, rows: pl.DataFrame) -> None:
         self._parts.append(rows)
+        self._grow(rows)
+
+    def _grow(self, rows: pl.DataFrame) -> None:
         self._rows += rows.height
         self._bytes += int(rows.estimated_size())
         if self._rows >= BLOB_ROWS or self._bytes >= BLOB_BYTES:
@@ -60,10 +72,14 @@ class BlobOutlet:
 
     def _cut(self) -> None:
         if self._parts:
-            payload = encode_rows(concat_batches(self._parts))
-            self._ready.append(self._envelope(Kind.ROWS, payload))
-            self._sent += 1
-            self._parts, self._rows, self._bytes = [], 0, 0
+            self._send(Kind.ROWS, encode_rows(concat_batches(self._parts)))
+        if self._partials:
+            self._send(Kind.PARTIALS, encode_partials(concat_partials(self._partials)))
+        self._parts, self._partials, self._rows, self._bytes = [], [], 0, 0
+
+    def _send(self, kind: Kind, payload: bytes) -> None:
+        self._ready.append(self._envelope(kind, payload))
+        self._sent += 1
 
     def finish(self) -> None:
         """Nothing more will come: what is left, and the trailer."""
@@ -99,8 +115,17 @@ class Outgoing:
     outlets: tuple[BlobOutlet, ...]
 
 
-def outgoing(plan: PhysicalPlan, levels: Levels, task: str, sender: int, ready: deque[Envelope]) -> Outgoing:
-    """The sending ends of all edges that leave one partition of a task."""
+def outgoing(
+    plan: PhysicalPlan,
+    levels: Levels,
+    task: str,
+    sender: int,
+    *,
+    ready: deque[Envelope],
+    counters: dict[str, Counter[str]],
+) -> Outgoing:
+    """The sending ends of all edges that leave one partition of a task. `counters`: by node, also of steps that are
+    half done before rows leave."""
     ends: dict[tuple[str, str], list[Receiver]] = {}
     made: list[BlobOutlet] = []
     for index, edge in enumerate(plan.edges):
@@ -113,8 +138,9 @@ def outgoing(plan: PhysicalPlan, levels: Levels, task: str, sender: int, ready: 
         }
         made += outlets.values()
         partitioner = _partitioner(plan, index, sender, levels)
-        end = EdgeOutput(partitioner, outlets, columns=edge.columns, order_columns=edge.order_columns)
-        ends.setdefault((edge.source, edge.output), []).append(end)
+        plain = EdgeOutput(partitioner, outlets, columns=edge.columns, order_columns=edge.order_columns)
+        combining = combining_end(plan, edge, plain, partitioner=partitioner, outlets=outlets, counters=counters)
+        ends.setdefault((edge.source, edge.output), []).append(combining or plain)
     return Outgoing(ends, tuple(made))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from headrace.core.batch import concat_batches
 from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MIN
-from headrace.spark.envelope import Envelope, Kind, decode_rows, decode_watermark
+from headrace.spark.envelope import Envelope, Kind, decode_partials, decode_rows, decode_watermark
 from headrace.spark.fold import Fold
 from headrace.spark.open_task import OpenTask
 
@@ -31,7 +31,7 @@ class _Sender:
     """What came of one sender. held: blobs that overtook others, by number; count: how many there are in all."""
 
     next: int = 0
-    held: dict[int, bytes] = field(default_factory=dict)
+    held: dict[int, Envelope] = field(default_factory=dict)
     count: int | None = None
     watermark: int = TIME_MIN
 
@@ -46,14 +46,14 @@ class Inbox:
     def __init__(self, channels: Iterable[Channel]) -> None:
         self._senders = {channel: _Sender() for channel in channels}
 
-    def take(self, blob: Envelope) -> Iterator[bytes]:
-        """Takes one; gives the payloads of rows that are in order now. One that was taken before is passed over."""
+    def take(self, blob: Envelope) -> Iterator[Envelope]:
+        """Takes one; gives those with rows or partials that are in order now. One that came before is passed over."""
         sender = self._senders[blob.edge, blob.sender]
         match blob.kind:
             case Kind.TRAILER:
                 sender.count, sender.watermark = blob.number, decode_watermark(blob.payload)
-            case Kind.ROWS if blob.number >= sender.next:
-                sender.held[blob.number] = blob.payload
+            case Kind.ROWS | Kind.PARTIALS if blob.number >= sender.next:
+                sender.held[blob.number] = blob
                 while sender.next in sender.held:
                     yield sender.held.pop(sender.next)
                     sender.next += 1
@@ -69,7 +69,7 @@ class Inbox:
 
 
 def run_reading(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]:
-    """Runs one partition of a task to its end. blobs: ROWS and TRAILERs for it."""
+    """Runs one partition of a task to its end. blobs: ROWS, PARTIALS and TRAILERs for it."""
     try:
         yield from _run(task, blobs)
     finally:
@@ -81,8 +81,11 @@ def _run(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]:
     inbox = Inbox(_channels(task))
     merged = _Merged(fold)
     for blob in blobs:
-        for payload in inbox.take(blob):
-            merged.add(payload)
+        for ordered in inbox.take(blob):
+            if ordered.kind is Kind.PARTIALS:
+                fold.on_partials(decode_partials(ordered.payload))
+            else:
+                merged.add(ordered.payload)
         yield from task.take_ready()
     merged.pass_on()
     for _ in fold.end(inbox.watermark()):

@@ -7,11 +7,18 @@ to these functions only.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Protocol
+from zipimport import zipimporter
 
 if TYPE_CHECKING:
     from headrace.spark.order import JobOrder
+
+
+_SPARKS_OWN = ("pyspark", "py4j")
+"""What the names of Spark's own archives begin with."""
 
 
 class Shared(Protocol):
@@ -25,7 +32,7 @@ class Shared(Protocol):
 
 def level(shared: Shared, number: int, partition: int, arriving: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Runs one partition of a level: `headrace.spark.level_run`."""
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    _enter()
     from headrace.spark.level_run import run_level
 
     return run_level(shared.value, number, partition, arriving)
@@ -33,7 +40,16 @@ def level(shared: Shared, number: int, partition: int, arriving: Iterable[bytes]
 
 def share(data: bytes) -> bytes:
     """Publishes one share: `headrace.spark.publish`."""
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    _enter()
     from headrace.spark.publish import publish_in_task
 
     return publish_in_task(data)
+
+
+def _enter() -> None:
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    # Before every task Spark's worker has all finders look again. Those of packages in pyspark.zip, which does not
+    # change, each read its whole directory then: a quarter of a second of CPU for every task. New ones cost nothing.
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter) and PurePath(finder.archive).name.startswith(_SPARKS_OWN):
+            del sys.path_importer_cache[path]

@@ -45,5 +45,8 @@ def fetch_code(urls: Iterable[str], folder: Path, read: Callable[[str], bytes]) 
 
 def put_on_path(entries: Sequence[str]) -> None:
     """Puts these first on the import path, in order; what was there stays behind them."""
-    sys.path[:] = [*entries, *(entry for entry in sys.path if entry not in entries)]
+    path = [*entries, *(entry for entry in sys.path if entry not in entries)]
+    if path == sys.path:
+        return  # finders that look again read whole archives
+    sys.path[:] = path
     importlib.invalidate_caches()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.coordinator.planning import JobPlans
@@ -15,8 +16,16 @@ SOURCE = {
 COUNT = {"key_by": ["key"], "aggregate": {"n": "count(*)"}}
 
 
-def plan_of(steps: dict[str, Any], last: str, parallelism: int = 3) -> PhysicalPlan:
-    """With a sink `out` behind the step `last`, and `rest` behind `two`."""
+AT = {"time": {"start": "2024-03-01T00:00:00Z", "step": "1s"}}
+TIMED = {
+    "generator": {"rows": 10, "partitions": 4, "columns": {**COLUMNS, "at": AT}},
+    "schema": {"id": "int64 not null", "key": "string not null", "at": "timestamp not null"},
+    "time": {"column": "at"},
+}
+
+
+def plan_of(steps: dict[str, Any], last: str, parallelism: int = 3, source: Mapping[str, Any] = SOURCE) -> PhysicalPlan:
+    """With a sink `out` behind the step `last`, and `rest` behind `two`. `source`: what `one` and `two` are."""
     sinks = {"out": {"from": last, "memory": {"name": "out"}}, "rest": {"from": "two", "memory": {"name": "rest"}}}
-    document = {"name": "p", "sources": {"one": SOURCE, "two": SOURCE}, "steps": steps, "sinks": sinks}
+    document = {"name": "p", "sources": {"one": source, "two": source}, "steps": steps, "sinks": sinks}
     return JobPlans(document).plan(parallelism)

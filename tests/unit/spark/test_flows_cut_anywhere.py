@@ -57,6 +57,8 @@ def test_the_rows_of_the_golden(
         patch.setattr("headrace.spark.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.reading_task.MERGE_ROWS", draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.fold.LOOK_BYTES", 10_000)
+        patch.setattr("headrace.spark.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
+        patch.setattr("headrace.spark.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
         folder = tmp_path_factory.mktemp("f")
         begin, cut = None, None
         for number, engine in enumerate(engines, start=1):

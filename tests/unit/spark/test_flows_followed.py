@@ -80,6 +80,8 @@ def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path_factory: pyte
         patch.setattr("headrace.spark.earlier_state.UNITS_MAX", draw.choice([1, 3, 32]))
         patch.setattr("headrace.operators.window.operator._PORTIONS_MAX", draw.choice([1, 2, 8]))
         patch.setattr("headrace.spark.fold.LOOK_BYTES", 10_000)
+        patch.setattr("headrace.spark.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
+        patch.setattr("headrace.spark.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
         folder = tmp_path_factory.mktemp("f")
         cuts: list[Cut] = []
         for _ in range(INCREMENTS):

@@ -38,11 +38,11 @@ def test_any_order_is_put_in_order(
     blobs += draw.sample(blobs, min(repeated, len(blobs)))
     draw.shuffle(blobs)
     inbox = Inbox(CHANNELS)
-    taken = [payload for blob in blobs for payload in inbox.take(blob)]
+    payloads = [taken.payload for blob in blobs for taken in inbox.take(blob)]
     for channel, count in zip(CHANNELS, counts, strict=True):
-        own = [payload for payload in taken if payload.startswith(str(channel).encode())]
+        own = [payload for payload in payloads if payload.startswith(str(channel).encode())]
         assert own == [rows(channel, number).payload for number in range(count)]
-    assert len(taken) == sum(counts)
+    assert len(payloads) == sum(counts)
     assert inbox.watermark() == min(watermarks)
 
 

@@ -68,7 +68,7 @@ def test_what_only_spreads_load_goes_to_one_target_and_time_to_all(spread: str) 
     levels = levels_of(plan, {"one": 4, "two": 1})
     for sender in range(4):
         ready: deque[Envelope] = deque()
-        made = outgoing(plan, levels, "one", sender, ready)
+        made = outgoing(plan, levels, "one", sender, ready=ready, counters={})
         (end,) = made.ends["one", MAIN]
         for _ in range(3):
             columns = {"id": [1, 2], "key": ["a", "b"], "__ts": [1, 2], "__wm": [0, 0]}

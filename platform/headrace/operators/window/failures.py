@@ -29,6 +29,12 @@ class RowFailures:
         self._timed = timed
         self._tests = [pair for call in all_calls(aggregates) for pair in _fails(call)]
 
+    def none(self, batch: pl.DataFrame) -> bool:
+        """Whether no row of a batch fails."""
+        if self._timed and not _times_fit(batch):
+            return False
+        return not any(mask.any() for _, mask in self._failed(batch))
+
     def passing(self, batch: pl.DataFrame, out: Collector) -> pl.DataFrame:
         """The rows that do not fail, maybe none."""
         times_fit = not self._timed or _times_fit(batch)
@@ -38,14 +44,19 @@ class RowFailures:
         if not times_fit:
             beyond = ~batch.get_column(TS).is_between(-TIME_LIMIT_MS, TIME_LIMIT_MS)
             bad |= dict.fromkeys(beyond.arg_true().to_list(), "its event time is out of range")
-        if self._tests:
-            # with_columns, not select: an expression without columns must answer for every row
-            masks = [test.fill_null(value=False).alias(f"__fails{i}") for i, (_, test) in enumerate(self._tests)]
-            answers = batch.with_columns(masks)
-            failed = [(scalar, answers.get_column(f"__fails{i}")) for i, (scalar, _) in enumerate(self._tests)]
-            if any(mask.any() for _, mask in failed):
-                bad = failed_rows(batch, failed) | bad
+        failed = self._failed(batch)
+        if any(mask.any() for _, mask in failed):
+            bad = failed_rows(batch, failed) | bad
         return batch.filter(self._errors.reject(batch, bad, out)) if bad else batch
+
+    def _failed(self, batch: pl.DataFrame) -> list[tuple[CompiledScalar, pl.Series]]:
+        """What can fail, with which rows it does for."""
+        if not self._tests:
+            return []
+        # with_columns, not select: an expression without columns must answer for every row
+        masks = [test.fill_null(value=False).alias(f"__fails{i}") for i, (_, test) in enumerate(self._tests)]
+        answers = batch.with_columns(masks)
+        return [(scalar, answers.get_column(f"__fails{i}")) for i, (scalar, _) in enumerate(self._tests)]
 
 
 def _times_fit(batch: pl.DataFrame) -> bool:

@@ -11,45 +11,29 @@ the end of its batch, with all their values; what is passed on as time is W - L,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import assert_never
 
-import numpy as np
 import polars as pl
 
-from headrace.core.batch import ORDER_COLUMNS, TS, WM
+from headrace.core.batch import ORDER_COLUMNS, TS
 from headrace.core.signals import TIME_MAX, TIME_MIN
+from headrace.operators.combining import Partials
 from headrace.operators.deltas import EarlierState, NothingEarlier, Portion, Unit
-from headrace.operators.operator import LATE, Collector
+from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
-from headrace.operators.window.accumulator.layout import Layout, Order
+from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.accumulator.limbs import ROWS_MAX
-from headrace.operators.window.assigner import Assigner, Span, Times
+from headrace.operators.window.assigner import Assigner, Span
 from headrace.operators.window.failures import RowFailures
-from headrace.operators.window.lateness import Judge
+from headrace.operators.window.placing import Few, Mixed, Placing, WindowRule
 from headrace.operators.window.results import Results, StepShape
 from headrace.operators.window.saved import WINDOWS, SavedStates, StepTime
 from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
-_NARROW_MAX = 4
-"""Panes of a batch that are filtered out one by one; more are grouped together."""
-
 _PORTIONS_MAX = 8
 """Units that one increment makes, at most."""
 _GROUP = "__group"
-
-Lateness = Literal["row", "operator"]
-
-
-@dataclass(frozen=True, slots=True)
-class WindowRule:
-    """How rows and windows meet. `cut`: how windows cut time, in words."""
-
-    cut: str
-    allowed_lateness_ms: int = 0
-    lateness: Lateness = "row"
-    order: Order = "event"
 
 
 class WindowAggregate:
@@ -62,7 +46,7 @@ class WindowAggregate:
         self._assigner = assigner
         self._state = WindowState(self._layout, assigner)
         self._saved = SavedStates(shape.node, shape.keys, self._layout, WINDOWS, rule.cut, (PANE, SINCE))
-        self._judge = Judge(assigner, rule.allowed_lateness_ms)
+        self._placing = Placing(self._layout, assigner, rule)
         self._failures = RowFailures(errors, shape.aggregates, timed=True)
         self._watermark = TIME_MIN
         self._earlier: EarlierState = NothingEarlier()
@@ -148,80 +132,24 @@ class WindowAggregate:
             return TIME_MAX
         return max(TIME_MIN, watermark - self._rule.allowed_lateness_ms)
 
+    def take_partials(self, partials: Partials) -> None:
+        """Adds what a combiner made of rows of this step."""
+        self._results.input_ordered = partials.ordered
+        self._state.add_partials(partials.parts)
+
     def _take(self, batch: pl.DataFrame, out: Collector) -> None:
-        times = batch.get_column(TS)
-        bounds = np.array([times.min(), times.max()], dtype=np.int64)
-        first, last = self._assigner.panes(bounds).tolist()
-        if self._judge.on_time(first, self._greatest_watermark(batch)):
-            panes = self._few_panes(first, last)
-            if panes is not None:
-                self._take_few(batch, panes, out)
-                return
-        self._take_any(batch, out)
-
-    def _greatest_watermark(self, batch: pl.DataFrame) -> int:
-        """The greatest watermark that a row of the batch is judged by."""
-        if self._rule.lateness == "operator":
-            return self._watermark
-        if WM not in batch.columns:
-            return TIME_MIN
-        greatest = batch.get_column(WM).max()
-        return greatest if isinstance(greatest, int) else TIME_MIN
-
-    def _few_panes(self, first: int, last: int) -> list[int] | None:
-        """All panes from first to last, or None if they are many."""
-        panes = [first]
-        while panes[-1] < last:
-            if len(panes) == _NARROW_MAX:
-                return None
-            panes.append(self._judge.pane(panes[-1]).end)
-        return panes
-
-    def _take_few(self, batch: pl.DataFrame, panes: Sequence[int], out: Collector) -> None:
-        """Rows that are all on time, of few panes: no pane per row is computed."""
-        rows = self._layout.rows(batch)
         added: list[tuple[PaneKey, pl.DataFrame]] = []
-        for pane in panes:
-            known = self._judge.pane(pane)
-            inside = rows
-            if len(panes) > 1:
-                inside = rows.filter((pl.col(TS) >= pane) & (pl.col(TS) < known.end))
-            if inside.height:
-                key = (pane, known.first_end)
-                added.append((key, self._state.add(key, inside)[0]))
+        match self._placing.place(batch, self._watermark, out):
+            case Few(panes):
+                added = [(pane, self._state.add(pane, rows)[0]) for pane, rows in panes]
+            case Mixed(rows):
+                partial = self._state.add_mixed(rows)
+                if self._refires():
+                    parts = partial.partition_by(PANE, SINCE, include_key=False, as_dict=True)
+                    added = [((int(pane), int(end)), frame) for (pane, end), frame in parts.items()]
+            case never:
+                assert_never(never)
         self._refire(added, out)
-
-    def _take_any(self, batch: pl.DataFrame, out: Collector) -> None:
-        """Rows of any panes, each judged by its own watermark."""
-        judged = self._judge.judge(batch.get_column(TS).to_numpy(), self._watermarks(batch))
-        panes, since = judged.panes, judged.since
-        if judged.partly:
-            out.count("partly_late", judged.partly)
-        if judged.late.any():
-            late = pl.Series(judged.late)
-            out.count("late", int(judged.late.sum()))
-            out.emit_side(LATE, batch.filter(late))
-            batch = batch.filter(~late)
-            panes, since = panes[~judged.late], since[~judged.late]
-        if not batch.height:
-            return
-        rows = self._layout.rows(batch).with_columns(pl.Series(PANE, panes), pl.Series(SINCE, since))
-        keys = rows.select(PANE, SINCE).unique().sort(PANE, SINCE).rows()
-        if len(keys) > _NARROW_MAX:
-            partial = self._state.add_mixed(rows)
-            parts = partial.partition_by(PANE, SINCE, include_key=False, as_dict=True) if self._refires() else {}
-            self._refire([((int(pane), int(end)), frame) for (pane, end), frame in parts.items()], out)
-            return
-        added: list[tuple[PaneKey, pl.DataFrame]] = []
-        for pane, end in keys:
-            inside = rows if len(keys) == 1 else rows.filter((pl.col(PANE) == pane) & (pl.col(SINCE) == end))
-            added.append(((pane, end), self._state.add((pane, end), inside)[0]))
-        self._refire(added, out)
-
-    def _watermarks(self, batch: pl.DataFrame) -> Times | int | None:
-        if self._rule.lateness == "operator":
-            return self._watermark
-        return batch.get_column(WM).to_numpy() if WM in batch.columns else None
 
     def _emit(self, merged: pl.DataFrame, out: Collector) -> None:
         self._results.emit(merged.with_columns((pl.col(WINDOW_END) - 1).alias(TS)), out)

@@ -1,0 +1,82 @@
+"""The sender's half of a windowed aggregate: rows that are on time become partial aggregates by pane and key.
+
+Late rows, and batches in which a row fails, are left to the other half, which owns what happens to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from headrace.core.batch import ORDER_COLUMNS
+from headrace.core.signals import TIME_MIN
+from headrace.operators.combining import Partials
+from headrace.operators.operator import Collector
+from headrace.operators.window.accumulator import columns
+from headrace.operators.window.accumulator.layout import Layout
+from headrace.operators.window.accumulator.limbs import ROWS_MAX
+from headrace.operators.window.assigner import Assigner
+from headrace.operators.window.failures import RowFailures
+from headrace.operators.window.placing import Few, Mixed, Placed, Placing, WindowRule
+from headrace.operators.window.state import PANE, SINCE, placed
+
+
+class WindowCombiner:
+    """A Combiner for rules under which windows fire once and rows are judged by their own watermark."""
+
+    def __init__(self, layout: Layout, assigner: Assigner, rule: WindowRule, failures: RowFailures) -> None:
+        self._layout = layout
+        self._placing = Placing(layout, assigner, rule)
+        self._failures = failures
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The step's key columns."""
+        return tuple(self._layout.keys)
+
+    def combine(self, batch: pl.DataFrame, out: Collector) -> Partials | None:
+        """Partial aggregates with PANE, SINCE, the keys and state columns."""
+        if batch.height > ROWS_MAX or not self._failures.none(batch):
+            out.emit(batch)
+            return None
+        late = _Late(out)
+        made = self._made(self._placing.place(batch, TIME_MIN, late))
+        out.count("rows_in", batch.height - late.rows)
+        return Partials(tuple(made), ordered=ORDER_COLUMNS[0] in batch.columns) if made else None
+
+    def _made(self, rows: Placed) -> list[pl.DataFrame]:
+        """A frame for each part of the state."""
+        keys = self._layout.keys
+        match rows:
+            case Mixed(mixed):
+                return [part.partial(mixed, [PANE, SINCE, *keys]) for part in self._layout.parts]
+            case Few([]):
+                return []
+            case Few(panes):
+                return [
+                    columns.concat([placed(part.partial(inside, keys), pane) for pane, inside in panes])
+                    for part in self._layout.parts
+                ]
+
+
+@dataclass(slots=True)
+class _Late:
+    """Sends late rows on as they are: they are counted where they end."""
+
+    out: Collector
+    rows: int = 0
+
+    def emit(self, batch: pl.DataFrame) -> None:
+        """Nothing is made here."""
+        raise AssertionError("rows are placed, not made")
+
+    def emit_side(self, _output: str, batch: pl.DataFrame) -> None:
+        """Late rows."""
+        self.rows += batch.height
+        self.out.emit(batch)
+
+    def count(self, counter: str, rows: int) -> None:
+        """Counts all but the late."""
+        if counter != "late":
+            self.out.count(counter, rows)

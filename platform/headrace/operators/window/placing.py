@@ -1,0 +1,133 @@
+"""Which panes of state the rows of a batch belong to, and which of them no window takes any more.
+
+Owns the way from a batch to working rows by pane: rows of few panes are parted, rows of many get pane columns. Late
+rows leave by the collector. Keeps no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from headrace.core.batch import TS, WM
+from headrace.core.signals import TIME_MIN
+from headrace.operators.operator import LATE, Collector
+from headrace.operators.window.accumulator.layout import Layout, Order
+from headrace.operators.window.assigner import Assigner, Times
+from headrace.operators.window.lateness import Judge
+from headrace.operators.window.state import PANE, SINCE, PaneKey
+
+_NARROW_MAX = 4
+"""Panes of a batch that are filtered out one by one; more are grouped together."""
+
+Lateness = Literal["row", "operator"]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRule:
+    """How rows and windows meet. `cut`: how windows cut time, in words."""
+
+    cut: str
+    allowed_lateness_ms: int = 0
+    lateness: Lateness = "row"
+    order: Order = "event"
+
+
+@dataclass(frozen=True, slots=True)
+class Few:
+    """Working rows, pane by pane."""
+
+    panes: Sequence[tuple[PaneKey, pl.DataFrame]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Working rows with PANE and SINCE columns, of many panes."""
+
+    rows: pl.DataFrame
+
+
+Placed = Few | Mixed
+
+
+class Placing:
+    """Places the rows of one step."""
+
+    def __init__(self, layout: Layout, assigner: Assigner, rule: WindowRule) -> None:
+        self._layout = layout
+        self._assigner = assigner
+        self._rule = rule
+        self._judge = Judge(assigner, rule.allowed_lateness_ms)
+
+    def place(self, batch: pl.DataFrame, watermark: int, out: Collector) -> Placed:
+        """Places rows that do not fail. `watermark`: the operator's, by which they are judged if the rule says so."""
+        times = batch.get_column(TS)
+        bounds = np.array([times.min(), times.max()], dtype=np.int64)
+        first, last = self._assigner.panes(bounds).tolist()
+        if self._judge.on_time(first, self._greatest_watermark(batch, watermark)):
+            panes = self._few_panes(first, last)
+            if panes is not None:
+                return self._parted(batch, panes)
+        return self._judged(batch, watermark, out)
+
+    def _greatest_watermark(self, batch: pl.DataFrame, watermark: int) -> int:
+        """The greatest watermark that a row of the batch is judged by."""
+        if self._rule.lateness == "operator":
+            return watermark
+        if WM not in batch.columns:
+            return TIME_MIN
+        greatest = batch.get_column(WM).max()
+        return greatest if isinstance(greatest, int) else TIME_MIN
+
+    def _few_panes(self, first: int, last: int) -> list[int] | None:
+        """All panes from first to last, or None if they are many."""
+        panes = [first]
+        while panes[-1] < last:
+            if len(panes) == _NARROW_MAX:
+                return None
+            panes.append(self._judge.pane(panes[-1]).end)
+        return panes
+
+    def _parted(self, batch: pl.DataFrame, panes: Sequence[int]) -> Few:
+        """Rows that are all on time, of few panes: no pane per row is computed."""
+        rows = self._layout.rows(batch)
+        parted: list[tuple[PaneKey, pl.DataFrame]] = []
+        for pane in panes:
+            known = self._judge.pane(pane)
+            inside = rows
+            if len(panes) > 1:
+                inside = rows.filter((pl.col(TS) >= pane) & (pl.col(TS) < known.end))
+            if inside.height:
+                parted.append(((pane, known.first_end), inside))
+        return Few(parted)
+
+    def _judged(self, batch: pl.DataFrame, watermark: int, out: Collector) -> Placed:
+        """Rows of any panes, each judged by its own watermark."""
+        judged = self._judge.judge(batch.get_column(TS).to_numpy(), self._watermarks(batch, watermark))
+        panes, since = judged.panes, judged.since
+        if judged.partly:
+            out.count("partly_late", judged.partly)
+        if judged.late.any():
+            late = pl.Series(judged.late)
+            out.count("late", int(judged.late.sum()))
+            out.emit_side(LATE, batch.filter(late))
+            batch = batch.filter(~late)
+            panes, since = panes[~judged.late], since[~judged.late]
+        if not batch.height:
+            return Few(())
+        rows = self._layout.rows(batch).with_columns(pl.Series(PANE, panes), pl.Series(SINCE, since))
+        keys = rows.select(PANE, SINCE).unique().sort(PANE, SINCE).rows()
+        if len(keys) > _NARROW_MAX:
+            return Mixed(rows)
+        if len(keys) == 1:
+            return Few([(keys[0], rows)])
+        return Few([(key, rows.filter((pl.col(PANE) == key[0]) & (pl.col(SINCE) == key[1]))) for key in keys])
+
+    def _watermarks(self, batch: pl.DataFrame, watermark: int) -> Times | int | None:
+        if self._rule.lateness == "operator":
+            return watermark
+        return batch.get_column(WM).to_numpy() if WM in batch.columns else None
