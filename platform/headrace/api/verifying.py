@@ -7,6 +7,8 @@ splits, resolved once ─┬─> native runtime, rows collected ──┐
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from headrace.api.bound import Bound, bound_text
@@ -73,12 +75,13 @@ def verify(
 ) -> Verified:
     """Runs a range of a pipeline's sources on both engines and compares the result rows. Blocks.
 
-    Windows are closed at the end, on both. Rows are held in this process' memory, twice: choose the range for it.
+    Windows are closed at the end, on both. Rows lie on local disk, twice, where temporary files do (TMPDIR).
     Raises UserError, InvalidPipeline, ExternalError, and what either run raises.
     """
-    from headrace.core.row_equality import compare_rows
+    from headrace.coordinator.planning import plan_sinks
     from headrace.core.settings import Home
     from headrace.local.range_run import run_range
+    from headrace.local.spilled_rows import SpilledRows, compare_spilled
     from headrace.spark.staged_rows import stage
     from headrace.spark.start import ReplayOptions, prepare
 
@@ -94,23 +97,37 @@ def verify(
     )
     prepared = prepare(model, options, Home.from_environment())
     splits = prepared.resolve()
-    say("native: running")
-    native = run_range(
-        prepared.plans.model(model.parallelism),
-        {source: [each.split() for each in own] for source, own in splits.items()},
-    )
-    say(f"native: {native.progress.rows_in:,} rows in, {native.progress.rows_out:,} out")
-    # where partitions were idle is no fact of the log: Spark is told
-    again = replace(prepared, options=replace(options, floors=native.floors))
-    staged = stage(again, spark, lambda text: say(f"spark: {text}"), splits=splits)
-    say(f"spark: {staged.outcome.rows_in:,} rows in, {staged.outcome.rows_out:,} out")
-    try:
-        compared = tuple(
-            SinkCompared(sink, output.update_key, compare_rows(output.latest(), staged.frame(sink)))
-            for sink, output in native.outputs.items()
+    sinks = {spec.node: spec for _, spec in plan_sinks(prepared.plans.plan(1)) if not spec.implicit}
+    with TemporaryDirectory(prefix="headrace-verify-") as folder:
+
+        def spilled(engine: str) -> dict[str, SpilledRows]:
+            return {
+                name: SpilledRows(Path(folder, engine, name), spec.schema, spec.update_key)
+                for name, spec in sinks.items()
+            }
+
+        here, there = spilled("native"), spilled("spark")
+        say("native: running")
+        native = run_range(
+            prepared.plans.model(model.parallelism),
+            {source: [each.split() for each in own] for source, own in splits.items()},
+            here,
         )
-    finally:
-        staged.delete()
+        say(f"native: {native.progress.rows_in:,} rows in, {native.progress.rows_out:,} out")
+        # where partitions were idle is no fact of the log: Spark is told
+        again = replace(prepared, options=replace(options, floors=native.floors))
+        staged = stage(again, spark, lambda text: say(f"spark: {text}"), splits=splits)
+        say(f"spark: {staged.outcome.rows_in:,} rows in, {staged.outcome.rows_out:,} out")
+        try:
+            for name, rows in there.items():
+                for batch in staged.batches(name):
+                    rows.add(batch)
+        finally:
+            staged.delete()
+        compared = tuple(
+            SinkCompared(name, spec.update_key, compare_spilled(here[name].finished(), there[name].finished()))
+            for name, spec in sinks.items()
+        )
     return Verified(compared, staged.outcome.rows_in)
 
 

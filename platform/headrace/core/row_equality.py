@@ -6,6 +6,7 @@ whatever its bits, -0.0 is not 0.0; in lists and structs too. Frames whose colum
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -60,11 +61,41 @@ def compare_rows(expected: pl.DataFrame, actual: pl.DataFrame, *, examples: int 
     )
 
 
+def all_compared(parts: Iterable[RowsCompared], *, examples: int = EXAMPLES) -> RowsCompared:
+    """The comparison of all rows out of those of parts. Equal rows must be in the same part; there is at least one."""
+    told: RowsCompared | None = None
+    for part in parts:
+        told = part if told is None else _both(told, part, examples)
+    assert told is not None, "there is a part"
+    return told
+
+
+def _both(one: RowsCompared, other: RowsCompared, examples: int) -> RowsCompared:
+    missing, extra = (
+        _least(pl.concat(rows), examples)
+        for rows in (
+            (one.missing_examples, other.missing_examples),
+            (one.extra_examples, other.extra_examples),
+        )
+    )
+    return RowsCompared(
+        one.equal + other.equal,
+        one.missing + other.missing,
+        one.extra + other.extra,
+        missing,
+        extra,
+        one.types or other.types,
+    )
+
+
 def _examples(rows: pl.DataFrame, odd: pl.DataFrame, count: int) -> pl.DataFrame:
+    return _least(rows[odd.get_column(_INDEX)], count)
+
+
+def _least(rows: pl.DataFrame, count: int) -> pl.DataFrame:
     """In an order that both sides share, so that rows which are nearly the same are seen on both."""
     simple = [name for name, dtype in rows.schema.items() if not dtype.is_nested()]
-    found = rows[odd.get_column(_INDEX)]
-    return (found.sort(simple) if simple else found).head(count)
+    return (rows.sort(simple) if simple else rows).head(count)
 
 
 def _surplus(expected: pl.DataFrame, actual: pl.DataFrame) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import polars as pl
 from pydantic import ConfigDict
@@ -54,6 +54,15 @@ class Collection:
         return concat_batches(self._batches) if self._batches else schema.empty()
 
 
+@runtime_checkable
+class RowTaker(Protocol):
+    """Takes rows of one sink from all of its subtasks, each from its own thread."""
+
+    def add(self, batch: pl.DataFrame) -> None:
+        """Takes a batch; hidden `__op` marks deletes."""
+        ...
+
+
 class CollectSink(SinkConfig):
     """Appends what arrives to `collection`."""
 
@@ -61,7 +70,7 @@ class CollectSink(SinkConfig):
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
 
-    collection: Collection
+    collection: RowTaker
 
     @property
     def accepts_updates(self) -> bool:
@@ -79,7 +88,7 @@ class CollectSink(SinkConfig):
 
 
 class _Writer:
-    def __init__(self, collection: Collection) -> None:
+    def __init__(self, collection: RowTaker) -> None:
         self._collection = collection
 
     def write(self, batch: SinkBatch) -> None:

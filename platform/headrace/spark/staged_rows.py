@@ -52,7 +52,7 @@ class StagedRows:
     def frame(self, name: str) -> pl.DataFrame:
         """The rows that stand at the end, in this process. Raises UserError, ExternalError."""
         spec = self.sink(name)
-        batches = list(self._batches(name))
+        batches = list(self.batches(name))
         rows = concat_batches(batches) if batches else spec.schema.empty()
         standing = rows if spec.update_key is None else last_rows(rows, spec.update_key)
         return standing.select(list(spec.schema.names))
@@ -70,7 +70,8 @@ class StagedRows:
         Idempotent."""
         _delete(self.outcome.storage, self.owner)
 
-    def _batches(self, name: str) -> Iterator[pl.DataFrame]:
+    def batches(self, name: str) -> Iterator[pl.DataFrame]:
+        """All rows, updates one by one, with their hidden columns; a key's in order. Raises ExternalError."""
         store = open_store(self.outcome.storage)
         for share in self.outcome.staged:
             if share.sink == name:
