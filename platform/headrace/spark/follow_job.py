@@ -234,7 +234,7 @@ class Follow:
         """One look at the sources, and an epoch where there is something to do. Whether there was one."""
         look = self._sources.look(self._splits)
         states = {} if self._manifest is None else self._manifest.sources
-        fresh, now_ms = look.fresh(states), self._clock.now_ms()
+        fresh, now_ms = look.fresh(states), self._clock.monotonic_ms()  # a wall clock may be set
         self._idle.seen(_places(look), fresh, now_ms)
         ended = look.ended
         over = ended == frozenset(look.splits)

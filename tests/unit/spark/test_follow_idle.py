@@ -51,16 +51,16 @@ PIPELINE: Mapping[str, Any] = {
 
 @dataclass
 class SteppedClock:
-    """Wall-clock time as a test says."""
+    """Time as a test says; the wall clock is set back all the while."""
 
     ms: int = 1_000_000
 
     def now_ms(self) -> int:
-        """Now."""
-        return self.ms
+        """Now, by a clock that goes wrong."""
+        return 2_000_000 - self.ms
 
     def monotonic_ms(self) -> int:
-        """The same."""
+        """Now."""
         return self.ms
 
 
