@@ -55,7 +55,7 @@ demo: $(READY)
 # Tests start processes by the hundred: compiled code saves a fifth of each start, also where Python is told to keep none.
 test: lint
 	$(BIN)/python -m compileall -q platform connectors
-	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations=40
 
 sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
