@@ -1,7 +1,5 @@
 """A YARN cluster on loopback: a ResourceManager and NodeManagers as Hadoop ships them, processes of their own that end
 with this one, whatever becomes of it; containers that are left are ended by pid.
-
-Nodes count what their containers take, as real ones do: a container beyond its memory is killed.
 """
 
 from __future__ import annotations

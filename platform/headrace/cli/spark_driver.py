@@ -68,7 +68,7 @@ class SentReplay:
             return
         self.options.require_reachable(master, storage)
         conf = {**self._own_conf(master), **self.options.conf}
-        waited = conf.get(NOT_WAITED_FOR[0], "true") != NOT_WAITED_FOR[1]
+        waited = with_defaults(conf).get(NOT_WAITED_FOR[0]) != NOT_WAITED_FOR[1]
         end = end_url(storage) if waited else None
         with TemporaryDirectory(prefix="headrace-code-") as made:
             folder = Path(made)
