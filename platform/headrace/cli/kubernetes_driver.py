@@ -86,7 +86,7 @@ class DriverPod:
                     teller.say(f"ending pod {name}")
                     pods.delete(name)
                     raise
-        _print(end, log)
+        print_end(end, log)
 
     def _submit(self, spark_submit: str, name: str, made: Path) -> None:
         folder = made / "conf"
@@ -102,7 +102,7 @@ class DriverPod:
             environment[_OPTIONS] = f"{os.environ.get(_OPTIONS, '')} -D{LOG4J_CHOICES[0]}={quiet}".strip()
         done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
-            raise _not_submitted(done.stderr)
+            raise not_submitted(done.stderr)
 
     def _require_upload(self, known: Mapping[str, str]) -> None:
         if UPLOAD_PATH in known:
@@ -157,8 +157,11 @@ def _end_of(pods: Pods, name: str, teller: Teller) -> PodStatus:
         time.sleep(_LOOK_S)
 
 
-def _print(end: PodStatus, log: str) -> None:
-    """Its last word is what the command prints, or why it failed."""
+def print_end(end: PodStatus, log: str) -> None:
+    """Its last word is what the command prints, or why it failed. Raises typer.Exit with its exit code.
+
+    log  the command that shows its log
+    """
     if end.phase == "Succeeded":
         typer.echo(end.message.rstrip())
         return
@@ -177,7 +180,8 @@ def _is_document(text: str) -> bool:
         return False
 
 
-def _not_submitted(said: str) -> ExternalError:
+def not_submitted(said: str) -> ExternalError:
+    """From what spark-submit said on stderr as it failed."""
     lines = [line.strip() for line in said.splitlines()]
     causes = [line.removeprefix("Caused by: ") for line in lines if "Exception" in line and not line.startswith("at ")]
     messages = [line.partition("Message: ")[2] for line in causes if "Message: " in line]
