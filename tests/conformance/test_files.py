@@ -13,9 +13,10 @@ from headrace.connect.source import SourceContext, Split
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.testing.committer_conformance import CommitterConformance
-from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, SinkUnderTest
+from headrace.testing.sink_conformance import SCHEMA, SinkConformance, SinkUnderTest
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest, read_to_end
 from headrace_connectors.files import FilesSinkConfig, FilesSourceConfig
+from support.part_files import read_parts
 
 COLUMNS = schema_of({"id": "int64", "name": "string"})
 
@@ -110,32 +111,17 @@ class FilesSink(SinkConformance):
         return SinkUnderTest(
             FilesSinkConfig(path=str(folder), delivery=self.delivery),
             SinkContext("j", "n", 0, 1, SCHEMA, format=self.format_name),
-            visible=lambda: self.read(folder),
+            visible=lambda: read_parts(folder),
             broken=FilesSinkConfig(path=str(blocked / "below"), delivery=self.delivery),
         )
-
-    def read(self, folder: Path) -> Rows:
-        files = [path for path in folder.glob("*") if not path.name.startswith(".")]
-        assert all(path.name.startswith("part-j-") for path in files)
-        files.sort(key=lambda path: [int(part) for part in path.stem.split("-")[2:]])
-        return [row for path in files for row in self.read_file(path)]
-
-    def read_file(self, path: Path) -> Rows:
-        raise NotImplementedError
 
 
 class JsonFiles(FilesSink):
     format_name = "json"
 
-    def read_file(self, path: Path) -> Rows:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-
 
 class ParquetFiles(FilesSink):
     format_name = "parquet"
-
-    def read_file(self, path: Path) -> Rows:
-        return pl.read_parquet(path).to_dicts()
 
 
 class TestJsonSink(JsonFiles):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import polars as pl
 import pytest
 
 from headrace.connect.publisher import Share
@@ -19,6 +18,7 @@ from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.publisher import KafkaPublisher
 from headrace_connectors.sql import SqlSinkConfig
 from support.broker import consume_all, create_topic, unique_topic
+from support.part_files import read_parts
 from support.postgres import Postgres, postgres
 from support.sql_tables import Tables
 
@@ -76,30 +76,15 @@ class FilesPublish(PublisherConformance):
     def sink(self, tmp_path: Path) -> SinkUnderTest:
         folder = tmp_path / "out"
         context = SinkContext("j", "n", 0, 1, SCHEMA, format=self.format_name)
-        return SinkUnderTest(FilesSinkConfig(path=str(folder)), context, visible=lambda: self.read(folder))
-
-    def read(self, folder: Path) -> Rows:
-        files = [path for path in folder.glob("*") if not path.name.startswith(".")]
-        assert all(path.name.startswith("part-j-") for path in files)
-        files.sort(key=lambda path: [int(part) for part in path.stem.split("-")[2:]])
-        return [row for path in files for row in self.read_file(path)]
-
-    def read_file(self, path: Path) -> Rows:
-        raise NotImplementedError
+        return SinkUnderTest(FilesSinkConfig(path=str(folder)), context, visible=lambda: read_parts(folder))
 
 
 class TestJsonFiles(FilesPublish):
     format_name = "json"
 
-    def read_file(self, path: Path) -> Rows:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-
 
 class TestParquetFiles(FilesPublish):
     format_name = "parquet"
-
-    def read_file(self, path: Path) -> Rows:
-        return pl.read_parquet(path).to_dicts()
 
 
 class SqlPublish(PublisherConformance):

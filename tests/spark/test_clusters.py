@@ -14,17 +14,15 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from headrace.spark.session import session
-from support.flow_site import Flow
 from support.running import headrace
+from support.sent_flow import check_results, write_project
 from support.spark_home import end_jvm
 from support.spark_trial import Trial, faults_installed
 from support.standalone_spark import StandaloneSpark, standalone_spark
 
-FLOW = Flow("sliding")
 RUN_SECONDS = 280
 SMALL = {"spark.executor.memory": "512m", "spark.log.level": "ERROR"}
 SPECULATION = SMALL | {
@@ -51,30 +49,6 @@ def cluster(folder: Path) -> Iterator[StandaloneSpark]:
             yield running
 
 
-def project(folder: Path) -> Path:
-    """A pipeline file with a module beside it, which its rows pass, and results in `folder`/out."""
-    (folder / "mine.py").write_text("from its_helper import same\n\n\ndef as_they_are(rows):\n    return same(rows)\n")
-    (folder / "its_helper.py").write_text("def same(rows):\n    return rows\n")
-    document = FLOW.load({"RATE": "1e9", "OUT": "out"}).to_dict()
-    columns = {
-        name: str(dtype).removesuffix(" not null") for name, dtype in document["sources"]["orders"]["schema"].items()
-    }
-    document["steps"]["mine"] = {"from": "orders", "map": {"function": "mine:as_they_are", "schema": columns}}
-    document["steps"]["recent"]["from"] = "mine"
-    path = folder / "pipeline.yaml"
-    path.write_text(json.dumps(document))
-    return path
-
-
-def check(folder: Path) -> None:
-    written = {
-        sink: [row for file in (folder / "out" / sink).glob("part-*") for row in pl.read_ndjson(file).to_dicts()]
-        for sink in ("recent_orders", "late")
-    }
-    assert FLOW.canonical(written) == FLOW.golden.read_text().splitlines()
-    assert not any(FLOW.repeated(written).values())
-
-
 def conf(settings: dict[str, str]) -> list[str]:
     return [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
 
@@ -93,17 +67,17 @@ def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_replay_on_a_standalone_cluster(cluster: StandaloneSpark, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "headrace", "replay", str(project(tmp_path)), "--master", cluster.master]
+    command = [sys.executable, "-m", "headrace", "replay", str(write_project(tmp_path)), "--master", cluster.master]
     done = ran([*command, *conf(SMALL), "--json"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows_in"] == 3_000
-    check(tmp_path)
+    check_results(tmp_path / "out")
     said = [line for line in done.stderr.splitlines() if not line.startswith(("computing: ", "publishing: ", "level "))]
     assert said == [], "the driver is quiet"
 
 
 def test_a_replay_by_spark_submit(cluster: StandaloneSpark, tmp_path: Path) -> None:
-    file = project(tmp_path)
+    file = write_project(tmp_path)
     application = find_spec("headrace.cli.spark_application.headrace_replay")
     assert application is not None and application.origin is not None
     command = [str(cluster.home / "bin" / "spark-submit"), "--master", cluster.master, *conf(SMALL)]
@@ -111,7 +85,7 @@ def test_a_replay_by_spark_submit(cluster: StandaloneSpark, tmp_path: Path) -> N
     done = ran([*command, application.origin, "--", str(file), "--json"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["rows_in"] == 3_000
-    check(tmp_path)
+    check_results(tmp_path / "out")
 
 
 def test_a_task_that_is_tried_twice_at_a_time_counts_once_and_shares_never_are(
@@ -133,14 +107,14 @@ def test_a_task_that_is_tried_twice_at_a_time_counts_once_and_shares_never_are(
 
 
 def test_a_master_that_does_not_answer(tmp_path: Path) -> None:
-    done = headrace(["replay", str(project(tmp_path)), "--master", "spark://127.0.0.1:9"], tmp_path)
+    done = headrace(["replay", str(write_project(tmp_path)), "--master", "spark://127.0.0.1:9"], tmp_path)
     assert done.code == 3, done.err
     assert done.err.startswith("error: no Spark master answers at spark://127.0.0.1:9"), "and nothing else"
 
 
 @pytest.mark.parametrize(("master", "said"), [("local[none]", "Spark knows no such master")])
 def test_a_master_that_cannot_be(master: str, said: str, tmp_path: Path) -> None:
-    done = headrace(["replay", str(project(tmp_path)), "--master", master, "--allow-local-storage"], tmp_path)
+    done = headrace(["replay", str(write_project(tmp_path)), "--master", master, "--allow-local-storage"], tmp_path)
     assert done.code == 2, done.err
     assert said in done.err
     assert "WARN" not in done.err

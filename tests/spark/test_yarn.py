@@ -14,17 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
 import psutil
 import pyspark
 import pytest
 
-from support.flow_site import Flow
 from support.packed_python import packed_python
 from support.running import Finished, finish, headrace, start, wait_until
+from support.sent_flow import check_results, write_project
 from support.yarn import Yarn, yarn_cluster
 
-FLOW = Flow("sliding")
 EXECUTOR = "YarnCoarseGrainedExecutorBackend"
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEFAULTS = {
@@ -82,31 +80,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield Site(yarn, packed_python(folder / "environment.tar.gz"))
 
 
-def project(folder: Path) -> Path:
-    """A pipeline file with a module beside it, which needs one that `--py-files` brings; results in `folder`/out."""
-    (folder / "mine.py").write_text("from its_helper import same\n\n\ndef as_they_are(rows):\n    return same(rows)\n")
-    (folder / "elsewhere").mkdir()
-    (folder / "elsewhere" / "its_helper.py").write_text("def same(rows):\n    return rows\n")
-    document = FLOW.load({"RATE": "1e9", "OUT": "out"}).to_dict()
-    columns = {
-        name: str(dtype).removesuffix(" not null") for name, dtype in document["sources"]["orders"]["schema"].items()
-    }
-    document["steps"]["mine"] = {"from": "orders", "map": {"function": "mine:as_they_are", "schema": columns}}
-    document["steps"]["recent"]["from"] = "mine"
-    path = folder / "pipeline.yaml"
-    path.write_text(json.dumps(document))
-    return path
-
-
-def check(folder: Path) -> None:
-    written = {
-        sink: [row for file in (folder / "out" / sink).glob("part-*") for row in pl.read_ndjson(file).to_dicts()]
-        for sink in ("recent_orders", "late")
-    }
-    assert FLOW.canonical(written) == FLOW.golden.read_text().splitlines()
-    assert not any(FLOW.repeated(written).values())
-
-
 def begin(folder: Path, *options: str) -> subprocess.Popen[str]:
     return start(["replay", "pipeline.yaml", "--py-files", "elsewhere/its_helper.py", *options], folder)
 
@@ -124,19 +97,19 @@ def kill_first_executor(yarn: Yarn) -> None:
 
 
 def test_the_driver_here_and_an_executor_killed(site: Site, tmp_path: Path) -> None:
-    project(tmp_path)
+    write_project(tmp_path, helper=tmp_path / "elsewhere")
     process = begin(tmp_path, *site.options("--json"))
     kill_first_executor(site.yarn)
     done = site.ended(process, 0)
     assert json.loads(done.out)["rows_in"] == 3_000
-    check(tmp_path)
+    check_results(tmp_path / "out")
     said = [line for line in done.err.splitlines() if not line.startswith(("computing: ", "publishing: ", "level "))]
     assert said == [], "the driver is quiet"
     assert site.last()["finalStatus"] == "SUCCEEDED"
 
 
 def test_the_driver_there(site: Site, tmp_path: Path) -> None:
-    project(tmp_path)
+    write_project(tmp_path, helper=tmp_path / "elsewhere")
     process = begin(tmp_path, *site.options("--deploy-mode", "cluster", "--savepoint", "saved", "--json"))
     done = site.ended(process, 0)
     result = json.loads(done.out)
@@ -147,7 +120,7 @@ def test_the_driver_there(site: Site, tmp_path: Path) -> None:
 
 
 def test_a_driver_there_that_fails_tells_why_and_is_not_tried_again(site: Site, tmp_path: Path) -> None:
-    project(tmp_path)
+    write_project(tmp_path, helper=tmp_path / "elsewhere")
     options = site.options("--deploy-mode", "cluster", "--until", "no/savepoint")
     done = site.ended(begin(tmp_path, *options), 2)
     assert str(tmp_path / "no" / "savepoint") in done.err.rpartition("error: ")[2]
@@ -157,7 +130,7 @@ def test_a_driver_there_that_fails_tells_why_and_is_not_tried_again(site: Site, 
 
 
 def test_ctrl_c_ends_the_driver_there(site: Site, tmp_path: Path) -> None:
-    project(tmp_path)
+    write_project(tmp_path, helper=tmp_path / "elsewhere")
     before = len(site.yarn.applications())
     process = begin(tmp_path, *site.options("--deploy-mode", "cluster"))
     wait_until(lambda: len(site.yarn.applications()) > before, "it was submitted")
@@ -172,7 +145,7 @@ def test_ctrl_c_ends_the_driver_there(site: Site, tmp_path: Path) -> None:
 def test_no_cluster_is_named(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
-    file = project(tmp_path)
+    file = write_project(tmp_path, helper=tmp_path / "elsewhere")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"), prepend=os.pathsep)
     done = headrace(["replay", str(file), "--master", "yarn", "--deploy-mode", mode, "--allow-local-storage"], tmp_path)
     assert done.code == 2, done.err
@@ -181,7 +154,7 @@ def test_no_cluster_is_named(mode: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_storage_that_the_cluster_does_not_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    file = project(tmp_path)
+    file = write_project(tmp_path, helper=tmp_path / "elsewhere")
     done = headrace(["replay", str(file), "--master", "yarn", "--deploy-mode", "cluster"], tmp_path)
     assert done.code == 2, done.err
     assert done.err.startswith("error: checkpoint storage ")

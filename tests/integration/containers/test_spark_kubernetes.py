@@ -9,17 +9,15 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from headrace.spark.kubernetes_pods import pods_from_here
 from headrace.spark.spark_submit import installed_spark_submit
 from support.containers.engine import leftovers
-from support.flow_site import Flow
 from support.kubernetes.cluster import IMAGE, NAMESPACE, SERVICE_ACCOUNT, Kubernetes, kubernetes_cluster
 from support.running import finish, headrace, start, wait_until
+from support.sent_flow import check_results, write_project
 
-FLOW = Flow("sliding")
 RUN_SECONDS = 280
 STORAGE = "/mnt/checkpoints"
 CLAIM = "checkpoints"
@@ -70,27 +68,7 @@ def cluster(engine: None, shared: Path, tmp_path_factory: pytest.TempPathFactory
 
 def project(folder: Path, place: Path, storage: str) -> Path:
     """A pipeline file with modules beside it; its rows wait for `place`/go. Results are in `storage`/out."""
-    (folder / "mine.py").write_text(MINE.format(place=str(place)))
-    (folder / "its_helper.py").write_text("def same(rows):\n    return rows\n")
-    document = FLOW.load({"RATE": "1e9", "OUT": f"{storage}/out"}).to_dict()
-    columns = {
-        name: str(dtype).removesuffix(" not null") for name, dtype in document["sources"]["orders"]["schema"].items()
-    }
-    document["steps"]["mine"] = {"from": "orders", "map": {"function": "mine:as_they_are", "schema": columns}}
-    document["steps"]["recent"]["from"] = "mine"
-    document["checkpoint"] = {"storage": f"{storage}/checkpoints"}
-    path = folder / "pipeline.yaml"
-    path.write_text(json.dumps(document))
-    return path
-
-
-def check(out: Path) -> None:
-    written = {
-        sink: [row for file in (out / sink).glob("part-*") for row in pl.read_ndjson(file).to_dicts()]
-        for sink in ("recent_orders", "late")
-    }
-    assert FLOW.canonical(written) == FLOW.golden.read_text().splitlines()
-    assert not any(FLOW.repeated(written).values())
+    return write_project(folder, storage=storage, module=MINE.format(place=str(place)))
 
 
 def volume(role: str, path: str) -> dict[str, str]:
@@ -118,7 +96,7 @@ def test_executors_are_pods_and_one_is_killed(cluster: Kubernetes, shared: Path,
     done = finish(process)
     assert done.code == 0, f"{done.err}\n{cluster.kubelet.logs()}"
     assert json.loads(done.out)["rows_in"] == 3_000
-    check(place / "out")
+    check_results(place / "out")
     assert len(cluster.pods_ever("executor")) > 2, "another one took its place"
     assert cluster.pods("executor") == []
 
@@ -139,7 +117,7 @@ def test_the_driver_is_a_pod_too(cluster: Kubernetes, shared: Path, tmp_path: Pa
     done = headrace(arguments(cluster, file, conf, "--deploy-mode", "cluster"), tmp_path)
     assert done.code == 0, f"{done.err}\n{cluster.kubelet.logs()}"
     assert json.loads(done.out)["rows_in"] == 3_000
-    check(shared / "cluster" / "out")
+    check_results(shared / "cluster" / "out")
     (driver,) = cluster.pods("driver")
     assert driver["status"]["phase"] == "Succeeded"
     assert driver["spec"]["serviceAccountName"] == SERVICE_ACCOUNT
