@@ -3,8 +3,9 @@
 import pytest
 
 from support.broker import broker
+from support.kafka_clients import consumer_kind
 
-__all__ = ["broker"]
+__all__ = ["broker", "consumer_kind"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -40,12 +40,14 @@ def two_topics(broker: EmbeddedBroker) -> SourceUnderTest:
     return SourceUnderTest(config, SourceContext("p", "n", COLUMNS, "json"), splits=4, rows=60)
 
 
+@pytest.mark.usefixtures("consumer_kind")
 class TestOneTopic(SourceConformance):
     @pytest.fixture
     def source(self, one_topic: SourceUnderTest) -> SourceUnderTest:
         return one_topic
 
 
+@pytest.mark.usefixtures("consumer_kind")
 class TestTwoTopics(SourceConformance):
     @pytest.fixture
     def source(self, two_topics: SourceUnderTest) -> SourceUnderTest:

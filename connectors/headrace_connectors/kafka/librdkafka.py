@@ -1,22 +1,22 @@
-"""The C functions of the librdkafka that confluent-kafka carries, for sending whole batches without a Python object a
-record. Only its public C interface is used, and only what `native_producer` needs.
+"""The C functions of the librdkafka that confluent-kafka carries, for whole batches of records without a Python object
+for each. Only its public C interface is used, and only what `native_producer` and `native_consumer` need.
 
 Knows nothing of headrace. Where the library or a function is not found, `library` gives None, and the caller takes
-confluent-kafka's own producer.
+confluent-kafka's own clients.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_size_t, c_ssize_t, c_void_p
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
 from functools import cache
 from pathlib import Path
 
 import confluent_kafka
 import numpy as np
 
-PRODUCER = 0
+PRODUCER, CONSUMER = 0, 1
 CONF_OK = 0
 COPY_PAYLOAD = 0x2
 PURGE_QUEUED, PURGE_IN_FLIGHT, PURGE_NON_BLOCKING = 0x1, 0x2, 0x4
@@ -42,6 +42,7 @@ MESSAGE = np.dtype(
 DELIVERY_CALLBACK = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
 ERROR_CALLBACK = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)
 LOG_CALLBACK = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_char_p)
+COMMIT_CALLBACK = CFUNCTYPE(None, c_void_p, c_int, c_void_p, c_void_p)
 
 
 class _TopicMetadata(Structure):
@@ -59,6 +60,27 @@ class Metadata(Structure):
         ("origin_id", c_int32),
         ("origin_name", c_char_p),
     )
+
+
+class TopicPartition(Structure):
+    """`rd_kafka_topic_partition_t`."""
+
+    _fields_ = (
+        ("topic", c_char_p),
+        ("partition", c_int32),
+        ("offset", c_int64),
+        ("metadata", c_void_p),
+        ("metadata_size", c_size_t),
+        ("opaque", c_void_p),
+        ("err", c_int),
+        ("private", c_void_p),
+    )
+
+
+class TopicPartitionList(Structure):
+    """`rd_kafka_topic_partition_list_t`."""
+
+    _fields_ = (("count", c_int), ("size", c_int), ("items", POINTER(TopicPartition)))
 
 
 _FUNCTIONS = {
@@ -90,6 +112,28 @@ _FUNCTIONS = {
     "rd_kafka_error_destroy": (None, (c_void_p,)),
     "rd_kafka_metadata": (c_int, (c_void_p, c_int, c_void_p, POINTER(POINTER(Metadata)), c_int)),
     "rd_kafka_metadata_destroy": (None, (POINTER(Metadata),)),
+    "rd_kafka_conf_set_offset_commit_cb": (None, (c_void_p, COMMIT_CALLBACK)),
+    "rd_kafka_poll_set_consumer": (c_int, (c_void_p,)),
+    "rd_kafka_queue_get_consumer": (c_void_p, (c_void_p,)),
+    "rd_kafka_queue_destroy": (None, (c_void_p,)),
+    "rd_kafka_consume_batch_queue": (c_ssize_t, (c_void_p, c_int, c_void_p, c_size_t)),
+    "rd_kafka_last_error": (c_int, ()),
+    "rd_kafka_message_errstr": (c_char_p, (c_void_p,)),
+    "rd_kafka_topic_name": (c_char_p, (c_void_p,)),
+    "rd_kafka_topic_partition_list_new": (POINTER(TopicPartitionList), (c_int,)),
+    "rd_kafka_topic_partition_list_add": (POINTER(TopicPartition), (POINTER(TopicPartitionList), c_char_p, c_int32)),
+    "rd_kafka_topic_partition_list_destroy": (None, (POINTER(TopicPartitionList),)),
+    "rd_kafka_incremental_assign": (c_void_p, (c_void_p, POINTER(TopicPartitionList))),
+    "rd_kafka_incremental_unassign": (c_void_p, (c_void_p, POINTER(TopicPartitionList))),
+    "rd_kafka_pause_partitions": (c_int, (c_void_p, POINTER(TopicPartitionList))),
+    "rd_kafka_resume_partitions": (c_int, (c_void_p, POINTER(TopicPartitionList))),
+    "rd_kafka_commit": (c_int, (c_void_p, POINTER(TopicPartitionList), c_int)),
+    "rd_kafka_query_watermark_offsets": (
+        c_int,
+        (c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64), c_int),
+    ),
+    "rd_kafka_get_watermark_offsets": (c_int, (c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64))),
+    "rd_kafka_consumer_close": (c_int, (c_void_p,)),
 }
 
 

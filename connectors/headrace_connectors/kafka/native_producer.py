@@ -14,17 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
-from headrace.core.errors import HeadraceError, UserError
+from headrace.core.errors import HeadraceError
 from headrace_connectors.kafka import librdkafka
-from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, LOG, ClientWatch, base_settings, translated
-from headrace_connectors.kafka.librdkafka import DELIVERY_CALLBACK, ERROR_CALLBACK, LOG_CALLBACK, MESSAGE, Metadata
+from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, base_settings, translated
+from headrace_connectors.kafka.librdkafka import DELIVERY_CALLBACK, MESSAGE
+from headrace_connectors.kafka.native_client import NativeClient
 from headrace_connectors.kafka.records import HELD_SETTINGS, HURRY_MS, SETTINGS, Records, delivery_failed, rows_allowed
 from headrace_connectors.kafka.transaction_errors import ABORT_TIMEOUT_MS, init_outcome
-
-_CALLBACKS = ("error_cb", "logger")
-_LOG_LEVELS = {3: 40, 4: 30, 5: 20, 6: 20, 7: 10}
 
 
 class NativeProducer:
@@ -47,61 +45,25 @@ class NativeProducer:
         self._watch = ClientWatch(brokers)
         self._failed: KafkaError | None = None
         self._in_transaction = False
-        # kept here: the library holds bare pointers to them
-        self._callbacks = (
-            DELIVERY_CALLBACK(self._on_delivery),
-            ERROR_CALLBACK(self._on_error),
-            LOG_CALLBACK(self._on_log),
-        )
+        # kept here: the library holds a bare pointer to it
+        self._on_report = DELIVERY_CALLBACK(self._on_delivery)
         settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS | dict(held)
-        self._handle: int | None = self._open({**settings, "log.queue": True})
+        self._opened = NativeClient(
+            library,
+            librdkafka.PRODUCER,
+            settings,
+            self._watch,
+            callbacks={"rd_kafka_conf_set_dr_msg_cb": self._on_report},
+        )
+        self._handle: int | None = self._opened.handle
         self._topic_handle = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
         assert self._topic_handle, f"librdkafka makes no handle for topic {topic!r}"
-
-    def _open(self, settings: Mapping[str, Any]) -> int:
-        lib, text = self._lib, ctypes.create_string_buffer(librdkafka.ERROR_TEXT_BYTES)
-        conf = lib.rd_kafka_conf_new()
-        for name, value in settings.items():
-            if name in _CALLBACKS:
-                continue
-            given = str(value).lower() if isinstance(value, bool) else str(value)
-            if lib.rd_kafka_conf_set(conf, name.encode(), given.encode(), text, len(text)) != librdkafka.CONF_OK:
-                lib.rd_kafka_conf_destroy(conf)
-                raise self._bad_settings(text.value)
-        lib.rd_kafka_conf_set_dr_msg_cb(conf, self._callbacks[0])
-        lib.rd_kafka_conf_set_error_cb(conf, self._callbacks[1])
-        lib.rd_kafka_conf_set_log_cb(conf, self._callbacks[2])
-        handle = lib.rd_kafka_new(librdkafka.PRODUCER, conf, text, len(text))
-        if not handle:
-            lib.rd_kafka_conf_destroy(conf)
-            raise self._bad_settings(text.value)
-        # log lines wait for our own calls instead of coming from the library's threads
-        lib.rd_kafka_set_log_queue(handle, None)
-        return int(handle)
-
-    def _bad_settings(self, text: bytes) -> UserError:
-        return UserError(
-            f"Kafka client settings are not valid: {text.decode('utf-8', 'replace')}", remedy="correct `properties:`"
-        )
 
     def _on_delivery(self, _handle: int, message: int, _opaque: int) -> None:
         # only failures are reported; the first one tells why. `err` is the struct's first field
         code = ctypes.c_int32.from_address(message).value
         if code and self._failed is None:
             self._failed = KafkaError(code)
-
-    def _on_error(self, handle: int, code: int, reason: bytes, _opaque: int) -> None:
-        text = reason.decode("utf-8", "replace")
-        if code == KafkaError._FATAL:
-            buffer = ctypes.create_string_buffer(librdkafka.ERROR_TEXT_BYTES)
-            code = self._lib.rd_kafka_fatal_error(handle, buffer, len(buffer))
-            self._watch.on_error(KafkaError(code, buffer.value.decode("utf-8", "replace"), True))  # noqa: FBT003
-        else:
-            self._watch.on_error(KafkaError(code, text))
-
-    def _on_log(self, _handle: int, level: int, facility: bytes, text: bytes) -> None:
-        shown = facility.decode("utf-8", "replace"), text.decode("utf-8", "replace")
-        LOG.log(_LOG_LEVELS.get(level, 50), "%s %s", *shown)
 
     def _raise_if_failed(self) -> None:
         if self._failed is not None:
@@ -149,31 +111,25 @@ class NativeProducer:
 
     def partitions(self) -> int:
         """How many partitions the topic has now."""
-        lib, answer = self._lib, ctypes.POINTER(Metadata)()
-        timeout_ms = int(CONNECT_TIMEOUT_S * 1000)
-        code = lib.rd_kafka_metadata(self._handle, 0, self._topic_handle, ctypes.byref(answer), timeout_ms)
-        if code:
-            lib.rd_kafka_poll(self._handle, 0)
-            self._watch.raise_if_hopeless()
-            raise self._watch.unreachable()
         try:
-            assert answer.contents.topic_count == 1, "one topic was asked for"
-            topic = answer.contents.topics[0]
-            if topic.err:
-                raise delivery_failed(KafkaError(topic.err), self._topic, self._brokers)
-            return int(topic.partition_count)
-        finally:
-            lib.rd_kafka_metadata_destroy(answer)
+            error, count = self._opened.described(self._topic_handle, CONNECT_TIMEOUT_S)
+        except KafkaException as cause:
+            self._lib.rd_kafka_poll(self._handle, 0)
+            self._watch.raise_if_hopeless()
+            raise self._watch.unreachable() from cause
+        if error is not None:
+            raise delivery_failed(error, self._topic, self._brokers)
+        return count
 
     def init_transactions(self, timeout_s: float) -> HeadraceError | None:
         """Registers the name; see TransactionalQueue."""
-        error = self._outcome(self._lib.rd_kafka_init_transactions(self._handle, int(timeout_s * 1000)))
+        error = self._opened.outcome(self._lib.rd_kafka_init_transactions(self._handle, int(timeout_s * 1000)))
         self._lib.rd_kafka_poll(self._handle, 0)
         return init_outcome(error, self._brokers, self._watch)
 
     def begin_transaction(self) -> None:
         """See TransactionalQueue."""
-        error = self._outcome(self._lib.rd_kafka_begin_transaction(self._handle))
+        error = self._opened.outcome(self._lib.rd_kafka_begin_transaction(self._handle))
         if error is not None:
             raise translated(error, self._brokers)
         self._in_transaction = True
@@ -181,21 +137,10 @@ class NativeProducer:
     def _raise_if_doomed(self) -> None:
         """A second begin is refused and changes nothing; the refusal names the transaction's failure, if it has one."""
         if self._in_transaction:
-            error = self._outcome(self._lib.rd_kafka_begin_transaction(self._handle))
+            error = self._opened.outcome(self._lib.rd_kafka_begin_transaction(self._handle))
             assert error is not None, "a transaction is open already"
             if error.code() != KafkaError._STATE:
                 raise delivery_failed(error, self._topic, self._brokers)
-
-    def _outcome(self, error: int | None) -> KafkaError | None:
-        """What an `rd_kafka_error_t` says; it is released."""
-        if not error:
-            return None
-        lib = self._lib
-        fatal, retriable = lib.rd_kafka_error_is_fatal(error), lib.rd_kafka_error_is_retriable(error)
-        text = lib.rd_kafka_error_string(error).decode("utf-8", "replace")
-        found = KafkaError(lib.rd_kafka_error_code(error), text, bool(fatal), bool(retriable))
-        lib.rd_kafka_error_destroy(error)
-        return found
 
     def drop(self) -> None:
         """Releases the client alone: see TransactionalQueue."""
@@ -217,7 +162,7 @@ class NativeProducer:
         self._lib.rd_kafka_purge(handle, flags)
         self._lib.rd_kafka_flush(handle, 200)
         if self._in_transaction:
-            self._outcome(self._lib.rd_kafka_abort_transaction(handle, ABORT_TIMEOUT_MS))
+            self._opened.outcome(self._lib.rd_kafka_abort_transaction(handle, ABORT_TIMEOUT_MS))
         self._destroy(handle)
 
 

@@ -1,21 +1,18 @@
-"""Consumes assigned partitions in batches: messages to Arrow values, offsets and runs.
+"""Consumes assigned partitions in batches: what a consumer fetched becomes rows up to each partition's stop.
 
-Decides nothing about time or formats. Positions are the job's own: it assigns them, never subscribes, and never lets
-the client choose another offset.
+Decides nothing about time or formats, and does not know which of the consumers it has. Positions are the job's own: it
+assigns them, never subscribes, and never lets the client choose another offset.
 """
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any
 
 import numpy as np
-import polars as pl
-import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connect.source import MessageBatch, Offsets, Polled, Run, SourceContext, Split, SplitId
 from headrace.core.errors import HeadraceError
@@ -23,29 +20,24 @@ from headrace_connectors.kafka.client import (
     LOG,
     UNKNOWN_TOPIC_CODES,
     ClientWatch,
-    bad_settings,
     base_settings,
     translated,
 )
 from headrace_connectors.kafka.config import KafkaSourceConfig
+from headrace_connectors.kafka.consumers import open_fetcher
 from headrace_connectors.kafka.enumerator import out_of_range
+from headrace_connectors.kafka.fetched import Columns, Fetched, FetchEvent, FetchWish, joined
 from headrace_connectors.kafka.offset_commits import OffsetCommits
-from headrace_connectors.kafka.runs import Piece, pieces
+from headrace_connectors.kafka.runs import Piece
 from headrace_connectors.kafka.topic_watch import TopicWatch
 
-CHUNK_ROWS = 2_000
-"""Messages per client call: 1,000 to 5,000 cost alike, fewer contend for locks, more miss the processor's caches."""
 WAIT_S = 0.005
 """The client waits this long unless a whole chunk is there, so at low rates it is the latency."""
 MIN_WAIT_S = 0.001
+PLENTY_ROWS = 2_000
+"""As many within one wait mean that more are on their way: then a poll goes on, up to what it may give."""
 LAG_INTERVAL_S = 0.5
 COMMIT_SETTLE_S = 2.0
-
-_error_of: Callable[[Message], KafkaError | None] = Message.error
-_value_of: Callable[[Message], bytes | None] = Message.value
-_key_of: Callable[[Message], bytes | None] = Message.key
-_timestamp_of: Callable[[Message], tuple[int, int]] = Message.timestamp
-_headers_of = cast("Callable[[Message], list[tuple[str, bytes | None]] | None]", Message.headers)
 
 _HEALS_BY_ITSELF = UNKNOWN_TOPIC_CODES | frozenset(
     {
@@ -64,18 +56,13 @@ _HEALS_BY_ITSELF = UNKNOWN_TOPIC_CODES | frozenset(
     }
 )
 
-_HEADERS = pl.List(pl.Struct({"key": pl.String, "value": pl.Binary}))
-
 
 @dataclass(slots=True)
 class _Gathered:
-    """What the client calls of one poll have given so far."""
+    """What the fetches of one poll have given so far."""
 
     rows: int = 0
-    values: list[bytes | None] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    headers: list[list[tuple[str, bytes | None]] | None] = field(default_factory=list)
-    timestamps: list[Offsets] = field(default_factory=list)
+    columns: list[Columns] = field(default_factory=list)
     offsets: list[Offsets] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     moved: dict[SplitId, int] = field(default_factory=dict)
@@ -89,18 +76,25 @@ class _Gathered:
 
 
 class KafkaReader:
-    """One consumer. At most `poll_rows_max` messages are in Python's hands at any time."""
+    """One consumer. At most `poll_rows_max` records are in Python's hands at any time."""
 
     def __init__(self, config: KafkaSourceConfig, context: SourceContext) -> None:
         self._config = config
         self._context = context
         self._watch = ClientWatch(config.brokers)
         self._commits = OffsetCommits()
-        self._consumer = self._open()
-        self._commits.bind(self._consumer)
+        wish = FetchWish(
+            self._settings(),
+            self._watch,
+            self._commits.on_commit,
+            wants_keys=context.wants_keys,
+            wants_timestamps=context.wants_timestamps,
+            wants_headers=context.wants_headers,
+        )
+        self._fetcher = open_fetcher(wish)
+        self._commits.bind(self._fetcher)
         self._positions: dict[SplitId, int] = {}
         self._stops: dict[SplitId, int] = {}
-        self._seen: tuple[SplitId, ...] = ()
         self._at_end: set[SplitId] = set()
         self._finished: set[SplitId] = set()
         self._topics = TopicWatch(config.brokers)
@@ -108,9 +102,9 @@ class KafkaReader:
         self._lag_due = 0.0
         self._closed = False
 
-    def _open(self) -> Consumer:
+    def _settings(self) -> dict[str, Any]:
         # order: what the pipeline may choose, then what headrace must hold
-        settings = {
+        return {
             "fetch.queue.backoff.ms": 10,
             "fetch.wait.max.ms": 100,
             **base_settings(self._config.brokers, self._config.properties, self._watch),
@@ -120,16 +114,11 @@ class KafkaReader:
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
-            "on_commit": self._commits.on_commit,
         }
-        try:
-            return Consumer(settings)
-        except KafkaException as cause:
-            raise bad_settings(cause) from cause
 
     def assign(self, splits: Sequence[Split]) -> None:
         """Adds partitions, each from its `start`."""
-        places = []
+        places = {}
         for split in splits:
             assert split.id not in self._positions, f"{split.id} is assigned already"
             self._positions[split.id] = split.start
@@ -138,11 +127,10 @@ class KafkaReader:
                 if split.start >= split.stop:
                     self._finished.add(split.id)
                     continue
-            places.append(TopicPartition(split.id.topic, split.id.partition, split.start))
-        self._seen = tuple(self._positions)
+            places[split.id] = split.start
         self._topics.heard({split.id.topic for split in splits}, time.monotonic())
         if places:
-            self._consumer.incremental_assign(places)
+            self._fetcher.assign(places)
 
     def poll(self, timeout_ms: int) -> Polled:
         """Waits for rows: at low rates gives what 5 ms brought, at high rates as many as are allowed."""
@@ -165,38 +153,26 @@ class KafkaReader:
     def _gather(self, deadline: float) -> _Gathered:
         gathered = _Gathered()
         rows_max = self._context.poll_rows_max
-        # a message is an object that the cycle collector tracks: thousands at once would start it again and again
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            while gathered.rows < rows_max:
-                asked = min(CHUNK_ROWS, rows_max - gathered.rows)
-                left = deadline - time.monotonic()
-                # librdkafka waits whole milliseconds: asked for less it would not wait at all, and this loop would spin
-                wait = min(WAIT_S, left) if left >= MIN_WAIT_S else 0.0
-                messages = self._consumer.consume(asked, wait)
-                if messages:
-                    self._take(messages, gathered)
-                if len(messages) < asked and (gathered.rows or self._finished or not wait):
-                    break
-        finally:
-            if collecting:
-                gc.enable()
+        while gathered.rows < rows_max:
+            asked = min(self._fetcher.chunk_rows, rows_max - gathered.rows)
+            left = deadline - time.monotonic()
+            # librdkafka waits whole milliseconds: asked for less it would not wait at all, and this loop would spin
+            wait = min(WAIT_S, left) if left >= MIN_WAIT_S else 0.0
+            fetched = self._fetcher.fetch(asked, wait)
+            self._take(fetched, gathered)
+            if len(fetched) < min(asked, PLENTY_ROWS) and (gathered.rows or self._finished or not wait):
+                break
         return gathered
 
-    def _take(self, messages: list[Message], gathered: _Gathered) -> None:
-        events: list[Message] = []
-        if any(map(_error_of, messages)):
-            events = [message for message in messages if message.error() is not None]
-            messages = [message for message in messages if message.error() is None]
-        if messages:
-            kept = [
-                cut for piece in pieces(messages, self._seen) if (cut := self._advance(piece, gathered)) is not None
-            ]
-            if sum(piece.end - piece.begin for piece in kept) < len(messages):
-                messages = [message for piece in kept for message in messages[piece.begin : piece.end]]
-            self._add_columns(messages, gathered)
-        for event in events:
+    def _take(self, fetched: Fetched, gathered: _Gathered) -> None:
+        columns = fetched.columns
+        if columns is not None:
+            kept = [cut for piece in fetched.pieces if (cut := self._advance(piece, gathered)) is not None]
+            if sum(piece.end - piece.begin for piece in kept) == len(columns.values):
+                gathered.columns.append(columns)
+            else:
+                gathered.columns += [columns.slice(piece.begin, piece.end) for piece in kept]
+        for event in fetched.events:
             self._on_event(event, gathered)
 
     def _advance(self, piece: Piece, gathered: _Gathered) -> Piece | None:
@@ -225,39 +201,25 @@ class KafkaReader:
         self._finished.add(split)
         self._at_end.discard(split)
         self._lag.pop(split, None)
-        self._consumer.incremental_unassign([TopicPartition(split.topic, split.partition)])
-
-    def _add_columns(self, messages: list[Message], gathered: _Gathered) -> None:
-        context = self._context
-        gathered.values += map(_value_of, messages)
-        if context.wants_timestamps:
-            stamps = [stamp for _, stamp in map(_timestamp_of, messages)]
-            gathered.timestamps.append(np.array(stamps, dtype=np.int64))
-        if context.wants_keys:
-            gathered.keys += map(_key_of, messages)
-        if context.wants_headers:
-            gathered.headers += map(_headers_of, messages)
+        self._fetcher.unassign(split)
 
     def _batch(self, gathered: _Gathered) -> MessageBatch:
-        wants = self._context
+        columns = joined(gathered.columns)
         return MessageBatch(
-            values=_binary(gathered.values),
-            positions=_joined(gathered.offsets),
+            values=columns.values,
+            positions=np.concatenate(gathered.offsets),
             runs=tuple(gathered.runs),
-            timestamps=_joined(gathered.timestamps) if wants.wants_timestamps else None,
-            keys=_binary(gathered.keys) if wants.wants_keys else None,
-            headers=_headers(gathered.headers) if wants.wants_headers else None,
+            timestamps=columns.timestamps,
+            keys=columns.keys,
+            headers=columns.headers,
         )
 
-    def _on_event(self, event: Message, gathered: _Gathered) -> None:
-        error = event.error()
-        topic, partition = event.topic(), event.partition()
-        assert error is not None
-        split = SplitId(topic, partition) if topic is not None and partition is not None else None
+    def _on_event(self, event: FetchEvent, gathered: _Gathered) -> None:
+        error, split = event.error, event.split
         match error.code():
             case KafkaError._PARTITION_EOF:
                 assert split is not None
-                self._on_end(split, event.offset(), gathered)
+                self._on_end(split, event.offset, gathered)
             case KafkaError._AUTO_OFFSET_RESET | KafkaError.OFFSET_OUT_OF_RANGE if split in self._positions:
                 raise self._out_of_range(split)
             case code if code in _HEALS_BY_ITSELF or (error.retriable() and not error.fatal()):
@@ -278,9 +240,8 @@ class KafkaReader:
             self._at_end.add(split)
 
     def _out_of_range(self, split: SplitId) -> HeadraceError:
-        place = TopicPartition(split.topic, split.partition)
         try:
-            low, high = self._consumer.get_watermark_offsets(place, timeout=5.0)
+            low, high = self._fetcher.log_bounds(split, 5.0)
         except KafkaException as cause:
             return translated(cause.args[0], self._config.brokers)
         return out_of_range(split, self._positions[split], low, high)
@@ -289,18 +250,17 @@ class KafkaReader:
         """The first offset of a partition's log and the one after its last, also of one that is not assigned; None
         where no broker answers in time."""
         try:
-            bounds = self._consumer.get_watermark_offsets(TopicPartition(*split), timeout=timeout_s)
+            return self._fetcher.log_bounds(split, timeout_s)
         except KafkaException as cause:
             LOG.info("the bounds of %s are not known: %s", split, cause.args[0])
             return None
-        return bounds if bounds is None else (int(bounds[0]), int(bounds[1]))
 
     def _current_lag(self) -> Mapping[SplitId, int]:
         now = time.monotonic()
         if now >= self._lag_due:
             self._lag_due = now + LAG_INTERVAL_S
             self._lag = {split: lag for split in self._active() if (lag := self._lag_of(split)) is not None}
-            self._topics.check(self._consumer, now)
+            self._topics.check(self._fetcher, now)
         return self._lag
 
     def _active(self) -> list[SplitId]:
@@ -308,22 +268,20 @@ class KafkaReader:
         return [split for split, at in self._positions.items() if split not in stops or at < stops[split]]
 
     def _lag_of(self, split: SplitId) -> int | None:
-        watermarks = self._consumer.get_watermark_offsets(TopicPartition(split.topic, split.partition), cached=True)
-        if watermarks is None or watermarks[1] < 0:
-            return None
-        return max(int(watermarks[1]) - self._positions[split], 0)
+        end = self._fetcher.known_end(split)
+        return None if end is None else max(end - self._positions[split], 0)
 
     def pause(self, splits: Sequence[SplitId]) -> None:
         """Stops fetching these partitions; what the client had prefetched is thrown away and fetched again later."""
-        self._consumer.pause(self._places(splits))
+        self._fetcher.pause(self._read_on(splits))
 
     def resume(self, splits: Sequence[SplitId]) -> None:
         """Goes on with paused partitions."""
-        self._consumer.resume(self._places(splits))
+        self._fetcher.resume(self._read_on(splits))
 
-    def _places(self, splits: Sequence[SplitId]) -> list[TopicPartition]:
+    def _read_on(self, splits: Sequence[SplitId]) -> list[SplitId]:
         active = set(self._active())
-        return [TopicPartition(split.topic, split.partition) for split in splits if split in active]
+        return [split for split in splits if split in active]
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
         """Publishes positions to the consumer group, soon."""
@@ -335,18 +293,4 @@ class KafkaReader:
             return
         self._closed = True
         self._commits.settle(COMMIT_SETTLE_S)
-        self._consumer.close()
-
-
-def _binary(values: list[bytes | None]) -> pa.Array:
-    # polars builds it fastest, and the newest form (binary_view) leaves it without a copy
-    return pl.Series(values, dtype=pl.Binary).to_arrow(compat_level=pl.CompatLevel.newest())
-
-
-def _joined(parts: list[Offsets]) -> Offsets:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _headers(rows: list[list[tuple[str, bytes | None]] | None]) -> pl.Series:
-    named = [[{"key": key, "value": value} for key, value in row] if row else [] for row in rows]
-    return pl.Series("headers", named, dtype=_HEADERS)
+        self._fetcher.close()

@@ -1,8 +1,8 @@
-"""From consumed messages to offsets and runs of one partition. Pure: asks the messages, never the client."""
+"""From consumed messages to offsets and pieces of one partition each. Pure: asks the messages, never the client."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
@@ -37,16 +37,20 @@ class Piece:
 
 def pieces(messages: Sequence[Message], assigned: Sequence[SplitId]) -> list[Piece]:
     """The messages by partition, in the order they came. `assigned`: all partitions that they can be of."""
-    bounds = _bounds(messages, assigned)
-    return [_piece(messages, begin, end) for begin, end in pairwise(bounds)]
+    return [_piece(messages, begin, end) for begin, end in _bounds(messages, assigned)]
 
 
-def _bounds(messages: Sequence[Message], assigned: Sequence[SplitId]) -> list[int]:
+def bounds_of(changes: npt.NDArray[np.bool_]) -> Iterable[tuple[int, int]]:
+    """Where pieces begin and end. changes: one fewer than messages; whether the next one is of another partition."""
+    return pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(changes) + 1])
+
+
+def _bounds(messages: Sequence[Message], assigned: Sequence[SplitId]) -> Iterable[tuple[int, int]]:
     """Where the partition changes. Asks every message: a gap in the offsets of one partition can be just as long as
     what lies between from others, so that offsets at two ends alone prove nothing."""
     count = len(messages)
     if len(assigned) == 1:
-        return [0, count]
+        return [(0, count)]
     codes: npt.NDArray[np.generic]
     if len({split.topic for split in assigned}) > 1:
         number = {topic: code for code, topic in enumerate({split.topic for split in assigned})}
@@ -56,7 +60,7 @@ def _bounds(messages: Sequence[Message], assigned: Sequence[SplitId]) -> list[in
         codes = np.frombuffer(bytes(map(_partition_of, messages)), np.uint8)
     else:
         codes = np.fromiter(map(_partition_of, messages), np.int32, count)
-    return [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), count]
+    return bounds_of(codes[1:] != codes[:-1])
 
 
 def _piece(messages: Sequence[Message], begin: int, end: int) -> Piece:

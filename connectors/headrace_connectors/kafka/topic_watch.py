@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import KafkaException
 
 from headrace.core.errors import UserError
 from headrace_connectors.kafka.client import UNKNOWN_TOPIC_CODES
+from headrace_connectors.kafka.fetched import RecordFetcher
 
 QUIET_S = 5.0
 """A topic that gave nothing for this long is asked for."""
@@ -28,7 +29,7 @@ class TopicWatch:
         """These topics gave rows, or begin to be read."""
         self._heard |= dict.fromkeys(topics, now)
 
-    def check(self, consumer: Consumer, now: float) -> None:
+    def check(self, fetcher: RecordFetcher, now: float) -> None:
         """Asks for the topic that has been quiet for longest, one a call: an answer may take up to a second.
 
         Raises UserError when it is gone.
@@ -38,7 +39,7 @@ class TopicWatch:
             return
         self._heard[topic] = now
         try:
-            error = consumer.list_topics(topic, timeout=ANSWER_S).topics[topic].error
+            error = fetcher.topic_error(topic, ANSWER_S)
         except KafkaException:
             # without a broker nothing is known about its topics, so that the time does not count
             self._unknown_since.clear()

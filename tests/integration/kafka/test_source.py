@@ -71,6 +71,7 @@ def topic(broker: EmbeddedBroker) -> str:
     return name
 
 
+@pytest.mark.usefixtures("consumer_kind")
 @pytest.mark.parametrize(
     ("start", "stop", "expected"),
     [
@@ -89,6 +90,7 @@ def test_start_and_stop(broker: EmbeddedBroker, topic: str, start: Any, stop: An
     assert sorted(int(value) for value in values(received)) == list(expected)
 
 
+@pytest.mark.usefixtures("consumer_kind")
 def test_committed_goes_on_where_a_group_was(broker: EmbeddedBroker, topic: str) -> None:
     config = config_of(broker, topic, start="committed", stop="latest", group=unique_topic("group"))
     assert [split.start for split in splits_of(config)] == [0, 0]
@@ -120,6 +122,7 @@ def test_pattern_finds_topics_and_later_ones(broker: EmbeddedBroker) -> None:
     assert all(split.start == 0 for split in later[1:]), "what is newly found is read from its beginning"
 
 
+@pytest.mark.usefixtures("consumer_kind")
 def test_metadata_comes_when_asked_for(broker: EmbeddedBroker) -> None:
     topic = create_topic(broker, unique_topic("meta"), 1)
     produce(
@@ -157,6 +160,7 @@ def transactional(broker: EmbeddedBroker) -> Producer:
     return producer
 
 
+@pytest.mark.usefixtures("consumer_kind")
 def test_gaps_of_transactions(broker: EmbeddedBroker) -> None:
     """Single records with a control record after each, of two partitions in turn: gaps as long as what lies between;
     aborted records are never seen, and the end is past what is never delivered."""
@@ -180,6 +184,7 @@ def test_gaps_of_transactions(broker: EmbeddedBroker) -> None:
     assert {at[-1] for at in received.next_positions.values()} == {30}
 
 
+@pytest.mark.usefixtures("consumer_kind")
 def test_stop_latest_is_the_last_stable_offset(broker: EmbeddedBroker) -> None:
     topic = create_topic(broker, unique_topic("open"), 1)
     produce(broker, topic, ["a", "b"])
@@ -194,6 +199,7 @@ def test_stop_latest_is_the_last_stable_offset(broker: EmbeddedBroker) -> None:
     assert values(read(config_of(broker, topic, stop="latest"))) == [b"a", b"b", b"behind"]
 
 
+@pytest.mark.usefixtures("consumer_kind")
 def test_at_end_and_lag_while_rows_come(broker: EmbeddedBroker, topic: str) -> None:
     config = config_of(broker, topic, start="earliest")
     reader = config.open_reader(CONTEXT)
@@ -264,6 +270,7 @@ def test_expired_start(broker: EmbeddedBroker, topic: str) -> None:
         splits_of(config_of(broker, topic, start={"0": "2", "1": "0"}))
 
 
+@pytest.mark.usefixtures("consumer_kind")
 def test_position_that_expires_is_an_error_and_never_a_jump(broker: EmbeddedBroker, topic: str) -> None:
     config = config_of(broker, topic)
     delete_before(broker, topic, 0, 6)
@@ -274,6 +281,7 @@ def test_position_that_expires_is_an_error_and_never_a_jump(broker: EmbeddedBrok
     reader.close()
 
 
+@pytest.mark.usefixtures("consumer_kind")
 def test_deleted_topic_is_an_error(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace_connectors.kafka.topic_watch.QUIET_S", 0.2)
     monkeypatch.setattr("headrace_connectors.kafka.topic_watch.GONE_AFTER_S", 1.0)
@@ -290,6 +298,7 @@ def test_deleted_topic_is_an_error(broker: EmbeddedBroker, monkeypatch: pytest.M
     reader.close()
 
 
+@pytest.mark.usefixtures("consumer_kind")
 def test_values_keep_tombstones_and_bytes(broker: EmbeddedBroker) -> None:
     topic = create_topic(broker, unique_topic("bytes"), 1)
     produce(broker, topic, [b"\xff\x00", None, b"", "é\n"])
@@ -297,6 +306,7 @@ def test_values_keep_tombstones_and_bytes(broker: EmbeddedBroker) -> None:
     assert list(read(config).rows.values()) == [[b"\xff\x00", None, b"", "é\n".encode()]]
 
 
+@pytest.mark.usefixtures("consumer_kind")
 def test_rows_come_as_one_arrow_column(broker: EmbeddedBroker, topic: str) -> None:
     config = config_of(broker, topic, stop="latest")
     reader = config.open_reader(CONTEXT)

@@ -1,0 +1,16 @@
+"""Which of the two consumers a reader gets: whole batches where the library gives them, else an object a record."""
+
+from __future__ import annotations
+
+from headrace_connectors.kafka.client_consumer import ClientConsumer
+from headrace_connectors.kafka.fetched import FetchWish, RecordFetcher
+from headrace_connectors.kafka.librdkafka import library
+from headrace_connectors.kafka.native_consumer import NativeConsumer
+
+
+def open_fetcher(wish: FetchWish) -> RecordFetcher:
+    """A consumer without partitions. Raises UserError for settings that are not valid."""
+    found = library()
+    if found is not None and not wish.wants_headers:
+        return NativeConsumer(found, wish)
+    return ClientConsumer(wish)

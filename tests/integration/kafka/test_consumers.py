@@ -1,0 +1,232 @@
+"""What both consumers promise to the reader beyond rows: memory, ends, outages, settings; and who takes which."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from headrace.connect.source import MessageBatch, SourceContext, Split, SplitId
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.types import schema_of
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.testing.source_conformance import Received, read_to_end
+from headrace_connectors.kafka import KafkaSourceConfig
+from headrace_connectors.kafka.client_consumer import ClientConsumer
+from headrace_connectors.kafka.native_consumer import NativeConsumer
+from headrace_connectors.kafka.reader import KafkaReader
+from support.broker import create_topic, produce, unique_topic
+from support.running import wait_until
+
+pytestmark = pytest.mark.broker
+
+WAIT_S = 60.0
+MANY = 60_000
+
+
+def reader_of(broker: EmbeddedBroker, topics: list[str], **wants: Any) -> KafkaReader:
+    config = KafkaSourceConfig.model_validate({"brokers": broker.bootstrap, "topics": topics})
+    return KafkaReader(config, SourceContext("p", "n", schema_of({"v": "string"}), "raw", **wants))
+
+
+def poll_batches(reader: KafkaReader, rows: int) -> list[MessageBatch]:
+    """Batches of at least as many rows."""
+    batches: list[MessageBatch] = []
+    deadline = time.monotonic() + WAIT_S
+    while sum(map(len, batches)) < rows:
+        assert time.monotonic() < deadline, f"{sum(map(len, batches))} of {rows} rows"
+        batch = reader.poll(50).batch
+        if batch is not None:
+            assert isinstance(batch, MessageBatch)
+            batches.append(batch)
+    return batches
+
+
+@pytest.fixture(scope="module")
+def long_topic(broker: EmbeddedBroker) -> str:
+    topic = create_topic(broker, unique_topic("long"), 1)
+    produce(broker, topic, [f"{n:0100}" for n in range(MANY)], partition=0)
+    return topic
+
+
+@pytest.mark.usefixtures("consumer_kind")
+def test_every_length_of_value_and_key(broker: EmbeddedBroker) -> None:
+    """Arrow keeps up to 12 bytes elsewhere than longer ones; nothing and no value are not the same."""
+    topic = create_topic(broker, unique_topic("lengths"), 1)
+    values = [None if n % 7 == 6 else bytes([n % 256]) * (n % 40) for n in range(500)] + [b"x" * 500_000]
+    keys = [None if n % 5 == 4 else bytes([n % 251]) * (n % 20) for n in range(501)]
+    produce(broker, topic, values, keys=keys, partition=0)
+    reader = reader_of(broker, [topic], wants_keys=True)
+    reader.assign([Split(SplitId(topic, 0), 0)])
+    batches = poll_batches(reader, len(values))
+    reader.close()
+    for batch in batches:
+        batch.values.validate(full=True)
+    assert [value for batch in batches for value in batch.values.to_pylist()] == values
+    assert [key for batch in batches if batch.keys is not None for key in batch.keys.to_pylist()] == keys
+
+
+@pytest.mark.usefixtures("consumer_kind")
+def test_topics_and_partitions_are_kept_apart(broker: EmbeddedBroker) -> None:
+    topics = [create_topic(broker, unique_topic(f"several-{n}"), 3) for n in range(3)]
+    for topic in topics:
+        numbers = range(3_000)
+        produce(
+            broker,
+            topic,
+            [f"{topic}-{n % 3}-{n // 3}" for n in numbers],
+            partition=[n % 3 for n in numbers],
+            timestamps=[1_700_000_000_000 + n // 3 for n in numbers],
+        )
+    reader = reader_of(broker, topics, wants_timestamps=True)
+    reader.assign([Split(SplitId(topic, number), 0, 1_000) for topic in topics for number in range(3)])
+    seen: dict[SplitId, int] = {}
+    for batch in poll_batches(reader, 9_000):
+        values = batch.values.to_pylist()
+        assert batch.timestamps is not None
+        for run in batch.runs:
+            begin = seen.get(run.split, 0)
+            end = seen[run.split] = begin + run.end - run.begin
+            assert batch.positions[run.begin : run.end].tolist() == list(range(begin, end))
+            assert (batch.timestamps[run.begin : run.end] - 1_700_000_000_000).tolist() == list(range(begin, end))
+            name = f"{run.split.topic}-{run.split.partition}"
+            assert values[run.begin : run.end] == [f"{name}-{n}".encode() for n in range(begin, end)]
+    reader.close()
+    assert set(seen.values()) == {1_000}
+
+
+@pytest.mark.usefixtures("consumer_kind")
+def test_memory_stays_flat(broker: EmbeddedBroker, long_topic: str) -> None:
+    """A message that is not released keeps its whole batch: 60,000 of them would be over 10 MB a round."""
+    process = psutil.Process()
+    used = []
+    for _ in range(6):
+        reader = reader_of(broker, [long_topic])
+        reader.assign([Split(SplitId(long_topic, 0), 0, MANY)])
+        assert sum(map(len, poll_batches(reader, MANY))) == MANY
+        reader.close()
+        used.append(process.memory_info().rss)
+    assert used[-1] - used[2] < 20 << 20, used
+
+
+@pytest.mark.usefixtures("consumer_kind")
+def test_what_a_poll_gave_outlives_the_reader(broker: EmbeddedBroker, long_topic: str) -> None:
+    reader = reader_of(broker, [long_topic])
+    reader.assign([Split(SplitId(long_topic, 0), 0, 20_000)])
+    batches = poll_batches(reader, 20_000)
+    reader.close()
+    assert [value for batch in batches for value in batch.values.to_pylist()] == [
+        f"{n:0100}".encode() for n in range(20_000)
+    ]
+
+
+@pytest.mark.usefixtures("consumer_kind")
+def test_close_with_unread_records(broker: EmbeddedBroker, long_topic: str) -> None:
+    """The client's own threads end, whatever they had fetched ahead."""
+    process = psutil.Process()
+    before = process.num_threads()
+    reader = reader_of(broker, [long_topic], poll_rows_max=1)
+    reader.assign([Split(SplitId(long_topic, 0), 0)])
+    poll_batches(reader, 1)
+    reader.commit({SplitId(long_topic, 0): 1})
+    reader.close()
+    wait_until(lambda: process.num_threads() <= before, "threads of the client")
+
+
+@pytest.mark.parametrize("closing", [True, False])
+def test_the_process_ends_with_or_without_close(
+    broker: EmbeddedBroker, long_topic: str, consumer_kind: str, closing: bool
+) -> None:
+    script = f"""
+import headrace_connectors.kafka.consumers as consumers
+from headrace.connect.source import SourceContext, Split, SplitId
+from headrace.core.types import schema_of
+from headrace_connectors.kafka import KafkaSourceConfig
+if {consumer_kind!r} == "client":
+    consumers.library = lambda: None
+config = KafkaSourceConfig.model_validate({{"brokers": {broker.bootstrap!r}, "topic": {long_topic!r}}})
+reader = config.open_reader(SourceContext("p", "n", schema_of({{"v": "string"}}), "raw"))
+reader.assign([Split(SplitId({long_topic!r}, 0), 0)])
+while reader.poll(50).batch is None:
+    pass
+if {closing}:
+    reader.close()
+"""
+    done = subprocess.run([sys.executable, "-c", script], timeout=WAIT_S, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("consumer_kind")
+@pytest.mark.parametrize("properties", [{"no.such.setting": "1"}, {"fetch.min.bytes": "few"}])
+def test_settings_that_are_not_valid(properties: dict[str, str]) -> None:
+    config = KafkaSourceConfig.model_validate({"brokers": "127.0.0.1:9", "topic": "t", "properties": properties})
+    with pytest.raises(UserError, match=rf"settings are not valid: .*{next(iter(properties))}"):
+        config.open_reader(SourceContext("p", "n", schema_of({"v": "string"}), "raw"))
+
+
+@pytest.mark.usefixtures("consumer_kind")
+def test_a_login_that_is_refused(broker: EmbeddedBroker) -> None:
+    """Errors of the client, not of a partition, come by its callback."""
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": "p",
+    }
+    config = KafkaSourceConfig.model_validate({"brokers": broker.bootstrap, "topic": "t", "properties": login})
+    reader = KafkaReader(config, SourceContext("p", "n", schema_of({"v": "string"}), "raw"))
+    reader.assign([Split(SplitId("t", 0), 0)])
+    deadline = time.monotonic() + WAIT_S
+    with pytest.raises(ExternalError, match="refused the login"):
+        while time.monotonic() < deadline:
+            reader.poll(50)
+    reader.close()
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(BrokerConfig(tmp_path / "kafka")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("consumer_kind", ["native"], indirect=True)
+def test_a_killed_broker_is_waited_for(own_broker: EmbeddedBroker, consumer_kind: str) -> None:
+    """No row is lost or comes twice; positions that were to be published in the outage are published or forgotten."""
+    topic = create_topic(own_broker, unique_topic(consumer_kind), 2)
+    produce(own_broker, topic, [f"a{n}" for n in range(100)], partition=[n % 2 for n in range(100)])
+    reader = reader_of(own_broker, [topic])
+    splits = [Split(SplitId(topic, number), 0, 100) for number in range(2)]
+    reader.assign(splits)
+    received = Received()
+    deadline = time.monotonic() + WAIT_S
+    while sum(len(rows) for rows in received.rows.values()) < 100:
+        assert time.monotonic() < deadline
+        received.take(reader.poll(50))
+    own_broker.kill()
+    reader.commit({splits[0].id: 50})
+    for _ in range(20):
+        received.take(reader.poll(50))
+    own_broker.start()
+    produce(own_broker, topic, [f"b{n}" for n in range(100)], partition=[n % 2 for n in range(100)])
+    read_to_end(reader, splits, received)
+    reader.close()
+    for split in splits:
+        number = split.id.partition
+        assert received.at[split.id] == list(range(100))
+        assert received.rows[split.id] == [
+            f"{part}{n}".encode() for part in "ab" for n in range(100) if n % 2 == number
+        ]
+
+
+def test_headers_come_by_the_client(broker: EmbeddedBroker) -> None:
+    """Asking for them is a call for each record: then the client's own objects are no worse."""
+    for wants_headers, kind in ((False, NativeConsumer), (True, ClientConsumer)):
+        reader = reader_of(broker, ["t"], wants_headers=wants_headers)
+        assert isinstance(reader._fetcher, kind)
+        reader.close()
