@@ -6,7 +6,8 @@
 L has 1,000 keys, H 100,000. CPU seconds are of the whole process tree (driver, JVM, Python workers; a broker is not
 counted). The replay also drops late rows, writes state, and publishes.
 
-    kafka     JSON rows from a topic, tumbling 10 s: count and sum by key; results are left staged
+    kafka     JSON rows from a topic, tumbling 10 s: count and sum by key; results are left staged; beside the bare loop
+              of K (`bare_loop.py`), in one process and without Spark
     restore   a savepoint with all windows of H open, read into a step's state, in this process
 """
 
@@ -34,6 +35,7 @@ from measure import median
 from pipelines import windowed
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
+from run import child
 
 from headrace.checkpoint.savepoint import find
 from headrace.checkpoint.store import read_url
@@ -184,17 +186,22 @@ def restored_rows_per_cpu_s(path: str) -> float:
     return rows / (time.process_time() - begun)
 
 
-def kafka_rows_per_cpu_s(folder: Path, rows: int, times: int) -> float:
-    """Rows of a topic per CPU second, the median."""
+def beside_bare_loop(folder: Path, rows: int, times: int) -> dict[str, float]:
+    """Rows of a topic per CPU second, and those of a bare loop in one process: medians of runs in turn; the first pair
+    warms up."""
     with EmbeddedBroker(BrokerConfig(folder / "broker")) as broker:
         UNCOUNTED.update(process.pid for process in psutil.Process().children(recursive=True))
         create_topic(broker.bootstrap, "events", partitions=KAFKA_PARTITIONS)
         create_topic(broker.bootstrap, "sums", partitions=KAFKA_PARTITIONS)
         fill(broker.bootstrap, "events", rows)
+        engine: list[float] = []
+        ceiling: list[float] = []
         with session("bench", "local[2]", {}) as spark:
-            ran = [measured(lambda: from_kafka(spark, folder / "scratch", broker.bootstrap)) for _ in range(times + 1)]
-    print(f"kafka: {ran}", file=sys.stderr)
-    return rows / median(ran[1:])
+            for _ in range(times + 1):
+                engine.append(rows / measured(lambda: from_kafka(spark, folder / "scratch", broker.bootstrap)))
+                ceiling.append(child("bare_loop.py", "k", broker.bootstrap, "events", "sums")["rows_per_cpu_s"])
+                print(f"kafka: engine {engine[-1]:,.0f}, bare loop {ceiling[-1]:,.0f} rows/CPU-s", file=sys.stderr)
+    return {"kafka_rows_per_cpu_s": median(engine[1:]), "bare_loop_rows_per_cpu_s": median(ceiling[1:])}
 
 
 def main() -> None:
@@ -216,7 +223,7 @@ def main() -> None:
         saved = replay(spark, data, scratch, disorder="2h")
         figures["restored_states_per_cpu_s"] = restored_rows_per_cpu_s(saved)
     with tempfile.TemporaryDirectory() as folder:
-        figures["kafka_rows_per_cpu_s"] = kafka_rows_per_cpu_s(Path(folder), arguments.kafka_rows, arguments.times)
+        figures |= beside_bare_loop(Path(folder), arguments.kafka_rows, arguments.times)
     print(json.dumps(figures))
 
 
