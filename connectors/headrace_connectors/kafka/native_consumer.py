@@ -27,8 +27,8 @@ from headrace_connectors.kafka.runs import Piece, bounds_of
 class NativeConsumer:
     """See RecordFetcher. Raises UserError for settings that are not valid."""
 
-    chunk_rows = 32_768
-    """A call has its cost in numpy, so that fewer are cheaper."""
+    chunk_rows = 8_192
+    """A call has its cost in numpy; many more messages have left the processor's caches before they are released."""
 
     def __init__(self, library: ctypes.CDLL, wish: FetchWish) -> None:
         assert not wish.wants_headers, "headers need an object for each record"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace_connectors.kafka.librdkafka import MESSAGE
-from headrace_connectors.kafka.native_messages import MessageMemory, copied
+from headrace_connectors.kafka.native_messages import FEW_ROWS, MessageMemory, copied
 
 VALUES = st.lists(st.none() | st.binary(max_size=30), min_size=1, max_size=40)
 
@@ -30,14 +30,14 @@ def placed(values: list[bytes | None], order: list[int], gap: int) -> tuple[np.n
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.data(), VALUES, st.integers(0, 9))
-def test_values_are_copied_exactly(data: st.DataObject, values: list[bytes | None], gap: int) -> None:
+@given(st.data(), VALUES, st.integers(0, 9), st.sampled_from([1, FEW_ROWS]))
+def test_values_are_copied_exactly(data: st.DataObject, values: list[bytes | None], gap: int, times: int) -> None:
     order = data.draw(st.permutations(range(len(values))))
     memory, addresses, lengths = placed(values, order, gap)
-    column = copied(addresses, lengths)
+    column = copied(np.tile(addresses, times), np.tile(lengths, times))
     memory[:] = 0
     column.validate(full=True)
-    assert column.to_pylist() == values
+    assert column.to_pylist() == values * times
 
 
 @settings(max_examples=100, deadline=None)
@@ -83,7 +83,10 @@ def test_nothing_beyond_a_value_is_read(length: int) -> None:
     assert libc.mprotect(address + page, page, 0) == 0
     try:
         starts = np.array([address + page - length, 0], np.uint64)
-        assert copied(starts, np.array([length, 0], np.uint64)).to_pylist() == [value, None]
+        lengths = np.array([length, 0], np.uint64)
+        for times in (1, FEW_ROWS):
+            found = copied(np.tile(starts, times), np.tile(lengths, times))
+            assert found.to_pylist() == [value, None] * times
     finally:
         assert libc.mprotect(address + page, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
 
@@ -97,4 +100,5 @@ def test_values_that_lie_far_apart() -> None:
     for at, value in zip(places, values, strict=True):
         memory[at : at + len(value)] = value
     starts = np.array([address + at for at in places], np.uint64)
-    assert copied(starts, np.array([len(value) for value in values], np.uint64)).to_pylist() == values
+    lengths = np.array([len(value) for value in values], np.uint64)
+    assert copied(np.tile(starts, FEW_ROWS), np.tile(lengths, FEW_ROWS)).to_pylist() == values * FEW_ROWS
