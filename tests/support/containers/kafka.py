@@ -17,6 +17,7 @@ from types import TracebackType
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata  # type: ignore[attr-defined]  # re-exported without saying so
 
+from headrace.core.errors import Unreachable, UserError
 from headrace.local.broker import topics as broker_topics
 from headrace.local.broker.ports import free_port
 from headrace.local.broker.topics import client_settings
@@ -90,7 +91,21 @@ class KafkaContainers:
     def create_topic(self, name: str, partitions: int = 1, replication: int | None = None) -> str:
         """Makes it and returns its name, when its partitions take rows. With one copy on each broker, 3 at most."""
         copies = min(3, self._count) if replication is None else replication
-        broker_topics.create_topic(self.bootstrap, name, partitions=partitions, replication=copies)
+        tried = False
+
+        def made() -> bool:
+            nonlocal tried
+            try:
+                broker_topics.create_topic(self.bootstrap, name, partitions=partitions, replication=copies)
+            except Unreachable:
+                tried = True  # where brokers have come and gone, a controller may have to be found first
+                return False
+            except UserError:
+                if not tried:
+                    raise
+            return True
+
+        wait_until(made, f"topic {name} is made")
         return name
 
     def log(self, broker: int) -> Path:
