@@ -13,6 +13,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.core.named_file import named_file
+
 if TYPE_CHECKING:
     from headrace.api.builder import Pipeline
     from headrace.client.models import JobStatus, JobSummary
@@ -144,7 +146,7 @@ def _model_and_folder(pipeline: Pipeline | PipelineModel | str | PathLike[str]) 
         folder = Path(script).resolve().parent if isinstance(script, str) else Path.cwd()
         return (pipeline.build() if isinstance(pipeline, Pipeline) else pipeline), folder
     file = fspath(pipeline)
-    return load(file), Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
+    return load(file), named_file(file).parent
 
 
 def _place(directory: str | PathLike[str] | None) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.api.builder import Pipeline
 from headrace.api.running import load
+from headrace.core.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.spec.pipeline import Pipeline as PipelineModel
@@ -27,4 +28,4 @@ def import_path(pipeline: PipelineLike) -> tuple[str, ...]:
     if not isinstance(pipeline, str | PathLike):
         return (str(Path.cwd()),)
     file = fspath(pipeline)
-    return (str(Path(file.partition(":")[0] if ".py" in file else file).resolve().parent),)
+    return (str(named_file(file).parent),)

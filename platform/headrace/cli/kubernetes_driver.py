@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import typer
 
 from headrace.cli.errors import FAILED
-from headrace.cli.spark_settings import Teller, interruptible
+from headrace.cli.spark_settings import BEGINS_ANEW, Teller, interruptible
 from headrace.client.submission import job_code
 from headrace.core.errors import ExternalError, UserError
 from headrace.spark.driver_files import CONF_THERE, write_conf_folder
@@ -79,7 +79,7 @@ class DriverPod:
         with pods_from_here(str(Path(spark_submit).parents[1]), self.master, known) as pods:
             log = f"kubectl --namespace {pods.namespace} logs --follow {name}"
             teller.say(f"the driver is pod {name}; its log: {log}")
-            with interruptible(teller, "the same command begins anew, or publishes what was decided already"):
+            with interruptible(teller, BEGINS_ANEW):
                 try:
                     end = _end_of(pods, name, teller)
                 except KeyboardInterrupt:

@@ -34,6 +34,7 @@ from headrace.cli.spark_settings import (
     SparkPyFiles,
     Teller,
 )
+from headrace.core.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.spark.follow_job import FollowOutcome
@@ -120,7 +121,14 @@ def replay(
     from headrace.cli.against import replay_against
     from headrace.cli.giving_up import give_up_replay
     from headrace.cli.spark_driver import SentReplay
-    from headrace.cli.spark_settings import interruptible, one_of, quiet_driver, settings_of, travelling
+    from headrace.cli.spark_settings import (
+        BEGINS_ANEW,
+        interruptible,
+        one_of,
+        quiet_driver,
+        settings_of,
+        travelling,
+    )
     from headrace.client.submission import file_form
     from headrace.coordinator.origin import OriginWish
     from headrace.core.errors import UserError
@@ -135,7 +143,7 @@ def replay(
     started_s = time.monotonic()
     # paths in it are this folder's: tasks run in others
     pipeline = Pipeline.from_dict(file_form(load_file(file, set_ or []).pipeline))
-    folder = Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
+    folder = named_file(file).parent
     packages, chosen = Packages.of(py_files or (), archives or ()), settings_of(conf)
     one_of("--deploy-mode", deploy_mode, (CLIENT, CLUSTER))
     origin = None
@@ -174,7 +182,7 @@ def replay(
         return
     teller = Teller()
     with (
-        interruptible(teller, "the same command begins anew, or publishes what was decided already"),
+        interruptible(teller, BEGINS_ANEW),
         travelling(pipeline, folder, packages, master=master, chosen=chosen) as settings,
     ):
         options = replace(options, conf=settings)

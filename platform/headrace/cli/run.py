@@ -30,6 +30,7 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.errors import FAILED, exit_code, reporting_errors
 from headrace.cli.floors import read_floors
+from headrace.core.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.coordinator.origin import Origin
@@ -115,7 +116,9 @@ def run(
             origin = find_origin(
                 start, JobPlans(compiled.pipeline.to_dict()), compiled.pipeline.parallelism, time.time_ns() // 1_000_000
             )
-        ran = _in_slots(compiled, _Wish(given, origin, resume, savepoint, final), str(_folder_of(file)), started_s)
+        ran = _in_slots(
+            compiled, _Wish(given, origin, resume, savepoint, final), str(named_file(file).parent), started_s
+        )
     seconds = time.monotonic() - started_s
     if ran.failure is not None:
         _report_failure(ran, seconds, file, as_json=as_json)
@@ -187,10 +190,6 @@ def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float) ->
         outcome.savepoint,
         resumable=kept and outcome.savepoint is None,
     )
-
-
-def _folder_of(file: str) -> Path:
-    return Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
 
 
 Outcome = TypeVar("Outcome")

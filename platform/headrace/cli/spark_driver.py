@@ -18,8 +18,9 @@ import typer
 from headrace.checkpoint.paths import absolute, default_storage
 from headrace.cli.errors import FAILED
 from headrace.cli.kubernetes_driver import DriverPod, driver_files
-from headrace.cli.spark_settings import Teller, interruptible
+from headrace.cli.spark_settings import BEGINS_ANEW, Teller, interruptible
 from headrace.core.errors import UserError
+from headrace.core.named_file import named_file
 from headrace.core.settings import Home
 from headrace.plan.logical import plan_logical
 from headrace.spark.driver_end import DriverEnd, end_url
@@ -72,14 +73,14 @@ class SentReplay:
         end = end_url(storage) if waited else None
         with TemporaryDirectory(prefix="headrace-code-") as made:
             folder = Path(made)
-            packed = self.packages.with_own_code(self.pipeline, _file(self.file).parent, folder)
+            packed = self.packages.with_own_code(self.pipeline, named_file(self.file).parent, folder)
             files = (self._write_pipeline(folder, storage), *([] if self.floors is None else [self.floors.resolve()]))
             arguments = [*([] if end is None else ["--end-at", end]), "--", *self._arguments(files[0].name)]
             submission = Submission(master, _application(), tuple(arguments), packed, tuple(map(str, files)), conf)
             command = submission.command(installed_spark_submit())
             teller = Teller()
             teller.say(shlex.join(command))
-            with interruptible(teller, "the same command begins anew, or publishes what was decided already"):
+            with interruptible(teller, BEGINS_ANEW):
                 ended = SubmittedDriver(command, teller.say).run()
         _end_alike(ended, None if end is None else DriverEnd.take(end))
 
@@ -87,7 +88,7 @@ class SentReplay:
         self.options.require_reachable(master, storage, roles=(DRIVER, EXECUTOR))
         with TemporaryDirectory(prefix="headrace-code-") as made:
             own = [self._write_pipeline(Path(made), storage), *([] if self.floors is None else [self.floors])]
-            files = driver_files(own, self.pipeline, _file(self.file).parent)
+            files = driver_files(own, self.pipeline, named_file(self.file).parent)
             there = ("--", *self._arguments(own[0].name))
         pod = DriverPod(master, there, files, self.packages, self.options.conf, Path(_application()))
         pod.run(self.pipeline.name)
@@ -110,7 +111,7 @@ class SentReplay:
         """As it was read here: there, neither this folder nor this environment is."""
         document = self.pipeline.to_dict()
         document["checkpoint"] = {**document.get("checkpoint", {}), "storage": storage}
-        path = folder / f"{_file(self.file).stem}.yaml"
+        path = folder / f"{named_file(self.file).stem}.yaml"
         path.touch(mode=0o600)  # there may be passwords in it
         path.write_text(json.dumps(document).replace("${", "$${"), encoding="utf-8")
         return path
@@ -142,11 +143,6 @@ def _end_alike(ended: Ended, end: DriverEnd | None) -> None:
             typer.echo(f"what it prints: yarn logs -applicationId {ended.application}", err=True)
     if code != 0:
         raise typer.Exit(code)
-
-
-def _file(named: str) -> Path:
-    """The file of FILE, which may name a variable in it too."""
-    return Path(named.partition(":")[0] if ".py" in named else named).resolve()
 
 
 def _application() -> str:

@@ -146,6 +146,10 @@ class Teller:
             self._open = False
 
 
+BEGINS_ANEW = "the same command begins anew, or publishes what was decided already"
+"""What is said next of a replay."""
+
+
 @contextmanager
 def interruptible(teller: Teller, what_next: str) -> Iterator[None]:
     """Ctrl-C and SIGTERM end what is inside (Spark cancels its jobs), and the command, with what is said next."""

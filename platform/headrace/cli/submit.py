@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,6 +28,7 @@ from headrace.cli.spark_settings import Conf, Master
 from headrace.cli.submit_alone import run_alone, run_application
 from headrace.cli.submit_target import require_fitting
 from headrace.cli.verdicts import tell_verdicts
+from headrace.core.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
@@ -175,7 +175,7 @@ def request_for(
     from headrace.client.models import SubmitRequest
     from headrace.client.submission import file_form, job_code
 
-    folder = Path(file.partition(":")[0] if ".py" in file else file).resolve().parent
+    folder = named_file(file).parent
     return SubmitRequest(
         pipeline=file_form(compiled.pipeline),
         code=job_code(compiled.pipeline, folder, py_files=py_files or (), archives=archive or ()),
