@@ -7,14 +7,13 @@ import polars as pl
 
 from headrace.connect.row_check import RowCheck, ValueCheck, columns_holding
 from headrace.connect.sink import SinkContext
-from headrace.core.types import DataType, Primitive, Timestamp
+from headrace.core.types import Primitive
+from headrace.formats.writable_times import TEXT_DAYS, times_check
 from headrace_connectors.sql.config import SqlSinkConfig
 from headrace_connectors.sql.row_buffer import refuse_null_keys
 
-_DAY_US = 86_400 * 1_000_000
-_YEAR_1_DAY, _YEAR_10000_DAY = -719_162, 2_932_897
-_SQLITE_DAYS = (-96_465_292, 95_026_237)
-"""What text can be made of at all: years -263143 to 262142, in days since the epoch; the second one is out."""
+_YEARS_1_TO_9999 = (-719_162, 2_932_897)
+"""Days since the epoch: the first, and the one after the last."""
 
 
 class SqlRowCheck:
@@ -34,17 +33,10 @@ class SqlRowCheck:
 
 def _value_checks(config: SqlSinkConfig, context: SinkContext) -> list[RowCheck]:
     checks: list[RowCheck] = []
-    if times := columns_holding(context.schema, _is_time):
-        first, end = _SQLITE_DAYS if config.dialect == "sqlite" else (_YEAR_1_DAY, _YEAR_10000_DAY)
-        checks.append(
-            ValueCheck(
-                context.node,
-                times,
-                lambda values: _outside(values, first, end),
-                "holds a time that the database has no form for",
-                "filter or correct such rows before the sink; was it made of a number in another unit?",
-            )
-        )
+    days = TEXT_DAYS if config.dialect == "sqlite" else _YEARS_1_TO_9999
+    times = times_check(context.schema, context.node, days=days, why="holds a time that the database has no form for")
+    if times is not None:
+        checks.append(times)
     texts = columns_holding(context.schema, lambda dtype: dtype is Primitive.STRING)
     if texts and config.dialect == "postgresql":
         checks.append(
@@ -57,20 +49,6 @@ def _value_checks(config: SqlSinkConfig, context: SinkContext) -> list[RowCheck]
             )
         )
     return checks
-
-
-def _is_time(dtype: DataType) -> bool:
-    return isinstance(dtype, Timestamp) or dtype is Primitive.DATE
-
-
-def _outside(values: pl.Series, first: int, end: int) -> bool:
-    if isinstance(values.dtype, pl.Datetime):
-        first, end = first * _DAY_US, end * _DAY_US
-    elif values.dtype != pl.Date:
-        return False
-    numbers = values.to_physical()
-    least, most = numbers.min(), numbers.max()
-    return isinstance(least, int) and isinstance(most, int) and (least < first or most >= end)
 
 
 def _has_nul(values: pl.Series) -> bool:
