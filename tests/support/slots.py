@@ -49,8 +49,8 @@ from headrace.rpc.status import SlotStatus
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.slot_runtime import SlotRuntime
 
-WAIT_S = 60.0
-FAILED_WAIT_S = 5.0
+WAIT_S = 240.0
+FAILED_WAIT_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from headrace.local.compile import compile_pipeline
 from headrace.local.job import JobOptions, JobState, LocalJob, Progress
 from headrace.plan.physical import PhysicalPlan
 from headrace.spec.pipeline import Pipeline
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 from support.scripted import SCHEMA, Output, Script, ScriptedSink, ScriptedSource
 
 PARALLELISM = 2
@@ -50,6 +50,11 @@ def failing(error: Exception, *, after: int = 0) -> Callable[[], None]:
             raise error
 
     return hook
+
+
+def running(names: set[str]) -> set[str]:
+    """Which of these threads there are."""
+    return names & {each.name for each in threading.enumerate()}
 
 
 def all_closed(played: Script, output: Output) -> bool:
@@ -127,6 +132,8 @@ def test_a_writer_that_does_not_let_go_is_left_behind_and_the_error_said() -> No
     def fail_once_stuck(progress: Progress) -> None:
         if progress.waiting_for:
             seen.append(progress.waiting_for)
+            # they let go, however long it takes them: the grace is for the writers
+            wait_until(lambda: not running({"rows-0", "rows-1"}), "a source does not let go")
         elif stuck.is_set():
             raise ExternalError("the caller")
 
@@ -141,6 +148,7 @@ def test_a_writer_that_does_not_let_go_is_left_behind_and_the_error_said() -> No
         assert output.closed < output.opened
     finally:
         door.set()
+        wait_until(lambda: not running({"out-0", "out-1"}), "a thread is left")
 
 
 def test_a_stop_that_comes_after_the_last_row_cancels_nothing() -> None:
@@ -161,16 +169,16 @@ def test_a_stop_says_which_sink_it_waits_for_and_ends_when_that_is_done() -> Non
     played, output = script(), Output(on_flush=wait)
     job = LocalJob(plan(ScriptedSource(script=played), ScriptedSink(output=output)))
     states: list[JobState] = []
-    running = threading.Thread(target=lambda: states.append(job.run()))
-    running.start()
+    thread = threading.Thread(target=lambda: states.append(job.run()))
+    thread.start()
     try:
-        wait_until(lambda: len(output.rows) == 50, "rows did not arrive", 30)
+        wait_until(lambda: len(output.rows) == 50, "rows did not arrive")
         assert job.progress().waiting_for == ()
         job.stop()
-        wait_until(lambda: job.progress().waiting_for == ("out",), "it does not say what it waits for", 30)
+        wait_until(lambda: job.progress().waiting_for == ("out",), "it does not say what it waits for")
     finally:
         door.set()
-        running.join(30)
+        thread.join(WAIT_SECONDS)
     assert states == [JobState.CANCELED]
     assert all_closed(played, output)
     assert played.committed[-1] in ({0: 25}, {1: 25}, {0: 25, 1: 25})
@@ -196,15 +204,15 @@ def test_positions_are_published_only_for_what_is_flushed_and_of_a_source_that_e
     }
     sink = flow.sinks["out"].model_copy(update={"connector": "scripted", "config": ScriptedSink(output=output)})
     job = LocalJob(compile_pipeline(flow.model_copy(update={"sources": sources, "sinks": {"out": sink}})).physical)
-    running = threading.Thread(target=job.run)
-    running.start()
+    thread = threading.Thread(target=job.run)
+    thread.start()
     try:
-        wait_until(lambda: {0: 5, 1: 5} in ended.committed, "the ended source's positions were not published", 30)
+        wait_until(lambda: {0: 5, 1: 5} in ended.committed, "the ended source's positions were not published")
         assert output.flushed >= 10
-        wait_until(lambda: {0: 5, 1: 5} in endless.committed, "the other's were not", 30)
+        wait_until(lambda: {0: 5, 1: 5} in endless.committed, "the other's were not")
         assert output.flushed == 20
     finally:
         job.stop()
-        running.join(30)
+        thread.join(WAIT_SECONDS)
     assert ended.committed[-1] == {0: 5, 1: 5}
     assert all_closed(ended, Output())

@@ -19,7 +19,7 @@ from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Left
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.slot_runtime import SlotRuntime
 from headrace_connectors.memory import Collected, Feed, open_collected, open_feed
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 from support.slots import Attempt, SlotFailedError, deployed
 
 SCHEMA = {"k": "int64 not null", "v": "int64", "ts": "timestamp not null"}
@@ -54,6 +54,10 @@ def totals(collected: Collected) -> dict[int, int]:
     return {row["k"]: row["n"] for row in collected.rows()}
 
 
+def wait_rows(collected: Collected, count: int) -> None:
+    assert collected.wait_rows(count, WAIT_SECONDS), f"{count} rows did not come"
+
+
 @pytest.fixture
 def feed() -> Iterator[Feed]:
     with open_feed("rows", 2) as opened:
@@ -75,14 +79,14 @@ def test_a_checkpoint_writes_what_is_new_and_names_the_files_of_earlier_ones(
 ) -> None:
     feed.append(rows(range(1000)))
     with deployed(Attempt(pipeline(TOTALS, "totals"), tmp_path)) as attempt:
-        collected.wait_rows(1000, 30)
+        wait_rows(collected, 1000)
         first = attempt.epoch()
         written = files(tmp_path)
         unchanged = attempt.epoch()
         assert files(tmp_path) == written
         assert unchanged.states == first.states
         feed.append(rows(range(5)))
-        collected.wait_rows(1005, 30)
+        wait_rows(collected, 1005)
         more = attempt.epoch()
         named = {part.path for handle in more.states for part in handle.files}
         assert {part.path for handle in first.states for part in handle.files} & named
@@ -101,7 +105,7 @@ def test_storage_that_refuses_declines_an_epoch_and_the_next_one_is_whole(
 ) -> None:
     feed.append(rows(range(100)))
     with deployed(Attempt(pipeline(TOTALS, "totals"), tmp_path)) as attempt:
-        collected.wait_rows(100, 30)
+        wait_rows(collected, 100)
         in_the_way = tmp_path / "state"
         in_the_way.write_text("a file where the folder should be")
         declined = attempt.wait_declined(attempt.trigger())
@@ -121,7 +125,7 @@ def test_a_stop_gives_a_savepoint_after_which_nothing_comes(tmp_path: Path, feed
     feed.append(rows(range(100)))
     savepoint = str(tmp_path / "elsewhere")
     with deployed(Attempt(pipeline(TOTALS, "totals"), tmp_path)) as attempt:
-        collected.wait_rows(100, 30)
+        wait_rows(collected, 100)
         snapshot = attempt.epoch(savepoint=savepoint, stop=True)
         feed.append(rows(range(100)), 1)
         attempt.finish()
@@ -151,7 +155,7 @@ def test_a_savepoint_may_lie_where_no_checkpoint_can(tmp_path: Path, feed: Feed,
     folder = f"memory://{tmp_path.name}/savepoint"
     feed.append(rows(range(100)))
     with deployed(Attempt(pipeline(TOTALS, "totals"), tmp_path)) as attempt:
-        collected.wait_rows(100, 30)
+        wait_rows(collected, 100)
         saved = attempt.epoch(savepoint=folder)
         attempt.cancel()
     assert all(part.path.startswith(folder) for handle in saved.savepoint for part in handle.files)
@@ -168,7 +172,7 @@ def test_a_drain_fires_every_window_before_the_last_barrier(tmp_path: Path, feed
     windows = {"w": {"from": "rows", "key_by": ["k"], "window": {"tumbling": "1h"}, "aggregate": {"n": "count(*)"}}}
     feed.append(rows(range(20)))
     with deployed(Attempt(pipeline(windows, "w"), tmp_path)) as attempt:
-        wait_until(lambda: attempt.counters()["rows"]["rows_in"] == 20, "rows were not read", 30)
+        wait_until(lambda: attempt.counters()["rows"]["rows_in"] == 20, "rows were not read")
         assert collected.rows() == []
         attempt.epoch(stop=True, drain=True)
         attempt.finish()
@@ -232,13 +236,14 @@ def test_status_tells_rows_time_and_the_end(tmp_path: Path, feed: Feed, collecte
     feed.append(rows(range(10), at_ms=5_000), 0)
     feed.append(rows(range(10), at_ms=7_000), 1)
     with deployed(Attempt(pipeline(TOTALS, "totals", 1), tmp_path)) as attempt:
-        wait_until(lambda: attempt.counters()["out"]["rows_in"] == 20, "rows are not counted", 30)
-        (status,) = attempt.statuses()
-        (source,) = status.sources
+        wait_until(lambda: attempt.counters()["out"]["rows_in"] == 20, "rows are not counted")
+        # time is told a moment after the rows
+        wait_until(lambda: attempt.statuses()[0].sources[0].watermark == 4_999, "time does not move on")
+        (source,) = attempt.statuses()[0].sources
         assert (source.source, source.subtask, source.has_splits, source.watermark) == ("rows", 0, True, 4_999)
         feed.end()
         attempt.wait_input_ended()
-        wait_until(lambda: all(each.ended for each in attempt.statuses()[0].subtasks), "no end is reported", 30)
+        wait_until(lambda: all(each.ended for each in attempt.statuses()[0].subtasks), "no end is reported")
         attempt.run_to_the_end()
 
 
@@ -248,17 +253,18 @@ def test_partitions_past_the_limit_of_drift_wait_and_go_on(tmp_path: Path, feed:
 
     with deployed(Attempt(pipeline(TOTALS, "totals", 1), tmp_path)) as attempt:
         feed.append(rows(range(10), at_ms=50_000), 1)
-        wait_until(lambda: read() == 10, "rows are not read", 30)
+        wait_until(lambda: read() == 10, "rows are not read")
         attempt.limit("rows", 20_000)
+        attempt.epoch()  # commands are obeyed in turn: the limit holds from here on
         feed.append(rows(range(5), at_ms=1_000), 0)
-        wait_until(lambda: read() == 15, "the slow partition is held up", 30)
+        wait_until(lambda: read() == 15, "the slow partition is held up")
         feed.append(rows(range(10), at_ms=51_000), 1)
         feed.append(rows(range(5), at_ms=2_000), 0)
-        wait_until(lambda: read() == 20, "the slow partition is held up", 30)
+        wait_until(lambda: read() == 20, "the slow partition is held up")
         attempt.epoch()
         assert read() == 20
         attempt.limit("rows", None)
-        wait_until(lambda: read() == 30, "the fast partition does not go on", 30)
+        wait_until(lambda: read() == 30, "the fast partition does not go on")
         attempt.cancel()
 
 
@@ -271,7 +277,7 @@ def test_a_row_that_fails_is_said_once_with_its_node_and_place(
         failed = attempt.wait_failed()
         assert (failed.failure.node, failed.failure.domain, failed.failure.retry) == ("cast", "user", False)
         assert failed.failure.remedy is not None
-        wait_until(lambda: any(slot.left.is_set() for slot in attempt.slots), "the slot did not leave", 30)
+        wait_until(lambda: any(slot.left.is_set() for slot in attempt.slots), "the slot did not leave")
         assert not any(slot.clean for slot in attempt.slots if slot.left.is_set())
 
 
@@ -287,7 +293,7 @@ def test_another_plan_than_the_coordinators_is_refused(tmp_path: Path, feed: Fee
 def test_state_that_is_gone_fails_the_deployment_by_name(tmp_path: Path, feed: Feed, collected: Collected) -> None:
     feed.append(rows(range(100)))
     with deployed(Attempt(pipeline(TOTALS, "totals"), tmp_path)) as attempt:
-        collected.wait_rows(100, 30)
+        wait_rows(collected, 100)
         snapshot = attempt.epoch()
         attempt.cancel()
     gone = Path(snapshot.states[0].files[0].path)
@@ -313,13 +319,13 @@ def test_a_cancel_is_heard_while_a_peer_is_missing(tmp_path: Path, feed: Feed, c
     )
     said: list[FromSlot] = []
     slot = SlotRuntime(Deploy("j", 1, "t", deployment.model_dump_json().encode()), mine, said.append)
-    wait_until(lambda: any(each.name == "connect-1" for each in threading.enumerate()), "it does not connect", 30)
+    wait_until(lambda: any(each.name == "connect-1" for each in threading.enumerate()), "it does not connect")
     slot.obey(CancelSlot())
-    assert slot.left.wait(30)
+    assert slot.left.wait(WAIT_SECONDS)
     assert said == [Left("j", 1)]
     assert slot.clean
     other.close()
-    wait_until(lambda: not any(each.name == "connect-1" for each in threading.enumerate()), "a thread is left", 30)
+    wait_until(lambda: not any(each.name == "connect-1" for each in threading.enumerate()), "a thread is left")
 
 
 def test_code_of_the_user_is_fetched_and_imported(
