@@ -43,6 +43,7 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.coordinator.job_reference import NamedJob, find_job
+from headrace.coordinator.main import KEEP_ALIVE_SECONDS
 from headrace.coordinator.metrics import JobSample, metrics_text
 from headrace.coordinator.rest import rest_app
 from headrace.coordinator.service import JobConflict, NoSuchJob
@@ -272,7 +273,13 @@ class ScriptedOutput:
 def serving(service: ScriptedCluster, token: str | None = None, port: int = 0) -> Iterator[str]:
     """Serves it on loopback; gives the URL."""
     config = uvicorn.Config(
-        rest_app(service, token), host="127.0.0.1", port=port, log_level="critical", ws="none", lifespan="off"
+        rest_app(service, token),
+        host="127.0.0.1",
+        port=port,
+        log_level="critical",
+        ws="none",
+        lifespan="off",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="rest")

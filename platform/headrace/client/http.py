@@ -8,6 +8,7 @@ ExternalError   storage or workers are away
 from __future__ import annotations
 
 import ipaddress
+import ssl
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -74,6 +75,8 @@ class Client:
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(answer_s, connect=CONNECT_SECONDS),
             trust_env=not _is_loopback(address.host),  # a proxy cannot reach this host's loopback
+            # reading the system's certificates takes longer than most answers: not for plain HTTP, where none counts
+            verify=address.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
 
     def __enter__(self) -> Self:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("headrace.coordinator")
 COORDINATOR_FILE = "coordinator.json"
 LOOPBACK = "127.0.0.1"
+KEEP_ALIVE_SECONDS = 75
+"""For how long a connection without requests is kept: far longer than our clients use one again (5 s), for a request
+that comes just as it is closed fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,14 @@ async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tup
     from headrace.coordinator.rest import rest_app
 
     app = rest_app(service, config.token or None)
-    settings = uvicorn.Config(app, host=config.host, port=config.port, log_level="warning", lifespan="off")
+    settings = uvicorn.Config(
+        app,
+        host=config.host,
+        port=config.port,
+        log_level="warning",
+        lifespan="off",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )
     server = uvicorn.Server(settings)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     sock = settings.bind_socket()
