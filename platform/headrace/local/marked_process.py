@@ -15,6 +15,8 @@ from pathlib import Path
 
 _LOOK_SECONDS = 0.02
 _KILL_SECONDS = 10.0
+_EXEC_SECONDS = 5.0
+"""What a process takes at most to become the program that it is started for."""
 
 _DETACH = 'log="$1"; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
@@ -93,9 +95,14 @@ def spawn_detached(
 
 def command_line(pid: int) -> list[str]:
     """The arguments of a running process; empty where there is none (or it waits to be reaped)."""
-    arguments = Path(f"/proc/{pid}/cmdline")
+    deadline = time.monotonic() + _EXEC_SECONDS
     try:
-        return os.fsdecode(arguments.read_bytes()).split("\0")
+        # a process that is just becoming another program has no arguments for a moment
+        while not (arguments := Path(f"/proc/{pid}/cmdline").read_bytes()) and _has_program(pid):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_LOOK_SECONDS / 4)
+        return os.fsdecode(arguments).split("\0") if arguments else []
     except (FileNotFoundError, ProcessLookupError):
         if Path("/proc/self/cmdline").exists():
             return []
@@ -105,9 +112,18 @@ def command_line(pid: int) -> list[str]:
     return shown.split()
 
 
-def _wait_exec(pid: int, seconds: float = 5.0) -> None:
+def _has_program(pid: int) -> bool:
+    """Whether it runs a program that we may know of: it has not ended, and is no thread of the kernel."""
+    try:
+        Path(f"/proc/{pid}/exe").readlink()
+    except OSError:
+        return False
+    return True
+
+
+def _wait_exec(pid: int) -> None:
     """Wait until the shell's child has become the program: before that it has not the program's command line."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + _EXEC_SECONDS
     while time.monotonic() < deadline:
         arguments = command_line(pid)
         if not arguments or arguments[0] != "/bin/sh":

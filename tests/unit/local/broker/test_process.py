@@ -5,34 +5,28 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from headrace.local.broker.process import BrokerProcess, marks, start_detached, start_leashed
 from headrace.local.marked_process import command_line
+from support.running import wait_until
 
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+)
 STARTER = """
 import sys, time
 from pathlib import Path
 from headrace.local.broker.process import marks, start_leashed
 data = Path(sys.argv[1])
-command = [sys.executable, "-c", "import time; time.sleep(60)", *marks(data)]
+command = [sys.executable, "-c", "import time; time.sleep(600)", *marks(data)]
 print(start_leashed(command, data=data, log=data / "log", environment={}).pid, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
-def stand_in(data: Path, program: str = "import time; time.sleep(60)") -> list[str]:
+def stand_in(data: Path, program: str = "import time; time.sleep(600)") -> list[str]:
     return [sys.executable, "-c", program, *marks(data)]
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
 
 
 def test_a_leashed_process_runs_until_it_is_told_to_end(tmp_path: Path) -> None:
@@ -56,7 +50,7 @@ def test_a_detached_process_is_recognised_by_its_pid_and_data(tmp_path: Path) ->
 def test_one_that_will_not_end_is_killed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = start_detached(stand_in(tmp_path, STUBBORN), data=tmp_path, log=log, environment=dict(os.environ))
-    wait_for(lambda: log.read_text() == "up\n")
+    wait_until(lambda: log.read_text() == "up\n", "it ignores SIGTERM")
     process.terminate(patience_seconds=0.2)
     assert not process.is_alive()
 
@@ -73,6 +67,16 @@ def test_a_process_that_is_gone_has_no_command_line() -> None:
     assert command_line(ended.pid) == []
 
 
+def test_a_process_that_is_just_becoming_a_program_has_its_command_line() -> None:
+    for _ in range(20):
+        begun = subprocess.Popen(["sleep", "600"])
+        try:
+            assert command_line(begun.pid)[:2] == ["sleep", "600"]
+        finally:
+            begun.kill()
+            begun.wait()
+
+
 def test_a_leashed_process_ends_with_a_starter_that_is_killed(tmp_path: Path) -> None:
     starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path)], stdout=subprocess.PIPE)
     assert starter.stdout is not None
@@ -81,4 +85,4 @@ def test_a_leashed_process_ends_with_a_starter_that_is_killed(tmp_path: Path) ->
     starter.kill()
     starter.wait()
     starter.stdout.close()
-    wait_for(lambda: not orphan.is_alive())
+    wait_until(lambda: not orphan.is_alive(), "it has ended with its starter")
