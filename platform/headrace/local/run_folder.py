@@ -20,9 +20,7 @@ _PREFIX = "headrace-run-"
 WORKER = "worker"
 """The worker's own folder in it, locked while it runs."""
 YOUNG_S = 60.0
-"""A folder without a lock that is younger may be of a run that has not come to it yet."""
-LOCK_YOUNG_S = 1.0
-"""A lock file that is younger may not be locked yet."""
+"""A folder without a lock that is younger, or with one that nobody has locked yet, may be of a run that comes to it."""
 
 
 @contextmanager
@@ -51,6 +49,7 @@ def _sweep() -> None:
 def _is_young(folder: Path, made_s: float, now_s: float) -> bool:
     """Whether that its lock is not held may mean that it is not held yet."""
     try:
-        return (folder / WORKER / LOCK).stat().st_mtime > now_s - LOCK_YOUNG_S
+        lock = (folder / WORKER / LOCK).stat()
     except FileNotFoundError:
         return made_s > now_s - YOUNG_S
+    return not lock.st_size and lock.st_mtime > now_s - YOUNG_S

@@ -13,7 +13,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.worker.slot_process import SlotPlaces
 
 LOCK = "lock"
-"""In a worker's folder: the file that is locked while it is held."""
+"""In a worker's folder: the file that is locked while it is held; empty until it was locked once."""
 
 
 class WorkerFolder:
@@ -46,6 +46,7 @@ class WorkerFolder:
             os.close(self._lock)
             remedy = "give this one another id"
             raise UserError(f"a worker runs in {self._folder} already", remedy=remedy) from error
+        os.pwrite(self._lock, b"held\n", 0)
 
     def release(self) -> None:
         """Removes what no one needs after the worker; logs stay."""

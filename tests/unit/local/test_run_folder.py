@@ -23,6 +23,12 @@ def aged(folder: Path) -> None:
     os.utime(folder, (then_s, then_s))
 
 
+def just_made(path: Path) -> None:
+    """However long what comes next takes."""
+    then_s = path.stat().st_mtime + 3_600
+    os.utime(path, (then_s, then_s))
+
+
 def test_a_run_leaves_nothing(temporary: Path) -> None:
     with run_folder() as folder:
         (folder / "log").write_text("text")
@@ -34,7 +40,10 @@ def test_what_a_killed_run_left_goes_with_its_sockets(temporary: Path) -> None:
     killed = WorkerFolder(left / WORKER)
     os.close(killed._lock)  # as its end does
     (killed.places.sockets / "slot-1.sock").write_text("")
-    aged(left / WORKER / LOCK)
+    begun = temporary / "headrace-run-begun" / WORKER / LOCK
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    aged(begun)
     with run_folder() as folder:
         assert [path for path in temporary.iterdir() if path != folder] == []
 
@@ -43,9 +52,12 @@ def test_what_is_in_use_or_young_stays(temporary: Path) -> None:
     used, young = temporary / "headrace-run-used", temporary / "headrace-run-young"
     running = WorkerFolder(used / WORKER)
     aged(used / WORKER / LOCK)
-    starting = WorkerFolder(temporary / "headrace-run-starting" / WORKER)
-    os.close(starting._lock)  # as before it is taken
+    starting = temporary / "headrace-run-starting" / WORKER / LOCK
+    starting.parent.mkdir(parents=True)
+    starting.touch()
+    just_made(starting)
     young.mkdir()
+    just_made(young)
     with run_folder():
         assert used.is_dir()
         assert young.is_dir()
