@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from headrace.cli.app import app
 from headrace.core.errors import ExternalError, InvalidPipeline, Problem, UserError
+from support.commands import headrace
 from support.scripted_cluster import ScriptedCluster, serving
 
 YAML = """\
@@ -60,12 +59,6 @@ def folder(cluster: ScriptedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with serving(cluster) as url:
         monkeypatch.setenv("HEADRACE_COORDINATOR", url)
         yield tmp_path
-
-
-def headrace(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result
 
 
 def document(*arguments: str, code: int = 0) -> Any:

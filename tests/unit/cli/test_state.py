@@ -8,14 +8,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
 from headrace.checkpoint.savepoint import write_savepoint
-from headrace.cli.app import app
 from headrace.core.source_state import SourceState, SplitState
 from headrace.state.parquet import checksum, write_chunks
 from headrace.state.snapshot import Chunk
+from support import commands
 
 BIG = 2**100
 FRAMES = [
@@ -77,9 +77,7 @@ def savepoint(tmp_path: Path) -> Path:
 
 
 def headrace(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, ["state", *arguments])
-    assert result.exit_code == code, result.output
-    return result
+    return commands.headrace("state", *arguments, code=code)
 
 
 def document(*arguments: str) -> Any:

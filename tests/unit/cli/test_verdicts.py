@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.savepoint import write_savepoint
-from headrace.cli.app import app
 from headrace.core.source_state import SourceState, SplitState
+from support.commands import headrace
 from support.scripted_cluster import ScriptedCluster, serving
 
 YAML = """\
@@ -70,12 +69,6 @@ def savepoint(folder: Path) -> str:
     )
     write_savepoint(manifest, str(path))
     return str(path)
-
-
-def headrace(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_explain_against_a_savepoint_that_fits(savepoint: str) -> None:

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.records import AttemptRecord
 from headrace.checkpoint.store import open_store
-from headrace.cli.app import app
 from headrace.coordinator.planning import JobPlans, plan_sinks
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError, UserError
@@ -29,6 +28,7 @@ from headrace.spec.pipeline import Pipeline
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.marker_retention import SETTING, USUAL_MS, markers_kept_ms
 from support.broker import consume_all, create_topic, unique_topic
+from support.commands import invoked
 from support.local_exchange import LocalExchange
 
 ROWS = 20
@@ -107,7 +107,7 @@ def site(tmp_path: Path, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 
 
 def give_up(site: Site) -> Result:
-    return CliRunner().invoke(app, ["replay", str(site.file), "--give-up", "--json"])
+    return invoked("replay", str(site.file), "--give-up", "--json")
 
 
 @pytest.mark.broker
