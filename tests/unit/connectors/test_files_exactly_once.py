@@ -22,6 +22,7 @@ from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.files.part_names import HiddenFile, WriterName, open_name, staged_name
 from headrace_connectors.files.staging_writer import StagingWriter
+from support.running import WAIT_SECONDS
 
 SCHEMA = schema_of({"id": "int64"})
 CONTEXT = SinkContext("job-1", "out", 2, 3, SCHEMA, format="json", attempt=4)
@@ -302,7 +303,7 @@ def commit_and_be_killed(sink: Sink, committables: list[Committable]) -> list[in
     Gives their exit codes."""
     command = [sys.executable, "-c", COMMITS_AND_IS_KILLED, str(sink.folder)]
     words = json.dumps([asdict(each) for each in committables])
-    run = subprocess.run(command, input=words, text=True, stdout=subprocess.PIPE, check=True, timeout=120)
+    run = subprocess.run(command, input=words, text=True, stdout=subprocess.PIPE, check=True, timeout=WAIT_SECONDS)
     codes: list[int] = json.loads(run.stdout)
     return codes
 

@@ -14,6 +14,7 @@ from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.raw_protocol import Coordinator, EndCall, RawDescription
 from headrace_connectors.kafka.transaction_rules import Described, Undescribed
 from headrace_connectors.kafka.txn_admin import TxnAdmin
+from support.running import WAIT_SECONDS
 
 A, B = "headrace-j-out-1-0-0", "headrace-j-out-1-0-1"
 
@@ -75,6 +76,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[ScriptedClient]]:
     assert not any(Fresh.script.values()), "the script was not played to its end"
 
 
+def admin_of_script() -> TxnAdmin:
+    """One whose patience outlasts its script."""
+    return TxnAdmin("x:1", {}, patience_s=WAIT_SECONDS)
+
+
 def at(**places: int) -> dict[str, Coordinator]:
     return {{"a": A, "b": B}[name]: Coordinator(0, broker) for name, broker in places.items()}
 
@@ -90,7 +96,7 @@ def test_a_coordinator_that_moved_is_found_again_and_only_its_names_are_asked_fo
         find=[at(a=1, b=2), at(b=3)],
         end=[{A: 0, B: 16}, {B: 0}],
     )
-    assert TxnAdmin("x:1", {}).end(calls(A, B)) == {A: 0, B: 0}
+    assert admin_of_script().end(calls(A, B)) == {A: 0, B: 0}
     assert [what for kind, what in cluster.asked if kind == "end"] == [{1: [A], 2: [B]}, {3: [B]}]
     assert [what for kind, what in cluster.asked if kind == "find"] == [[A, B], [B]]
     assert len(cluster.opened) == 1
@@ -98,17 +104,17 @@ def test_a_coordinator_that_moved_is_found_again_and_only_its_names_are_asked_fo
 
 def test_what_passes_is_asked_for_again_at_the_same_broker(cluster: type[ScriptedClient]) -> None:
     cluster.script.update(find=[at(a=1)], end=[{A: 51}, {A: 51}, {A: 0}])
-    assert TxnAdmin("x:1", {}).end(calls(A)) == {A: 0}
+    assert admin_of_script().end(calls(A)) == {A: 0}
 
 
 def test_a_coordinator_that_loads_is_waited_for(cluster: type[ScriptedClient]) -> None:
     cluster.script.update(find=[{A: Coordinator(15), **at(b=2)}, {A: Coordinator(14)}, at(a=1)], end=[{B: 48}, {A: 90}])
-    assert TxnAdmin("x:1", {}).end(calls(A, B)) == {A: 90, B: 48}
+    assert admin_of_script().end(calls(A, B)) == {A: 90, B: 48}
 
 
 def test_after_a_broken_connection_comes_a_new_client(cluster: type[ScriptedClient]) -> None:
     cluster.script.update(find=[at(a=1, b=2), at(a=3)], end=[{A: 13, B: 0}, {A: 0}])
-    admin = TxnAdmin("x:1", {})
+    admin = admin_of_script()
     assert admin.end(calls(A, B)) == {A: 0, B: 0}
     assert [each.closed for each in cluster.opened] == [True, False]
     admin.close()
@@ -118,13 +124,13 @@ def test_after_a_broken_connection_comes_a_new_client(cluster: type[ScriptedClie
 def test_brokers_that_do_not_answer_are_tried_until_they_do(cluster: type[ScriptedClient]) -> None:
     away = ExternalError("nobody is there", retry=True)
     cluster.script.update(open=[away, away, None], find=[at(a=1)], end=[{A: 0}])
-    assert TxnAdmin("x:1", {}).end(calls(A)) == {A: 0}
+    assert admin_of_script().end(calls(A)) == {A: 0}
 
 
 def test_a_refused_login_is_told_at_once(cluster: type[ScriptedClient]) -> None:
     cluster.script.update(open=[ExternalError("wrong password")])
     with pytest.raises(ExternalError, match="wrong password"):
-        TxnAdmin("x:1", {}).describe([A])
+        admin_of_script().describe([A])
 
 
 def test_patience_ends_with_an_error_that_asks_to_be_called_again(cluster: type[ScriptedClient]) -> None:
@@ -137,14 +143,14 @@ def test_patience_ends_with_an_error_that_asks_to_be_called_again(cluster: type[
 def test_each_name_gets_an_answer_of_its_own(cluster: type[ScriptedClient]) -> None:
     there = RawDescription(0, "Ongoing", 7, 0, 1000, 60_000, {"t": (0,)})
     cluster.script.update(find=[at(a=1, b=1)], describe=[{A: RawDescription(105), B: there}])
-    assert TxnAdmin("x:1", {}).describe([A, B]) == {
+    assert admin_of_script().describe([A, B]) == {
         A: Undescribed(A, 105),
         B: Described(B, "Ongoing", 7, 0, 1000, 60_000, {"t": (0,)}),
     }
 
 
 def test_no_names_ask_nothing(cluster: type[ScriptedClient]) -> None:
-    admin = TxnAdmin("x:1", {})
+    admin = admin_of_script()
     assert (admin.describe([]), admin.end([]), admin.fence([])) == ({}, {}, {})
     assert cluster.asked == []
 
@@ -158,7 +164,7 @@ def test_a_list_is_of_all_brokers_or_not_at_all(cluster: type[ScriptedClient]) -
             {1: (0, {A: "Ongoing", "orders-1": "Ongoing"}), 3: (0, {B: "Ongoing"})},
         ],
     )
-    assert TxnAdmin("x:1", {}).listed("headrace-j-", ["Ongoing"]) == {A: "Ongoing", B: "Ongoing"}
+    assert admin_of_script().listed("headrace-j-", ["Ongoing"]) == {A: "Ongoing", B: "Ongoing"}
 
 
 @pytest.mark.parametrize(
@@ -173,11 +179,11 @@ def test_the_lowest_maximum_counts(
     cluster: type[ScriptedClient], answers: dict[int, tuple[int, str | None]], longest: int | None
 ) -> None:
     cluster.script.update(brokers=[(1, 2)], setting=[answers])
-    assert TxnAdmin("x:1", {}).timeout_max_ms() == longest
+    assert admin_of_script().timeout_max_ms() == longest
 
 
 def test_a_coordinator_that_may_not_be_asked_for_is_denied(cluster: type[ScriptedClient]) -> None:
     cluster.script.update(find=[{A: Coordinator(53)}])
     with pytest.raises(ExternalError, match=f"denies access to transaction {A}") as caught:
-        TxnAdmin("x:1", {}).describe([A])
+        admin_of_script().describe([A])
     assert not caught.value.retry

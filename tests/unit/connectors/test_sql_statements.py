@@ -107,6 +107,7 @@ class TestBuffer:
 
     @pytest.mark.parametrize(("bound", "value"), [("ROWS_MAX", 5), ("BYTES_MAX", 40), ("LINGER_S", 0.0)])
     def test_it_is_bounded(self, bound: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(row_buffer, "LINGER_S", 3_600.0)
         buffer = RowBuffer(["n"])
         buffer.add(self.batch(range(2)))
         assert not buffer.is_due

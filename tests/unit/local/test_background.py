@@ -7,23 +7,24 @@ import threading
 import pytest
 
 from headrace.local.background import Background
+from support.running import WAIT_SECONDS
 
 
 def test_it_is_done_when_the_call_has_ended_and_gives_what_it_gave() -> None:
     door, told = threading.Event(), threading.Event()
 
     def call() -> int:
-        door.wait(30)
+        door.wait(2 * WAIT_SECONDS)
         return 7
 
     background = Background("b", call, told.set)
     assert not background.done
     assert not background.wait(0.01)
     door.set()
-    assert told.wait(30)
+    assert told.wait(WAIT_SECONDS)
     assert background.done
     assert background.result() == 7
-    assert background.wait(30)
+    assert background.wait(WAIT_SECONDS)
 
 
 def test_what_the_call_raised_is_raised_by_result() -> None:

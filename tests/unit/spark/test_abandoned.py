@@ -18,7 +18,7 @@ from headrace.spark import owner as ownership
 from headrace.spark.abandoned import SILENT_MAX_MS, remove_abandoned
 from headrace.spark.identity import unpublished_job
 from headrace.spark.owner import OWNER, Owner, OwnerDocument, read_owner
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 
 KEY = "0123abcd"
 OWNING = """
@@ -68,7 +68,7 @@ def test_a_killed_driver_is_cleaned_up_after_and_a_living_one_is_not(tmp_path: P
     finally:
         for process in processes:
             process.kill()
-            process.wait(10)
+            process.wait(WAIT_SECONDS)
             assert process.stdout is not None
             process.stdout.close()
     assert remove_abandoned(str(tmp_path), "p", now_ms()) == 1
@@ -92,7 +92,7 @@ def test_what_nobody_can_look_at_goes_when_it_was_silent_for_a_week(tmp_path: Pa
     if owned:
         owned_by(path, OwnerDocument(host="elsewhere", pid=1, started="1"))
     now = now_ms()
-    assert remove_abandoned(str(tmp_path), "p", now + SILENT_MAX_MS - 60_000) == 0
+    assert remove_abandoned(str(tmp_path), "p", now + SILENT_MAX_MS - 3_600_000) == 0
     assert remove_abandoned(str(tmp_path), "p", now + SILENT_MAX_MS + 60_000) == 1
     assert left(tmp_path) == set()
 

@@ -9,10 +9,11 @@ import pytest
 from headrace.core.errors import ExternalError
 from headrace.spark.progress import StageState, told
 from headrace.spark.side_by_side import side_by_side
+from support.running import WAIT_SECONDS
 
 
 def test_all_are_called_some_at_a_time() -> None:
-    both = threading.Barrier(2, timeout=60)
+    both = threading.Barrier(2, timeout=WAIT_SECONDS)
     called: list[bytes] = []
     lines: list[str] = []
 

@@ -101,6 +101,7 @@ def test_the_error_says_what_is_missing_and_what_to_do() -> None:
     require_covered("t", [], 11, None, log_start=11, archive="")
 
 
+@modest
 @given(st.integers(0, 10**15), st.integers(1, 10**6), st.text(min_size=1))
 def test_names_are_read_back_and_sort(first: int, length: int, job: str) -> None:
     file = ArchiveFile(first, first + length, writer_of(job))

@@ -15,6 +15,7 @@ from headrace.core.errors import ExternalError
 from headrace.local.broker import jars
 from headrace.local.broker.ivy import KAFKA_VERSION, FetchProgress, Module
 from headrace.local.broker.java import Java
+from support.running import WAIT_SECONDS
 
 JAVA = Java(program=Path("java"), major=17, version="17", origin="a test")
 CONTENT = {"kafka.jar": b"the broker", "log.jar": b"its log"}
@@ -133,6 +134,6 @@ def test_one_that_waits_for_anothers_fetch_shows_how_far_it_is(repository: FakeR
             seen.append(progress)
             fcntl.flock(other, fcntl.LOCK_UN)
 
-        pool.submit(jars.ensure_jars, JAVA, on_progress=release).result(timeout=30)
+        pool.submit(jars.ensure_jars, JAVA, on_progress=release).result(timeout=WAIT_SECONDS)
     assert seen[0] == FetchProgress(descriptors=0, jars=1, jars_total=2, bytes=5)
     assert repository.fetches == 1
