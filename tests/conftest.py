@@ -1,11 +1,22 @@
 """Fixtures and options for tests of every kind."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.broker import broker
 from support.kafka_clients import consumer_kind
 
 __all__ = ["broker", "consumer_kind"]
+
+# what a busy machine or a rare draw makes of a test is no finding; how to have a failure again is printed
+settings.register_profile(
+    "headrace",
+    settings(),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+settings.load_profile("headrace")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

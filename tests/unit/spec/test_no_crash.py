@@ -14,6 +14,8 @@ from headrace.spec.pipeline import Pipeline
 
 pytestmark = pytest.mark.usefixtures("own_connectors")
 
+NO_HEALTH_CHECKS = list(HealthCheck)
+
 FILE = """\
 name: p
 x-a: &a {brokers: b}
@@ -99,7 +101,7 @@ def test_the_file_is_fine() -> None:
     assert load_text(FILE, "p.yaml", environ={}).pipeline.name == "p"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=NO_HEALTH_CHECKS)
 @given(EDITS)
 def test_any_edit_of_a_file(edits: list[tuple[int, int, str]]) -> None:
     try:
@@ -166,7 +168,7 @@ def replaced(data: Any, path: tuple[Any, ...], value: object) -> Any:
     return [replaced(item, path[1:], value) if at == path[0] else item for at, item in enumerate(data)]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=NO_HEALTH_CHECKS)
 @given(st.sampled_from(PATHS), VALUES)
 @example(("name",), "p")
 def test_any_value_anywhere(path: tuple[Any, ...], value: object) -> None:
