@@ -13,6 +13,7 @@ without a word, and a peer that stands still, are noticed.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -190,20 +191,28 @@ class Link:
             try:
                 count = self._socket.recv_into(view, 0, socket.MSG_WAITALL)
             except BlockingIOError:
-                self._on_silence()
+                if self._silent_for_long() and not self._something_came():
+                    raise self._lost(f"nothing was heard of it for {self._times.lost_ms:,} ms", None) from None
+                self._ping_if_due()
                 continue
             if not count:
                 raise _EndOfStream
             self._heard_s = time.monotonic()
             view = view[count:]
 
-    def _on_silence(self) -> None:
-        if (time.monotonic() - self._heard_s) * 1_000 > self._times.lost_ms:
-            raise self._lost(f"nothing was heard of it for {self._times.lost_ms:,} ms", None)
-        self._ping_if_due()
+    def _silent_for_long(self) -> bool:
+        return (time.monotonic() - self._heard_s) * 1_000 > self._times.lost_ms
+
+    def _something_came(self) -> bool:
+        """A last look: this process may have stood still just after it had seen nothing, while the peer spoke."""
+        with contextlib.suppress(BlockingIOError):
+            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            return True
+        return False
 
     def _ping_if_due(self) -> None:
-        if (time.monotonic() - self._sent_s) * 1_000 < self._times.ping_ms:
+        now_s = time.monotonic()
+        if (now_s - self._sent_s) * 1_000 < self._times.ping_ms:
             return
         # who holds the lock is sending already; who finds the socket full cannot tell the peer anything new
         if not self._sending.acquire(blocking=False):
@@ -214,7 +223,7 @@ class Link:
                 sent = self._socket.send(head, socket.MSG_DONTWAIT)
                 if sent < len(head):
                     self._write(head[sent:], b"")
-                self._sent_s = time.monotonic()
+                self._sent_s = now_s
         except BlockingIOError:
             return
         finally:

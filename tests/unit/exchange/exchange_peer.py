@@ -47,7 +47,7 @@ def send(told: dict[str, Any]) -> None:
     host, port, unix_path = told["address"]
     times = LinkTimes(**told["times"])
     connection = Connection(
-        (host, port, unix_path), Identity("job", 1, "token", 0), 1, 10_000, lambda loss: None, times=times
+        (host, port, unix_path), Identity("job", 1, "token", 0), 1, 240_000, lambda loss: None, times=times
     )
     outlet = connection.outlet("t", 0)
     say("sending")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.core.signals import TIME_MIN, Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.bounds import ROWS_LEAST
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 
 
 def rows(*values: int) -> pl.DataFrame:
@@ -64,7 +64,7 @@ def test_a_full_channel_blocks_its_sender_until_rows_are_taken() -> None:
     sender.start()
     assert box.rows_queued == 3
     assert values(box.take()[0]) == [1, 2, 3]
-    assert sent.wait(10)
+    assert sent.wait(WAIT_SECONDS)
     sender.join()
     assert box.rows_queued_max == 3
     assert box.waited_ms(0) >= 0
@@ -107,7 +107,7 @@ def test_cancel_wakes_senders_and_the_reader() -> None:
     sender = threading.Thread(target=send)
     sender.start()
     box.cancel()
-    sender.join(10)
+    sender.join(WAIT_SECONDS)
     assert woken == ["sender"]
     with pytest.raises(Cancelled):
         box.take()
@@ -120,7 +120,7 @@ def test_a_waiting_sender_can_be_seen_waiting() -> None:
     sender.start()
     wait_until(lambda: box.waited_ms(0) > 0, "nobody waits")
     box.take()
-    sender.join(10)
+    sender.join(WAIT_SECONDS)
     waited_ms = box.waited_ms(0)
     assert waited_ms > 0
     assert box.waited_ms(0) == waited_ms
@@ -200,7 +200,7 @@ def test_a_batch_larger_than_the_bound_goes_in_pieces() -> None:
     taken: list[int] = []
     while len(taken) < 1_000:
         taken += values(box.take()[0])
-    sender.join(10)
+    sender.join(WAIT_SECONDS)
     assert taken == list(range(1_000))
     assert box.rows_queued_max <= 2 * ROWS_LEAST
 

@@ -17,13 +17,16 @@ from headrace.core.signals import TIME_MAX, Barrier, Element, EndOfInput, Waterm
 from headrace.exchange.channel import ChannelBounds, Mailbox
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import Channel, EdgeOutput
-from headrace.exchange.transport import Connection, Identity, Listener
+from headrace.exchange.transport import Connection, Identity, LinkTimes, Listener
 from headrace.local.compile import compile_pipeline
 from headrace.plan.physical import PhysicalPlan
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.wiring import wire
+from support.running import WAIT_SECONDS
 
 BATCHES, ROWS = 12, 50
+CALM = LinkTimes(lost_ms=240_000, linger_ms=60_000)
+"""Nothing is lost, however busy the machine is."""
 
 
 def plan(partition: object, senders: int, receivers: int) -> PhysicalPlan:
@@ -58,7 +61,7 @@ class Slot:
 def open_slots(stack: ExitStack, channels: tuple[int, ...], slots: int) -> list[Slot]:
     opened = []
     for index in range(slots):
-        listener = Listener("127.0.0.1", None)
+        listener = Listener("127.0.0.1", None, times=CALM)
         stack.callback(listener.close)
         count = channels[index] if index < len(channels) else 0
         mailbox = Mailbox(count, ChannelBounds(rows_max=100), merge_rows_max=1_000) if count else None
@@ -75,7 +78,9 @@ def outlets(stack: ExitStack, slots: list[Slot], sender: int, channels: dict[int
         if target == sender and slot.mailbox is not None:
             yield target, Channel(slot.mailbox, number)
             continue
-        connection = Connection(slot.listener.address, slots[sender].identity(), target, 10_000, slot.lost.append)
+        connection = Connection(
+            slot.listener.address, slots[sender].identity(), target, 240_000, slot.lost.append, times=CALM
+        )
         stack.callback(connection.close)
         yield target, connection.outlet("out", number)
 
@@ -145,8 +150,8 @@ def test_rows_and_signals_reach_whom_they_must(
         reading = [pool.submit(receive, slot.mailbox) for slot in slots if slot.mailbox is not None]
         sending = [pool.submit(send, output, sender) for sender, output in enumerate(outputs)]
         for each in sending:
-            each.result(60)
-        received = [each.result(60) for each in reading]
+            each.result(WAIT_SECONDS)
+        received = [each.result(WAIT_SECONDS) for each in reading]
         assert not [loss for slot in slots for loss in slot.lost]
     assert len(received) == receivers
     assert expected(list(range(senders * BATCHES * ROWS)), [values for values, _ in received])

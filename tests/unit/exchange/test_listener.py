@@ -10,14 +10,16 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.core.errors import HeadraceError, InternalError
+from headrace.exchange import link
 from headrace.exchange.channel import ChannelBounds, Mailbox
 from headrace.exchange.handshake import MAGIC, Greeting, receive_answer, receive_exactly, send_greeting
 from headrace.exchange.transport import Identity, LinkTimes, Listener
 from headrace.exchange.wire import HEADER, FrameType
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
+from support.stepped_clock import SteppedClock
 
 HERE, THERE = Identity("job", 1, "token", 0), Identity("job", 1, "token", 1)
-QUICK = LinkTimes(ping_ms=40, lost_ms=600, linger_ms=500)
+TIMES = LinkTimes(ping_ms=40, lost_ms=240_000)
 
 
 @pytest.fixture(name="lost")
@@ -26,14 +28,22 @@ def losses() -> list[HeadraceError]:
     return []
 
 
+@pytest.fixture(name="clock")
+def clock_of_links(monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
+    """By which links judge silence: a machine that stands still makes none."""
+    clock = SteppedClock()
+    monkeypatch.setattr(link, "time", clock)
+    return clock
+
+
 @pytest.fixture
-def stranger(lost: list[HeadraceError]) -> Iterator[socket.socket]:
+def stranger(lost: list[HeadraceError], clock: SteppedClock) -> Iterator[socket.socket]:
     """A plain socket, connected to a slot that serves."""
-    listener = Listener("127.0.0.1", None, times=QUICK)
+    listener = Listener("127.0.0.1", None, times=TIMES)
     mailbox = Mailbox(1, ChannelBounds(), merge_rows_max=1_000)
     listener.serve(THERE, {"t": mailbox}, lost.append)
     try:
-        with socket.create_connection(listener.address[:2], timeout=10) as sock:
+        with socket.create_connection(listener.address[:2], timeout=WAIT_SECONDS) as sock:
             yield sock
     finally:
         listener.close()
@@ -67,12 +77,15 @@ def test_a_malformed_frame_is_a_loss(stranger: socket.socket, lost: list[Headrac
     assert isinstance(loss, InternalError)
 
 
-def test_a_quiet_connection_is_kept_by_pings(stranger: socket.socket, lost: list[HeadraceError]) -> None:
+def test_a_quiet_connection_is_kept_by_pings(
+    stranger: socket.socket, lost: list[HeadraceError], clock: SteppedClock
+) -> None:
     """Longer than a silence that would be a loss, nothing but pings goes to and fro."""
     ping = HEADER.pack(0, FrameType.PING, 0)
     send_greeting(stranger, Greeting(HERE, 1))
     assert receive_answer(stranger) is None
-    for _ in range(2 * QUICK.lost_ms // QUICK.ping_ms):
+    for _ in range(10):
+        clock.step_ms(TIMES.lost_ms // 5)
         assert receive_exactly(stranger, len(ping)) == ping
         stranger.sendall(ping)
     stranger.sendall(HEADER.pack(0, FrameType.BYE, 0))
