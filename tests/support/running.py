@@ -14,6 +14,13 @@ from typing import Any
 
 WAIT_SECONDS = 240.0
 PAUSE_SECONDS_MAX = 0.1
+PATIENT = {
+    "HEADRACE_LEASE": "5m",
+    "HEADRACE_WORKER_LOST": "5m",
+    "HEADRACE_RECONNECT": "1m",
+    "HEADRACE_CANCEL": "5m",
+}
+"""Times for `headrace run`: a process that a busy machine holds up is not lost, or sinks would write rows twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +37,10 @@ class Finished:
 
 
 def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
-    """Starts `headrace <arguments>` in `folder`, with a home of its own there."""
+    """Starts `headrace <arguments>` in `folder`, with a home of its own there; a run with patience."""
     environment = os.environ | {"HEADRACE_HOME": str(folder / "home"), "COLUMNS": "200"}
+    if arguments[0] == "run":
+        environment |= PATIENT
     return subprocess.Popen(
         [sys.executable, "-m", "headrace", *arguments],
         cwd=folder,

@@ -156,6 +156,7 @@ def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float) ->
     from headrace.core.settings import Home
     from headrace.local.runs import RecordedRun, forget_if_nothing_kept, forget_run, record_run, recorded_run
     from headrace.local.slot_run import RunOptions, SlotRun
+    from headrace.rpc.time_settings import times_from
 
     home, name = Home.from_environment(), compiled.pipeline.name
     before = recorded_run(home, name) if wish.resume else None
@@ -166,6 +167,7 @@ def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float) ->
         resume=None if before is None else before.job,
         savepoint=wish.savepoint,
         final=wish.final,
+        times=times_from(os.environ),
     )
     job = SlotRun(compiled.pipeline, options, home)
     recorded = RecordedRun(job.job, job.storage, os.getpid())

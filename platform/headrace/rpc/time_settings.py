@@ -8,7 +8,8 @@
 | `HEADRACE_RECONNECT`   | 2s      | a dropped connection that is not back within this counts as loss            |
 | `HEADRACE_CANCEL`      | 30s     | a slot that has not left its attempt this long after being told to is killed |
 
-`headrace cluster start` hands its environment on to the processes that it starts.
+`headrace cluster start` hands its environment on to the processes that it starts; `headrace run`, which is coordinator
+and worker in one, takes them too.
 """
 
 from __future__ import annotations
