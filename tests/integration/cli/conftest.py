@@ -8,8 +8,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headrace.cli.app import app
+from support.running import PATIENT, WAIT_SECONDS
 
 Headrace = Callable[..., Result]
+PATIENTLY = ("--seconds", str(WAIT_SECONDS))
+"""For a preview that gets its rows."""
 
 PIPELINE = """\
 name: rides
@@ -50,6 +53,14 @@ ROWS = """\
 {"station": "a", "minutes": 20, "started": "2024-05-01T09:00:00Z"}
 {"station": "a", "minutes": 1, "started": "2024-05-01T08:59:00Z"}
 """
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home of its own for every test, and runs with patience."""
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
+    for name, text in PATIENT.items():
+        monkeypatch.setenv(name, text)
 
 
 @pytest.fixture

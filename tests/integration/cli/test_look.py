@@ -11,13 +11,14 @@ import polars as pl
 import pytest
 
 from headrace.connect.registry import connector_names
+from support.running import WAIT_SECONDS
 
-from .conftest import Headrace
+from .conftest import PATIENTLY, Headrace
 
 
 def test_preview_shows_rows_of_any_node_and_writes_nothing(headrace: Headrace, pipeline: Path, tmp_path: Path) -> None:
     found = {
-        node: json.loads(headrace("preview", str(pipeline), node, "--json").stdout)
+        node: json.loads(headrace("preview", str(pipeline), node, *PATIENTLY, "--json").stdout)
         for node in ("rides", "finished", "hourly", "hourly.late", "out")
     }
 
@@ -34,7 +35,7 @@ def test_preview_shows_rows_of_any_node_and_writes_nothing(headrace: Headrace, p
 
 
 def test_preview_as_a_table(headrace: Headrace, pipeline: Path) -> None:
-    result = headrace("preview", str(pipeline), "rides", "-n", "2")
+    result = headrace("preview", str(pipeline), "rides", "-n", "2", *PATIENTLY)
 
     assert result.stdout.splitlines() == [
         "station          minutes  started",
@@ -72,7 +73,7 @@ def test_preview_of_an_endless_source_ends(headrace: Headrace, tmp_path: Path) -
     file = tmp_path / "endless.yaml"
     file.write_text(ENDLESS)
 
-    rows = headrace("preview", str(file), "ticks", "-n", "3", "--json")
+    rows = headrace("preview", str(file), "ticks", "-n", "3", *PATIENTLY, "--json")
     none = headrace("preview", str(file), "none", "--seconds", "0.3")
 
     assert [row["n"] for row in json.loads(rows.stdout)["rows"]] == [0, 1, 2]
@@ -176,9 +177,9 @@ def test_version_and_start_up_without_the_engine() -> None:
         "heavy = {'polars', 'pyarrow', 'pydantic', 'confluent_kafka', 'numpy', 'sqlglot'} & set(sys.modules); "
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=WAIT_SECONDS)
     version = subprocess.run(
-        [sys.executable, "-m", "headrace", "--version"], check=True, capture_output=True, timeout=60
+        [sys.executable, "-m", "headrace", "--version"], check=True, capture_output=True, timeout=WAIT_SECONDS
     )
     assert version.stdout.startswith(b"headrace ")
 
