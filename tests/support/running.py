@@ -14,7 +14,7 @@ from typing import Any
 
 WAIT_SECONDS = 240.0
 PAUSE_SECONDS_MAX = 0.1
-PATIENT = {
+RUN_TIMES = {
     "HEADRACE_LEASE": "5m",
     "HEADRACE_WORKER_LOST": "5m",
     "HEADRACE_RECONNECT": "1m",
@@ -40,7 +40,7 @@ def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
     """Starts `headrace <arguments>` in `folder`, with a home of its own there; a run with patience."""
     environment = os.environ | {"HEADRACE_HOME": str(folder / "home"), "COLUMNS": "200"}
     if arguments[0] == "run":
-        environment |= PATIENT
+        environment |= RUN_TIMES
     return subprocess.Popen(
         [sys.executable, "-m", "headrace", *arguments],
         cwd=folder,

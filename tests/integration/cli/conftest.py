@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headrace.cli.app import app
-from support.running import PATIENT, WAIT_SECONDS
+from support.running import RUN_TIMES, WAIT_SECONDS
 
 Headrace = Callable[..., Result]
 PATIENTLY = ("--seconds", str(WAIT_SECONDS))
@@ -59,7 +59,7 @@ ROWS = """\
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A home of its own for every test, and runs with patience."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
-    for name, text in PATIENT.items():
+    for name, text in RUN_TIMES.items():
         monkeypatch.setenv(name, text)
 
 
