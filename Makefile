@@ -15,10 +15,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim chaos lint fmt bench docs clean
+.PHONY: help setup jars demo test sim chaos lint fmt bench docs clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
+	@echo "make jars    the jars that tests run, of Kafka and Hadoop, into this user's cache"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then every test (TEST_PROCESSES=3: so many files at a time)"
 	@echo "make sim     10,000 clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
@@ -48,6 +49,9 @@ rm -rf $(VENV) && $(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { \
 	rm -rf $(VENV) $(BOOTSTRAP); \
 	echo "no virtual environment: install Python's venv module (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 endef
+
+jars: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m support.jars
 
 demo: $(READY)
 	$(BIN)/headrace demo
