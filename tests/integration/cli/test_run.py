@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.running import WAIT_SECONDS
+
 from .conftest import Headrace
 
 
@@ -185,7 +187,7 @@ def test_a_signal_ends_the_job_cleanly(tmp_path: Path, number: signal.Signals) -
         errors.open("w") as stderr,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as job,
     ):
-        guard = threading.Timer(60, job.kill)
+        guard = threading.Timer(WAIT_SECONDS, job.kill)
         guard.start()
         try:
             assert job.stdout is not None
