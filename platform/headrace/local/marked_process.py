@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _LOOK_SECONDS = 0.02
-_KILL_SECONDS = 10.0
+_KILL_SECONDS = 60.0
 _EXEC_SECONDS = 5.0
 """What a process takes at most to become the program that it is started for."""
 
@@ -48,9 +48,9 @@ class MarkedProcess:
         self.wait_gone(_KILL_SECONDS)
 
     def wait_gone(self, seconds: float) -> bool:
-        """Waits until it has ended; False: it has not."""
+        """Waits until it has ended and holds nothing any more, neither port nor lock; False: it has not."""
         deadline = time.monotonic() + seconds
-        while self.is_alive():
+        while self.is_alive() or (self._child is None and _is_ending(self.pid)):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_SECONDS)
@@ -119,6 +119,19 @@ def _has_program(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether it has given up its memory, and with it its arguments, but not yet all of its threads and files."""
+    process = Path(f"/proc/{pid}")
+    try:
+        if (process / "cmdline").read_bytes():
+            return False
+        state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+        threads = len(list((process / "task").iterdir()))
+    except OSError:
+        return False
+    return state != "Z" or threads > 1
 
 
 def _wait_exec(pid: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from support.running import wait_until
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 )
+LARGE = "import time; held = bytes(range(256)) * (1 << 20); print('up', flush=True); time.sleep(600)"
+"""It takes a while to give up its memory, and only then gives up its files."""
 STARTER = """
 import sys, time
 from pathlib import Path
@@ -45,6 +48,22 @@ def test_a_detached_process_is_recognised_by_its_pid_and_data(tmp_path: Path) ->
     assert started.is_alive(), "a process with other data was taken for ours"
     started.terminate(patience_seconds=10)
     assert not started.is_alive()
+
+
+def test_one_that_was_killed_holds_no_lock_any_more(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = start_detached(
+            stand_in(tmp_path, LARGE),
+            data=tmp_path,
+            log=tmp_path / "log",
+            environment=dict(os.environ),
+            inherit=(lock.fileno(),),
+        )
+    wait_until(lambda: (tmp_path / "log").read_text() == "up\n", "it has its memory")
+    process.kill()
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_one_that_will_not_end_is_killed(tmp_path: Path) -> None:
