@@ -19,7 +19,7 @@ from headrace.core.errors import ExternalError
 MINIMUM_MAJOR = 17
 """Kafka 4 brokers are built for this Java."""
 
-_ANSWER_SECONDS = 30.0
+_ANSWER_SECONDS = 120.0
 _VERSION = re.compile(r'version "(?P<text>(?P<first>\d+)(?:\.(?P<second>\d+))?[^"]*)"')
 
 
