@@ -19,6 +19,7 @@ from headrace.testing.source_conformance import TIMEOUT_S
 from headrace_connectors.archive import ArchiveSinkConfig
 from headrace_connectors.kafka import KafkaSourceConfig
 from support.broker import Broker
+from support.log_ends import PATIENCE_SECONDS, wait_settled
 
 SINK_SCHEMA = Schema((Field("value", Primitive.BINARY), *METADATA.values()))
 
@@ -96,7 +97,8 @@ def delete_records(broker: Broker, topic: str, before: Mapping[int, int]) -> Non
     """Has the broker delete a topic's records before these offsets, as retention does."""
     if not before:
         return
+    wait_settled(broker.bootstrap, topic)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     places = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-    for future in admin.delete_records(places).values():
-        future.result(10)
+    for future in admin.delete_records(places, request_timeout=PATIENCE_SECONDS).values():
+        future.result()

@@ -1,6 +1,7 @@
 """A real broker for tests: one a session, with a fresh data folder on a free port, and quick ways to fill and read it.
 
-Use the fixture `broker`; give every test topics of its own (`unique_topic`), for the broker is shared.
+Use the fixture `broker`; give every test topics of its own (`unique_topic`), for the broker is shared. A broker of a
+test's own has `broker_config`. Whatever asks a broker here has the patience of a machine that stands still for a while.
 """
 
 from __future__ import annotations
@@ -9,15 +10,24 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
-from headrace.local.broker import topics as broker_topics
+from support.log_ends import PATIENCE_SECONDS, log_ends, log_starts, partitions_of, wait_settled
 
-CONSUME_SECONDS = 60.0
+SETTINGS = {
+    # records of tests are as old as they like: the broker would delete them, at a time of its own
+    "log.retention.ms": "-1",
+    # who compacts waits for nothing
+    "log.cleaner.backoff.ms": "200",
+}
+"""What a broker for tests is told besides."""
 
 
 class Broker(Protocol):
@@ -43,8 +53,14 @@ class Record:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """The session's broker. A test that stops or kills one starts its own."""
-    with EmbeddedBroker(BrokerConfig(tmp_path_factory.mktemp("kafka"), short_lived=True)) as running:
+    with EmbeddedBroker(broker_config(tmp_path_factory.mktemp("kafka"))) as running:
         yield running
+
+
+def broker_config(folder: Path, *, settings: Mapping[str, str] | None = None) -> BrokerConfig:
+    """A broker for tests, with its data in `folder`."""
+    told = SETTINGS | dict(settings or {})
+    return BrokerConfig(folder, short_lived=True, start_seconds=PATIENCE_SECONDS, settings=told)
 
 
 def unique_topic(stem: str = "topic") -> str:
@@ -55,8 +71,14 @@ def unique_topic(stem: str = "topic") -> str:
 def create_topic(
     broker: Broker, name: str, partitions: int = 1, *, copies: int = 1, config: Mapping[str, str] | None = None
 ) -> str:
-    """Make a topic and return its name."""
-    broker_topics.create_topic(broker.bootstrap, name, partitions=partitions, replication=copies, config=config)
+    """Make a topic and return its name, once its partitions take records."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    wanted = NewTopic(name, num_partitions=partitions, replication_factor=copies, config=dict(config or {}))
+    (made,) = admin.create_topics(
+        [wanted], operation_timeout=PATIENCE_SECONDS, request_timeout=PATIENCE_SECONDS
+    ).values()
+    made.result()
+    log_ends(broker.bootstrap, name, range(partitions))
     return name
 
 
@@ -88,6 +110,9 @@ def produce(
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 1_000_000,
             "linger.ms": 5,
+            # an answer that comes late is waited for: the record must not be sent twice
+            "socket.timeout.ms": int(PATIENCE_SECONDS * 1000),
+            "request.timeout.ms": int(PATIENCE_SECONDS * 1000),
             "log_level": 3,
         }
     )
@@ -109,15 +134,16 @@ def produce(
                 producer.poll(0.1)
         if at % 10_000 == 0:
             producer.poll(0)
-    left = producer.flush(CONSUME_SECONDS)
+    left = producer.flush(PATIENCE_SECONDS)
     assert not failures, failures[0]
     assert left == 0, f"{left} records were not delivered"
 
 
-def consume_all(
-    broker: Broker, topic: str, isolation: str = "read_committed", *, timeout: float = CONSUME_SECONDS
-) -> list[Record]:
-    """Every record up to the ends at the time of the call, by partition and offset."""
+def consume_all(broker: Broker, topic: str, isolation: str = "read_committed") -> list[Record]:
+    """Every record up to the ends at the time of the call, by partition and offset.
+
+    All records of transactions that were ended before: their markers are waited for.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -132,30 +158,21 @@ def consume_all(
         }
     )
     try:
-        partitions = broker_topics.partitions_of(broker.bootstrap, topic)
-        starts = {p: _start(consumer, TopicPartition(topic, p), timeout) for p in partitions}
+        partitions = partitions_of(broker.bootstrap, topic)
+        if isolation == "read_committed":
+            wait_settled(broker.bootstrap, topic, partitions)
+        starts = log_starts(broker.bootstrap, topic, partitions)
         consumer.assign([TopicPartition(topic, p, start) for p, start in starts.items()])
-        return sorted(_read_to_ends(consumer, set(partitions), timeout), key=lambda r: (r.partition, r.offset))
+        return sorted(_read_to_ends(consumer, set(partitions)), key=lambda r: (r.partition, r.offset))
     finally:
         consumer.close()
 
 
-def _start(consumer: Consumer, partition: TopicPartition, timeout: float) -> int:
-    """The partition's first offset. A client that is just told of other brokers may forget whom it has asked."""
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            return int(consumer.get_watermark_offsets(partition, timeout=timeout)[0])
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._DESTROY_BROKER or time.monotonic() > deadline:
-                raise
-
-
-def _read_to_ends(consumer: Consumer, open_partitions: set[int], timeout: float) -> list[Record]:
+def _read_to_ends(consumer: Consumer, open_partitions: set[int]) -> list[Record]:
     records: list[Record] = []
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while open_partitions:
-        assert time.monotonic() < deadline, f"partitions {sorted(open_partitions)} did not end within {timeout:.0f} s"
+        assert time.monotonic() < deadline, f"partitions {sorted(open_partitions)} did not end"
         for message in consumer.consume(1000, 0.05):
             error = message.error()
             if error is None:

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import kafka.errors
+from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer.transaction import EndTxnRequest
 
-from support.broker import Broker
+from support.broker import Broker, unique_topic
 
 CONCURRENT_TRANSACTIONS = 51
+_PATIENCE_MS = 240_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,25 @@ class RawTransactions:
         return int(answer.error_code)
 
 
+def transactional(broker: Broker) -> Producer:
+    """A producer for transactions under a name of its own. They do not expire on a machine that stands still."""
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "transactional.id": unique_topic("txn"),
+            "transaction.timeout.ms": 600_000,
+        }
+    )
+    producer.init_transactions(_PATIENCE_MS / 1000)
+    return producer
+
+
 @contextmanager
 def raw_transactions(broker: Broker) -> Iterator[RawTransactions]:
     """A client for raw requests."""
-    client = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    client = KafkaAdminClient(
+        bootstrap_servers=broker.bootstrap, bootstrap_timeout_ms=_PATIENCE_MS, request_timeout_ms=_PATIENCE_MS
+    )
     try:
         yield RawTransactions(client)
     finally:

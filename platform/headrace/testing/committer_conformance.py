@@ -29,7 +29,7 @@ TERMS = CheckpointTerms(
 )
 """Terms that every sink can live with."""
 
-PATIENCE_S = 10.0
+PATIENCE_S = 120.0
 """So long after a commit its rows may take to be seen by others."""
 _Seen = TypeVar("_Seen")
 

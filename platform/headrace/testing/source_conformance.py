@@ -22,7 +22,7 @@ import polars as pl
 from headrace.connect.restored import restored
 from headrace.connect.source import MessageBatch, Polled, Reader, RowBatch, SourceConfig, SourceContext, Split, SplitId
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 240.0
 POLL_MS = 20
 
 
@@ -109,7 +109,7 @@ def batch_rows(batch: MessageBatch | RowBatch) -> list[Any]:
 
 
 def read_to_end(reader: Reader, splits: Sequence[Split], received: Received | None = None) -> Received:
-    """Polls until every one of `splits`, which are assigned, has finished. Fails when that takes over a minute."""
+    """Polls until every one of `splits`, which are assigned, has finished. Fails when that takes over `TIMEOUT_S`."""
     received = received or Received()
     waiting = {split.id for split in splits}
     deadline = time.monotonic() + TIMEOUT_S

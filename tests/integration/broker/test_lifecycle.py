@@ -9,13 +9,13 @@ import pytest
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
-from support.broker import consume_all, create_topic, produce
+from support.broker import broker_config, consume_all, create_topic, produce
 
 pytestmark = pytest.mark.broker
 
 
 def test_after_a_crash_it_comes_back_on_the_same_port_with_its_data(tmp_path: Path) -> None:
-    with EmbeddedBroker(BrokerConfig(tmp_path, short_lived=True)) as broker:
+    with EmbeddedBroker(broker_config(tmp_path)) as broker:
         before = broker.bootstrap
         create_topic(broker, "kept")
         produce(broker, "kept", [b"1", b"2"])
@@ -45,7 +45,7 @@ def test_a_broker_that_does_not_start_shows_the_end_of_its_log(tmp_path: Path) -
     identity = tmp_path / "logs" / "meta.properties"
     identity.parent.mkdir()
     identity.write_text("version=1\nnode.id=7\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\n")
-    broker = EmbeddedBroker(BrokerConfig(tmp_path, short_lived=True))
+    broker = EmbeddedBroker(broker_config(tmp_path))
     with pytest.raises(ExternalError) as caught:
         broker.start()
     assert "the Kafka broker did not start" in caught.value.message

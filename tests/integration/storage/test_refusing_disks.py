@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.running import WAIT_SECONDS
+
 _SCRIPT = """
 import os, subprocess, sys
 from headrace.checkpoint.store import open_store
@@ -41,7 +43,7 @@ elif case == "read-only":
 
 def _run(case: str, folder: Path) -> list[str]:
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", _SCRIPT, str(folder), case]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -14,10 +14,18 @@ from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.store import ObjectMissing, open_store, read_url
 from headrace.core.errors import ExternalError, UserError
 from support.checkpoints import attempt, checkpoint, committed
+from support.running import WAIT_SECONDS
 
 _SERVER = """
-import sys
+import sys, threading
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
+# moto looks whether an object is there and then puts it: of two threads of it that do so at once, both may
+put, one_at_a_time = S3Response.put_object, threading.Lock()
+def put_object(self):
+    with one_at_a_time:
+        return put(self)
+S3Response.put_object = put_object
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
 print(server.get_host_and_port()[1], flush=True)
@@ -54,7 +62,7 @@ def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    subprocess.run([sys.executable, "-c", _BUCKET], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", _BUCKET], check=True, timeout=WAIT_SECONDS)
     return f"s3://checkpoints/{request.node.name}"
 
 

@@ -31,7 +31,7 @@ from headrace.local.broker.properties import HOST, LOGGING, server_properties
 from headrace.local.broker.topics import cluster_id_of
 
 _STARTS_MAX = 5
-_FORMAT_SECONDS = 60.0
+_FORMAT_SECONDS = 180.0
 _LINGER_SECONDS = 1.0
 _TAIL_LINES = 15
 
@@ -54,7 +54,7 @@ class BrokerConfig:
     heap_mb: int = 512
     detached: bool = False
     short_lived: bool = False
-    start_seconds: float = 60.0
+    start_seconds: float = 180.0
     stop_seconds: float = 20.0
     settings: Mapping[str, str] = field(default_factory=dict)
 
