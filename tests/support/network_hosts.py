@@ -16,18 +16,18 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
 from headrace.client.http import Client
 from support.cluster import WORKER, Cluster
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 
 HERE = "here"
 DATA, CONTROL = "data", "control"
 TOKEN = "a secret of tests"
-STOP_SECONDS = 60.0
 _ENDS_WITH_TEST = ("setpriv", "--pdeathsig", "KILL")
 _NOBODY = "02:00:00:00:00:01"
 
@@ -201,7 +201,7 @@ class SpreadCluster(Cluster):
         """SIGTERM, to the workers first."""
         for process in reversed(self._begun):
             process.terminate()
-            process.wait(timeout=STOP_SECONDS)
+            process.wait(timeout=WAIT_SECONDS)
         self._begun.clear()
 
     def end(self) -> None:
@@ -241,17 +241,22 @@ def spread_cluster(folder: Path, network: Network, slots: int = 2) -> Iterator[S
 
 
 def free_subnets() -> tuple[str, str]:
-    """The `10.x.y` of two 10.x.y.0/24 that no route of this machine goes to, by chance, so that runs do not meet."""
-    taken = {str(route["dst"]) for route in json.loads(_run("ip", "-json", "route"))}
+    """The `10.x.y` of two 10.x.y.0/24 that no route of this machine goes to, by chance, so that runs do not meet.
+
+    Wide routes do not count, but for their gateways: there might be nothing left beside them.
+    """
+    routes = json.loads(_run("ip", "-json", "route"))
+    ways = [str(route[end]) for route in routes for end in ("dst", "gateway") if end in route]
+    taken = [each for each in (ip_network(way, strict=False) for way in ways if way != "default") if each.prefixlen > 8]
     draw = random.SystemRandom()
     while True:
         first = draw.randrange(10 << 8, 255 << 8, 2)
         found = tuple(f"10.{number >> 8}.{number & 255}" for number in (first, first + 1))
-        if not taken & {f"{subnet}.0/24" for subnet in found}:
+        if not any(each.overlaps(ip_network(f"{subnet}.0/24")) for each in taken for subnet in found):
             return found[0], found[1]
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
     return done.stdout

@@ -16,7 +16,7 @@ from headrace_connectors.kafka.committer import KafkaCommitter
 from headrace_connectors.kafka.transaction_names import names_of
 from support.broker import consume_all, produce, unique_topic
 from support.containers.kafka import KafkaContainers
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_a_transaction_outlives_its_coordinator(kafka: KafkaContainers) -> None:
     name = unique_topic("transactions")
     producer = in_transaction(kafka, name)
     producer.produce(topic, b"open")
-    assert producer.flush(30) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
 
     coordinator = kafka.coordinator_of(name)
     kafka.kill(coordinator)
@@ -103,8 +103,17 @@ def prepared(kafka: KafkaContainers, topic: str, name: str) -> Committable:
     """What a writer's flush gives: its producer is gone, the transaction is open."""
     producer = in_transaction(kafka, name)
     producer.produce(topic, name)
-    assert producer.flush(30) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
     return Committable("out", 0, 1, {}, name, 1)
+
+
+def wait_open(committer: KafkaCommitter, names: list[str]) -> None:
+    """Until all brokers say that these are open, and no others.
+
+    What was ended a moment ago may still be ending, who took over may still be loading, and who stood still may think
+    that nothing has happened.
+    """
+    wait_until(lambda: sorted(each.name for each in committer.open_transactions()) == names, f"{names} are open")
 
 
 def test_the_committer_follows_coordinators_that_are_killed_and_stand_still(
@@ -113,7 +122,8 @@ def test_the_committer_follows_coordinators_that_are_killed_and_stand_still(
     topic, job = kafka.create_topic(unique_topic("sums")), unique_topic("job")
     names = [str(names_of(job, "out", 1, subtask, 1)[0]) for subtask in range(9)]
     config = KafkaSinkConfig.model_validate({"brokers": kafka.bootstrap, "topic": topic})
-    committer = KafkaCommitter(config, SinkContext(job, "out", 0, 1, schema_of({"k": "string"})), patience_s=120)
+    context = SinkContext(job, "out", 0, 1, schema_of({"k": "string"}))
+    committer = KafkaCommitter(config, context, patience_s=WAIT_SECONDS)
     request.addfinalizer(committer.close)
     there = committer.describe([prepared(kafka, topic, name) for name in names])
     assert committer.commit(there[:2]) == []
@@ -121,8 +131,7 @@ def test_the_committer_follows_coordinators_that_are_killed_and_stand_still(
     killed = kafka.coordinator_of(names[3])
     kafka.kill(killed)
     assert committer.commit(there[:5]) == []
-    # what was committed a moment ago may still be ending, and who took over may still be loading
-    wait_until(lambda: {each.name for each in committer.open_transactions()} == set(names[5:]), "the others are open")
+    wait_open(committer, names[5:])
     kafka.start(killed)
     kafka.wait_in_sync(topic)
 
@@ -132,6 +141,7 @@ def test_the_committer_follows_coordinators_that_are_killed_and_stand_still(
     committer.fence(names[7:8])
     kafka.unpause(still)
     kafka.wait_in_sync(topic)
+    wait_open(committer, names[8:])
     swept: list[str] = []
 
     def last_is_swept() -> bool:

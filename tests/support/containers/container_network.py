@@ -7,25 +7,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from docker.types import EndpointConfig, IPAMConfig, IPAMPool
-from testcontainers.core.docker_client import DockerClient
 
+from headrace.local.broker.ports import free_port
+from support.containers.engine import patient_client
 from support.network_hosts import free_subnets
 
-_LOOPBACK_ONLY = {"com.docker.network.bridge.host_binding_ipv4": "127.0.0.1"}
+_PUBLISHED_AT = "com.docker.network.bridge.host_binding_ipv4"
 _FIRST = 11
 _API = "1.41"  # of Docker 20.10
 
 
 class ContainerNetwork:
-    """Addresses are given in the order in which names are first asked for. Published ports listen on loopback."""
+    """Addresses are given in the order in which names are first asked for.
+
+    here   where published ports listen: an address on this machine's loopback that nobody else listens on, so that a
+           port stays free from when it is chosen until it is published, and while its container is away
+    """
 
     def __init__(self) -> None:
         self._subnet, _ = free_subnets()
         pool = IPAMPool(subnet=f"{self._subnet}.0/24", gateway=self.gateway)
-        given = {"driver": "bridge", "ipam": IPAMConfig(pool_configs=[pool]), "options": _LOOPBACK_ONLY}
+        self.here = f"127.{self._subnet.removeprefix('10.')}.1"
+        options = {_PUBLISHED_AT: self.here}
+        given = {"driver": "bridge", "ipam": IPAMConfig(pool_configs=[pool]), "options": options}
         self.name = f"headrace-{uuid.uuid4().hex[:12]}"
         """As the engine knows it."""
-        self._docker = DockerClient()
+        self._docker = patient_client()
         self._network = self._docker.client_networks_create(self.name, given)
         self._names: list[str] = []
 
@@ -34,6 +41,10 @@ class ContainerNetwork:
         if name not in self._names:
             self._names.append(name)
         return f"{self._subnet}.{_FIRST + self._names.index(name)}"
+
+    def free_port(self) -> int:
+        """For a port to publish."""
+        return free_port(host=self.here)
 
     @property
     def gateway(self) -> str:

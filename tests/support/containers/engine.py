@@ -18,8 +18,12 @@ from testcontainers.core.config import ConnectionMode, testcontainers_config
 from testcontainers.core.docker_client import DockerClient, get_docker_host
 from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 
+from support.running import WAIT_SECONDS
+
 SESSION_LABEL = f"{LABEL_SESSION_ID}={SESSION_ID}"
 _UNIX, _DEFAULT = "unix://", "unix:///var/run/docker.sock"
+ENGINE_SETTINGS = {"timeout": int(WAIT_SECONDS)}
+"""Of clients: how long the engine may take for an answer."""
 _REMEDY = "install and start Docker (Debian: apt install docker.io), or run the tests by .ci/run, which does both"
 
 
@@ -47,10 +51,15 @@ def require_engine() -> None:
     pytest.skip(f"{trouble}; {_REMEDY}")
 
 
+def patient_client() -> DockerClient:
+    """Testcontainers' client. To be closed by its `client.close`."""
+    return DockerClient(**ENGINE_SETTINGS)
+
+
 @contextmanager
 def engine_client() -> Iterator[docker.DockerClient]:
     """For what testcontainers has no word for."""
-    client = DockerClient().client
+    client = patient_client().client
     try:
         yield client
     finally:
@@ -61,7 +70,7 @@ def remove_all() -> None:
     """Removes containers, networks and images of this session."""
     mine = {"label": SESSION_LABEL}
     with engine_client() as client:
-        for container in client.containers.list(all=True, filters=mine):
+        for container in client.containers.list(all=True, filters=mine, ignore_removed=True):
             with suppress(docker.errors.NotFound):
                 container.remove(force=True, v=True)
         for network in client.networks.list(filters=mine):
@@ -76,8 +85,9 @@ def leftovers() -> list[str]:
     """Containers and networks of this session that are there now."""
     mine = {"label": SESSION_LABEL}
     with engine_client() as client:
-        containers = [f"container {each.name}" for each in client.containers.list(all=True, filters=mine)]
-        return containers + [f"network {each.name}" for each in client.networks.list(filters=mine)]
+        containers = client.containers.list(all=True, filters=mine, ignore_removed=True)
+        networks = client.networks.list(filters=mine)
+        return [*(f"container {each.name}" for each in containers), *(f"network {each.name}" for each in networks)]
 
 
 @cache

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from headrace.client.http import Client
 from headrace.core.errors import HeadraceError
-from headrace.local.broker.ports import free_port
 from support.cluster import TIMES, Cluster
 from support.containers.container_network import ContainerNetwork, container_network
 from support.containers.engine import require_engine
@@ -41,8 +40,8 @@ class HostContainers(Cluster):
         self._others = list(others)
         self._token_file = folder / "token"
         self._token_file.write_text(TOKEN)
-        self._port = free_port()
-        self._url = f"http://127.0.0.1:{self._port}"
+        self._port = control.free_port()
+        self._url = f"http://{control.here}:{self._port}"
         self._client = Client(self._url, TOKEN)
         self._hosts: dict[str, MachineContainer] = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +17,8 @@ from types import TracebackType
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata  # type: ignore[attr-defined]  # re-exported without saying so
 
-from headrace.core.errors import Unreachable, UserError
+from headrace.core.errors import HeadraceError
 from headrace.local.broker import topics as broker_topics
-from headrace.local.broker.ports import free_port
 from headrace.local.broker.topics import client_settings
 from support.containers.container_network import container_network
 from support.containers.engine import require_engine
@@ -53,9 +52,9 @@ class KafkaContainers:
             """The brokers', which others may join."""
             ports: set[int] = set()
             while len(ports) < self._count:
-                ports.add(free_port())
+                ports.add(self.network.free_port())
             for number, port in enumerate(sorted(ports), 1):
-                self._nodes[number] = KafkaNode(number, port, self._folder / f"kafka-{number}")
+                self._nodes[number] = KafkaNode(number, self.network.here, port, self._folder / f"kafka-{number}")
             programs = find_programs()
             for number in self._nodes:
                 self._containers[number] = self._described(number, programs)
@@ -76,7 +75,7 @@ class KafkaContainers:
     @property
     def bootstrap(self) -> str:
         """All brokers, for clients on this machine."""
-        return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes.values())
+        return ",".join(node.bootstrap for node in self._nodes.values())
 
     @property
     def bootstrap_inside(self) -> str:
@@ -91,18 +90,14 @@ class KafkaContainers:
     def create_topic(self, name: str, partitions: int = 1, replication: int | None = None) -> str:
         """Makes it and returns its name, when its partitions take rows. With one copy on each broker, 3 at most."""
         copies = min(3, self._count) if replication is None else replication
-        tried = False
 
         def made() -> bool:
-            nonlocal tried
             try:
                 broker_topics.create_topic(self.bootstrap, name, partitions=partitions, replication=copies)
-            except Unreachable:
-                tried = True  # where brokers have come and gone, a controller may have to be found first
-                return False
-            except UserError:
-                if not tried:
-                    raise
+            except HeadraceError:
+                # where brokers have come and gone, a controller may have to be found first, or a broker for each copy;
+                # and who got no answer may have made it
+                return self._takes_rows(name)
             return True
 
         wait_until(made, f"topic {name} is made")
@@ -131,19 +126,24 @@ class KafkaContainers:
 
     def coordinator_of(self, transactional_id: str) -> int:
         """The broker that decides on this producer's transactions now; some producer must have asked for one before."""
-        wait_until(lambda: self._transaction_partitions() > 0, "the transaction log is there")
-        partition = (_java_hash(transactional_id) & 0x7FFFFFFF) % self._transaction_partitions()
-        return self.leader_of(_TRANSACTIONS, partition)
+        count = 0
+
+        def counted() -> bool:
+            nonlocal count
+            count = self._transaction_partitions()
+            return count > 0
+
+        wait_until(counted, "the transaction log is there")
+        return self.leader_of(_TRANSACTIONS, (_java_hash(transactional_id) & 0x7FFFFFFF) % count)
 
     def wait_in_sync(self, *topics: str) -> None:
-        """Until each copy of their partitions has all rows: then any broker can be lost next. None given: of all."""
+        """Until each copy of their partitions has all rows: then any broker can be lost next. None given: of all.
+
+        All brokers must say so: one that was away does not know at once what has become of its copies.
+        """
 
         def in_sync() -> bool:
-            metadata = self._metadata()
-            known = metadata.topics if metadata is not None else {}
-            asked = [known[name].partitions for name in topics or known if name in known]
-            found = [partition for partitions in asked for partition in partitions.values()]
-            return bool(found) and all(len(each.isrs) == len(each.replicas) for each in found)
+            return all(_is_in_sync(_asked(node.bootstrap), topics) for node in self._nodes.values())
 
         wait_until(in_sync, f"all copies of {topics or 'all topics'} are in sync")
 
@@ -170,14 +170,15 @@ class KafkaContainers:
     @contextmanager
     def all_paused(self) -> Iterator[None]:
         """Nobody answers inside; afterwards all of them serve clients."""
-        for container in self._containers.values():
-            container.pause()
         try:
+            for container in self._containers.values():
+                container.pause()
             yield
         finally:
             # none of them can do anything before the others are back
             for container in self._containers.values():
-                container.unpause()
+                if container.is_paused():
+                    container.unpause()
         for number in self._nodes:
             self._wait_serving(number)
 
@@ -214,14 +215,19 @@ class KafkaContainers:
 
     def _wait_serving(self, broker: int) -> None:
         """It answers by itself, and is one of the cluster's brokers again."""
-        own = f"127.0.0.1:{self._nodes[broker].port}"
 
         def serves() -> bool:
             assert self._containers[broker].is_running(), f"broker {broker} has ended"
-            metadata = _asked(own)
+            metadata = _asked(self._nodes[broker].bootstrap)
             return metadata is not None and broker in metadata.brokers
 
         wait_until(serves, f"broker {broker} serves clients")
+
+    def _takes_rows(self, topic: str) -> bool:
+        try:
+            return bool(broker_topics.offset_ranges(self.bootstrap, topic))
+        except HeadraceError:
+            return False
 
     def _metadata(self) -> ClusterMetadata | None:
         return _asked(self.bootstrap)
@@ -238,6 +244,15 @@ def _asked(brokers: str) -> ClusterMetadata | None:
         return AdminClient(client_settings(brokers)).list_topics(timeout=_ANSWER_SECONDS)
     except KafkaException:
         return None
+
+
+def _is_in_sync(metadata: ClusterMetadata | None, topics: Sequence[str]) -> bool:
+    """By what a broker says; no topics: all that it knows."""
+    known = metadata.topics if metadata is not None else {}
+    if any(name not in known for name in topics):
+        return False
+    found = [partition for name in topics or known for partition in known[name].partitions.values()]
+    return bool(found) and all(len(each.isrs) == len(each.replicas) for each in found)
 
 
 def _java_hash(text: str) -> int:

@@ -24,9 +24,10 @@ exec {java} -Xmx{heap_mb}m -Xms64m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dja
 
 @dataclass(frozen=True, slots=True)
 class KafkaNode:
-    """One of the cluster's brokers, a controller too. `port`: for clients on this machine, on loopback."""
+    """One of the cluster's brokers, a controller too. `here`, `port`: for clients on this machine, on loopback."""
 
     number: int
+    here: str
     port: int
     folder: Path
 
@@ -34,6 +35,11 @@ class KafkaNode:
     def name(self) -> str:
         """Of its host."""
         return f"kafka-{self.number}"
+
+    @property
+    def bootstrap(self) -> str:
+        """Of this one, for clients on this machine."""
+        return f"{self.here}:{self.port}"
 
     @property
     def log(self) -> Path:
@@ -89,7 +95,7 @@ def _of_several(node: KafkaNode, nodes: Sequence[KafkaNode]) -> dict[str, str]:
     return {
         "node.id": str(node.number),
         "listeners": f"INSIDE://:{INSIDE_PORT},OUTSIDE://:{node.port},CONTROLLER://:{CONTROLLER_PORT}",
-        "advertised.listeners": f"{inside},OUTSIDE://127.0.0.1:{node.port},CONTROLLER://{node.name}:{CONTROLLER_PORT}",
+        "advertised.listeners": f"{inside},OUTSIDE://{node.bootstrap},CONTROLLER://{node.name}:{CONTROLLER_PORT}",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "INSIDE",
         "controller.quorum.voters": ",".join(f"{each.number}@{each.name}:{CONTROLLER_PORT}" for each in nodes),
@@ -100,4 +106,7 @@ def _of_several(node: KafkaNode, nodes: Sequence[KafkaNode]) -> dict[str, str]:
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": in_sync,
+        # who leads is changed by faults only, never by the brokers' own wish
+        "auto.leader.rebalance.enable": "false",
+        "log.retention.ms": "-1",
     }

@@ -12,10 +12,11 @@ from docker.errors import APIError
 from testcontainers.core.container import DockerContainer
 
 from support.containers.container_network import ContainerNetwork
+from support.containers.engine import ENGINE_SETTINGS
 from support.containers.machine_image import machine_folders, machine_image
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 
-STOP_SECONDS = 60
+STOP_SECONDS = int(WAIT_SECONDS)
 _WHEN_WIRED = 'for at in $1; do until grep -qw "$at" /proc/net/fib_trie; do sleep 0.05; done; done; shift; exec "$@"'
 
 
@@ -27,7 +28,7 @@ class ContainerConfig:
     networks  the first one is wired before it starts, and has the published ports
     folders   writable, at the same path inside
     files     only to be read
-    ports     inside -> on loopback of this machine
+    ports     inside -> on this machine, at `here` of the first network
     """
 
     name: str
@@ -69,7 +70,7 @@ class MachineContainer:
         inner.wait(timeout=STOP_SECONDS)
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code of what ran; 0 where nothing did. SIGKILL after a minute."""
+        """SIGTERM, and the exit code of what ran; 0 where nothing did. SIGKILL after 4 minutes."""
         if not self._is_made:
             return 0
         inner = self._container.get_wrapped_container()
@@ -102,6 +103,11 @@ class MachineContainer:
         self._container.reload()
         return self._container.status in {"running", "paused"}
 
+    def is_paused(self) -> bool:
+        """Whether it stands still."""
+        self._container.reload()
+        return bool(self._container.status == "paused")
+
     def log(self) -> str:
         """What it has printed; empty where it never started."""
         return "".join(part.decode(errors="replace") for part in self._container.get_logs()) if self._is_made else ""
@@ -122,7 +128,7 @@ class MachineContainer:
 
 
 def _described(config: ContainerConfig) -> DockerContainer:
-    container = DockerContainer(machine_image())
+    container = DockerContainer(machine_image(), docker_client_kw=ENGINE_SETTINGS)
     for folder in machine_folders():
         container.with_volume_mapping(folder, str(folder))
     for file in config.files:

@@ -179,14 +179,18 @@ def translated(error: KafkaException, brokers: str, doing: str) -> HeadraceError
     if not isinstance(cause, KafkaError):
         return ExternalError(f"{doing}: {error}")
     if cause.code() in AWAY:
-        return Unreachable(
-            f"no Kafka broker answers at {brokers}",
-            remedy="check the address (--brokers), or start the development broker: headrace kafka up",
-        )
+        return _nobody(brokers)
     text = f"{doing}: {cause.str()}"
     if cause.code() in _WRONG_USE:
         return UserError(text)
     return ExternalError(text, retry=cause.retriable())
+
+
+def _nobody(brokers: str) -> Unreachable:
+    return Unreachable(
+        f"no Kafka broker answers at {brokers}",
+        remedy="check the address (--brokers), or start the development broker: headrace kafka up",
+    )
 
 
 def _metadata(admin: AdminClient, brokers: str) -> ClusterMetadata:
@@ -226,13 +230,17 @@ def _offsets(brokers: str, wanted: Iterable[TopicPartition], spec: OffsetSpec) -
         answers = admin.list_offsets(dict.fromkeys(places, spec), request_timeout=ANSWER_SECONDS)
         try:
             return {
-                (place.topic, place.partition): answer.result(timeout=2 * ANSWER_SECONDS).offset
+                (place.topic, place.partition): answer.result(timeout=1.2 * ANSWER_SECONDS).offset
                 for place, answer in answers.items()
             }
         except KafkaException as error:
             if not _settles(error) or time.monotonic() > deadline:
                 raise translated(error, brokers, "the offsets could not be read") from error
-            time.sleep(_SETTLE_SECONDS)
+        except TimeoutError as error:
+            # a client may forget what it has asked a broker that goes away meanwhile, and never answer
+            if time.monotonic() > deadline:
+                raise _nobody(brokers) from error
+        time.sleep(_SETTLE_SECONDS)
 
 
 def _settles(error: KafkaException) -> bool:
@@ -252,3 +260,5 @@ def _result(answer: Future[_T], brokers: str, doing: str) -> _T:
         return answer.result(timeout=3 * ANSWER_SECONDS)
     except KafkaException as error:
         raise translated(error, brokers, doing) from error
+    except TimeoutError as error:
+        raise _nobody(brokers) from error
