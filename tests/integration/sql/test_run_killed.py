@@ -6,6 +6,9 @@ import os
 import signal
 from pathlib import Path
 
+import sqlalchemy as sa
+
+from headrace.local.marked_process import command_line
 from support.local_cluster import processes_of
 from support.running import headrace, start, wait_until
 from support.sql_tables import Tables
@@ -15,7 +18,7 @@ PIPELINE = """\
 name: counted
 parallelism: 2
 checkpoint: {{interval: 200ms}}
-restart: {{strategy: fixed-delay, attempts: 5, delay: 10ms}}
+restart: {{strategy: fixed-delay, attempts: 100, delay: 10ms}}
 sources:
   made:
     generator:
@@ -42,27 +45,40 @@ sinks:
 
 
 def slots(home: Path) -> list[int]:
-    return [pid for pid in processes_of(home) if b"headrace-slot" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in processes_of(home) if any("headrace-slot" in part for part in command_line(pid))]
 
 
-def newest_epoch(tables: Tables) -> int:
+def newest(tables: Tables) -> tuple[int, int]:
+    """The newest attempt and epoch that have rows in the tables."""
     try:
-        return int(tables.rows("headrace_epochs", "coalesce(max(epoch), 0)")[0][0])
-    except Exception:
-        return 0
+        ((attempt, epoch),) = tables.rows("headrace_epochs", "coalesce(max(attempt), 0), coalesce(max(epoch), 0)")
+    except sa.exc.DatabaseError:
+        return 0, 0  # there is no such table yet
+    return int(attempt), int(epoch)
+
+
+def run_until_killed(tables: Tables, folder: Path) -> None:
+    """A slot of it is killed when epochs are committed, and then all of it when those of a later attempt are."""
+    process = start(["run", "p.yaml", "--json"], folder)
+    try:
+        wait_until(lambda: newest(tables)[1] > 1, "epochs are committed")
+        attempt, epoch = newest(tables)
+        os.kill(slots(folder / "home")[0], signal.SIGKILL)
+        wait_until(
+            lambda: newest(tables) >= (attempt + 1, epoch + 2),
+            f"an attempt after {attempt} commits two epochs after {epoch}",
+        )
+    finally:
+        process.kill()
+        process.communicate()
+    wait_until(lambda: processes_of(folder / "home") == [], "no process is left of it")
 
 
 def test_every_row_once_through_kills(postgres_tables: Tables, tmp_path: Path) -> None:
     tables = postgres_tables
-    (tmp_path / "p.yaml").write_text(PIPELINE.format(rows=ROWS, rate=1_000, url=tables.url))
-    process = start(["run", "p.yaml", "--json"], tmp_path)
-    wait_until(lambda: newest_epoch(tables) > 1, "epochs are committed")
-    os.kill(slots(tmp_path / "home")[0], signal.SIGKILL)
-    before = newest_epoch(tables)
-    wait_until(lambda: newest_epoch(tables) > before + 1, "the next attempt commits")
-    process.kill()
-    process.communicate()
-    wait_until(lambda: processes_of(tmp_path / "home") == [], "no process is left of it")
+    # so slow that it cannot have come to its end by itself
+    (tmp_path / "p.yaml").write_text(PIPELINE.format(rows=ROWS, rate=50, url=tables.url))
+    run_until_killed(tables, tmp_path)
     assert 0 < tables.count("made") < ROWS
 
     # nothing more happens to it: the rest may come as it can
