@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -23,6 +24,7 @@ from support.running import wait_until
 USER, PASSWORD = "headrace", "a secret of tests"
 _UNPRIVILEGED = 65534
 """`nobody`: the server refuses to run as root."""
+_PORTS_MAX = 5
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -33,6 +35,10 @@ _SETTINGS = {
 }
 
 
+class _EndedError(Exception):
+    """A server that did not stay; with its log."""
+
+
 class Postgres:
     """A server on a free port. A test that stops or kills one starts its own."""
 
@@ -41,11 +47,11 @@ class Postgres:
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-postgres-"))
         self._programs = programs
         self._data = self._folder / "data"
-        self.port = free_port()
+        self.port = 0
         self._server: subprocess.Popen[bytes] | None = None
         try:
             self._make_data()
-            self.start()
+            self._start_on_a_free_port()
         except BaseException:
             self.close()
             raise
@@ -76,6 +82,14 @@ class Postgres:
             stderr=subprocess.STDOUT,
         )
 
+    def _start_on_a_free_port(self) -> None:
+        """One that is free may be taken a moment later: another one then."""
+        for _ in range(_PORTS_MAX):
+            self.port = free_port()
+            with suppress(_EndedError):
+                return self.start()
+        raise AssertionError((self._folder / "log").read_text())
+
     def start(self) -> None:
         """Starts it, on the same port as before."""
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
@@ -92,12 +106,14 @@ class Postgres:
 
     def _answers(self) -> bool:
         assert self._server is not None
-        assert self._server.poll() is None, (self._folder / "log").read_text()
+        if self._server.poll() is not None:
+            raise _EndedError((self._folder / "log").read_text())
         try:
-            psycopg.connect(self.conninfo(), connect_timeout=5).close()
+            with psycopg.connect(self.conninfo(), connect_timeout=5) as connection:
+                found = connection.execute("SHOW data_directory").fetchone()
         except psycopg.OperationalError:
             return False
-        return True
+        return found == (str(self._data),)
 
     def stop(self) -> None:
         """Ends it at once, as a crash would: connections break off, and the next start recovers."""

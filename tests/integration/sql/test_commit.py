@@ -22,6 +22,7 @@ from headrace_connectors.sql import client
 from headrace_connectors.sql.committer import SqlCommitter
 from headrace_connectors.sql.staging_writer import StagingWriter
 from support.postgres import started_postgres
+from support.running import WAIT_SECONDS
 from support.sql_tables import Sink, Tables
 
 SCHEMA = schema_of({"k": "string not null", "n": "int64 not null"})
@@ -276,6 +277,7 @@ def test_a_connection_that_breaks_while_rows_are_staged(
 ) -> None:
     """The writer does not know what became of the transaction, and stages each row once."""
     monkeypatch.setattr(client, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(client, "PATIENCE_S", WAIT_SECONDS)
     writer = sink.writer()
     assert isinstance(writer, StagingWriter)
     writer.write(sink.batch([("a", 1), ("b", 2)]))
@@ -295,6 +297,7 @@ def test_a_connection_that_breaks_in_a_commit(
     tables: Tables, sink: Sink, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(client, "PATIENCE_S", WAIT_SECONDS)
     parts = staged(sink, [1, 2])
     committer = sink.committer()
     assert isinstance(committer, SqlCommitter)
@@ -323,6 +326,7 @@ def _break_once(engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, *, after: bo
 
 
 def test_a_server_that_crashes_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PATIENCE_S", WAIT_SECONDS)
     server = started_postgres()
     tables = Tables(server.url())
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 
 from headrace.core.errors import HeadraceError, Unreachable, UserError
 from headrace.core.types import Schema, schema_of
-from headrace.local.broker.ports import free_port
 from headrace_connectors.sql import SqlSinkConfig
 from support.postgres import Postgres
 from support.sql_tables import Sink, Tables
@@ -155,7 +155,10 @@ class TestOutside:
 
     def test_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("headrace_connectors.sql.client.PATIENCE_S", 0.0)
-        error = self.failure(f"postgresql://headrace:hush@127.0.0.1:{free_port()}/flights")
+        # bound, but nobody listens: nobody else can take the port meanwhile
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            error = self.failure(f"postgresql://headrace:hush@127.0.0.1:{taken.getsockname()[1]}/flights")
         assert isinstance(error, Unreachable)
         assert error.retry
 
@@ -215,5 +218,12 @@ def test_open_files_of_sqlite_are_closed(tmp_path: Path) -> None:
     writer.close()
     committer.close()
     committer.close()
-    opened = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
-    assert tmp_path / "tables.db" not in opened
+    assert str(tmp_path / "tables.db") not in {name_of(path) for path in Path("/proc/self/fd").iterdir()}
+
+
+def name_of(opened: Path) -> str:
+    """Empty: it has just been closed."""
+    try:
+        return str(opened.readlink())
+    except OSError:
+        return ""
