@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,7 +40,8 @@ from headrace.rpc.messages import (
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.supervisor import Supervisor, WorkerConfig
 from support.control_server import PATIENT, TOKEN, ServerInThread
-from support.running import wait_until
+from support.reserved_port import reserved_port
+from support.running import WAIT_SECONDS, wait_until
 from support.worker_process import WorkerProcess, is_running, worker_process
 
 TIMES = ClusterTimes(heartbeat=200, worker_lost=4_500, reconnect=1_000, lease=3_000, cancel=3_000)
@@ -78,6 +79,12 @@ def slots_up(server: ServerInThread, count: int = 1, other_than: SlotInfo | None
     return up()
 
 
+def signal_to(pid: int, number: signal.Signals) -> None:
+    """A slot that this host held up for a lease has ended by itself."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
 def tell(server: ServerInThread, slot: SlotInfo, command: ToSlot) -> None:
     server.send("w1", TellSlot(slot.slot, command))
 
@@ -94,6 +101,21 @@ def deploy(server: ServerInThread, slot: SlotInfo, folder: Path, *, plan_hash: s
         storage=str(folder / "storage"),
     )
     tell(server, slot, Deploy("job", 1, "secret", deployment.model_dump_json().encode()))
+
+
+def deployed(server: ServerInThread, folder: Path) -> SlotInfo:
+    """A slot that runs an attempt. Where leases are short, this host may hold one up for longer: then the next one."""
+    tried: list[SlotInfo] = []
+
+    def runs() -> bool:
+        for info in server.slots().values():
+            if info not in tried and all(each.slot not in server.slots() for each in tried):
+                tried.append(info)
+                deploy(server, info, folder)
+        return bool(tried) and tried[-1].slot in server.slots() and bool(said_by(server, tried[-1], Deployed))
+
+    wait_until(runs, "a slot is deployed")
+    return tried[-1]
 
 
 def said_by(server: ServerInThread, slot: SlotInfo, kind: type) -> list[object]:
@@ -196,10 +218,23 @@ def test_a_slot_is_killed_on_the_coordinator_s_word(tmp_path: Path) -> None:
 
 def test_a_slot_that_stands_still_is_killed(tmp_path: Path) -> None:
     with ServerInThread(TIMES) as server, supervised(config(server, tmp_path)):
-        (slot,) = slots_up(server)
-        os.kill(slot.pid, signal.SIGSTOP)
-        assert "no beat of it" in wait_down(server, slot).reason
-        assert not is_running(slot.pid)
+        stopped: dict[str, int] = {}
+
+        def killed() -> list[str]:
+            downs = [each for each in server.said() if isinstance(each, SlotDown) and "no beat of it" in each.reason]
+            return [each.slot for each in downs if each.slot in stopped]
+
+        def is_killed() -> bool:
+            if killed():
+                return True
+            # this host may hold up one for so long that it ends by itself: then another one stands still
+            for slot in server.slots().values():
+                stopped[slot.slot] = slot.pid
+                signal_to(slot.pid, signal.SIGSTOP)
+            return False
+
+        wait_until(is_killed, "it is killed")
+        assert not is_running(stopped[killed()[0]])
 
 
 def test_a_slot_above_its_memory_limit_is_killed(tmp_path: Path) -> None:
@@ -225,26 +260,24 @@ def test_slots_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
 
 def test_slots_of_a_frozen_supervisor_exit_by_themselves_and_it_starts_anew_when_it_wakes(tmp_path: Path) -> None:
     with ServerInThread(TIMES) as server, foreground(server, tmp_path) as worker:
-        (slot,) = slots_up(server)
-        deploy(server, slot, tmp_path)
-        wait_said(server, slot, Deployed)
+        slot = deployed(server, tmp_path)
         os.kill(worker.pid, signal.SIGSTOP)
         wait_until(lambda: not is_running(slot.pid), "the slot has exited")
-        wait_until(lambda: bool(server.lost()), "the worker is lost")
+        wait_until(lambda: len(server.lost()) == len(server.connected()), "the worker is lost")
+        before = len(server.connected())
         os.kill(worker.pid, signal.SIGCONT)
-        wait_until(lambda: len(server.connected()) == 2, "it registers anew")
+        wait_until(lambda: len(server.connected()) > before, "it registers anew")
         slots_up(server, other_than=slot)
-        assert len(server.lost()) == 1
 
 
 def test_a_slot_that_wakes_after_its_lease_exits(tmp_path: Path) -> None:
     """Its supervisor stands still as well, so that nobody kills it."""
     with ServerInThread(TIMES) as server, foreground(server, tmp_path) as worker:
         (slot,) = slots_up(server)
-        os.kill(slot.pid, signal.SIGSTOP)
+        signal_to(slot.pid, signal.SIGSTOP)
         os.kill(worker.pid, signal.SIGSTOP)
-        wait_until(lambda: bool(server.lost()), "the lease is long over")
-        os.kill(slot.pid, signal.SIGCONT)
+        wait_until(lambda: len(server.lost()) == len(server.connected()), "the lease is long over")
+        signal_to(slot.pid, signal.SIGCONT)
         wait_until(lambda: not is_running(slot.pid), "the slot has exited")
         os.kill(worker.pid, signal.SIGCONT)
 
@@ -253,7 +286,7 @@ def test_a_worker_goes_at_sigterm_and_leaves_nothing(tmp_path: Path) -> None:
     with ServerInThread(PATIENT) as server, foreground(server, tmp_path, slots=2) as worker:
         slots = slots_up(server, 2)
         worker.process.send_signal(signal.SIGTERM)
-        assert worker.process.wait(30) == 0
+        assert worker.process.wait(WAIT_SECONDS) == 0
         assert not any(is_running(slot.pid) for slot in slots)
         wait_until(lambda: bool(server.lost()), "it is gone")
         assert server.said()[-1] == WorkerLeaving()
@@ -266,14 +299,19 @@ def test_a_worker_ends_on_the_coordinator_s_word(tmp_path: Path) -> None:
     with ServerInThread(PATIENT) as server, foreground(server, tmp_path) as worker:
         slots_up(server)
         server.send("w1", StopWorker())
-        assert worker.process.wait(30) == 0
+        assert worker.process.wait(WAIT_SECONDS) == 0
 
 
 def test_without_a_coordinator_attempts_end_idle_slots_stay_and_the_next_one_finds_them(tmp_path: Path) -> None:
-    with ServerInThread(TIMES) as server, supervised(config(server, tmp_path, slots=2)):
-        busy, idle = slots_up(server, 2)
-        deploy(server, busy, tmp_path)
-        wait_said(server, busy, Deployed)
+    with (
+        reserved_port() as port,
+        ServerInThread(TIMES, port) as server,
+        supervised(config(server, tmp_path, slots=2)),
+    ):
+        slots_up(server, 2)
+        busy = deployed(server, tmp_path)
+        slots_up(server, 2)
+        (idle,) = (each for each in slots_up(server, 2) if each != busy)
         server.stop()
         wait_until(lambda: not is_running(busy.pid), "the attempt has ended")
         assert is_running(idle.pid)
@@ -285,7 +323,7 @@ def test_without_a_coordinator_attempts_end_idle_slots_stay_and_the_next_one_fin
 
 
 def test_a_new_coordinator_within_the_lease_finds_attempts_busy(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+    with reserved_port() as port, ServerInThread(PATIENT, port) as server, supervised(config(server, tmp_path)):
         (slot,) = slots_up(server)
         deploy(server, slot, tmp_path)
         wait_said(server, slot, Deployed)
@@ -302,18 +340,19 @@ def test_a_refused_worker_ends(tmp_path: Path) -> None:
         supervisor = Supervisor(replace(config(server, tmp_path), token="wrong"))
         supervisor.start()
         with pytest.raises(UserError, match="refuses this worker: its token"):
-            supervisor.wait(60)
+            supervisor.wait(WAIT_SECONDS)
         supervisor.stop()
 
 
 def test_a_worker_gives_up_when_it_is_told_to(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server:
-        nobody = replace(config(server, tmp_path), reconnect_for_ms=300)
-    supervisor = Supervisor(nobody)
-    supervisor.start()
-    with pytest.raises(Unreachable, match="no coordinator answered"):
-        supervisor.wait(60)
-    supervisor.stop()
+    with reserved_port() as port:
+        address = f"127.0.0.1:{port}"
+        given = WorkerConfig("w1", address, 1, "127.0.0.1", tmp_path / "w1", TOKEN, PATIENT, reconnect_for_ms=300)
+        supervisor = Supervisor(given)
+        supervisor.start()
+        with pytest.raises(Unreachable, match="no coordinator answered"):
+            supervisor.wait(WAIT_SECONDS)
+        supervisor.stop()
 
 
 def test_a_folder_has_one_worker(tmp_path: Path) -> None:
