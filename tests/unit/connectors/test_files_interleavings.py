@@ -61,7 +61,7 @@ class Job:
         self.folder = folder
         self.config = FilesSinkConfig(path=str(folder), delivery="exactly-once")
         self.attempt = 0
-        self.epoch = 0
+        self.epoch = self.decided_epoch = 0
         self.names: list[str] = []
         self.zombies: list[StagingWriter] = []
         self.writers: list[StagingWriter] = []
@@ -113,12 +113,13 @@ class Job:
         if self.prepared is not None:
             self.decided = list(self.committer.describe(self.prepared))
             self.decided_position, self.prepared = self.prepared_position, None
+            self.decided_epoch = self.epoch
 
     def commit(self) -> None:
         assert self.committer.commit(self.decided) == []
         self.committed_position, self.decided = self.decided_position, []
         for writer in self.writers:
-            writer.committed(self.epoch, {})
+            writer.committed(self.decided_epoch, {})
 
     def commit_cut_short(self, calls: int) -> None:
         with killed_after(calls):
