@@ -18,8 +18,11 @@ from headrace.coordinator.transaction_safety import Phase
 from headrace.core.clock import SystemClock
 from headrace.local.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
+from support.open_transactions import wait_settled
 
 JOB = "00112233aabb"
+ANSWER_S = 120.0
+"""The first transaction on a broker makes it set up 50 partitions."""
 DECIDED, OPEN = f"headrace-{JOB}-out-1-0-0", f"headrace-{JOB}-out-1-0-1"
 
 
@@ -27,11 +30,11 @@ def left_open(broker: EmbeddedBroker, name: str, topic: str, rows: int) -> Produ
     """A transaction whose producer says nothing any more: kept, for dropping it changes nothing."""
     properties = {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "transaction.timeout.ms": 600_000}
     producer = Producer(properties)
-    producer.init_transactions(10)
+    producer.init_transactions(ANSWER_S)
     producer.begin_transaction()
     for number in range(rows):
         producer.produce(topic, f"{name} {number}".encode())
-    assert producer.flush(10) == 0
+    assert producer.flush(ANSWER_S) == 0
     return producer
 
 
@@ -97,6 +100,16 @@ class Left:
                 return await host.describe(4, (item,))
 
         self.write_journal(asyncio.run(describe()))
+
+    def settle(self, *, committed: bool) -> None:
+        """The first transaction is committed or aborted, the other one aborted: and readers see that."""
+        first, second = self.producers
+        if committed:
+            first.commit_transaction(ANSWER_S)
+        else:
+            first.abort_transaction(ANSWER_S)
+        second.abort_transaction(ANSWER_S)
+        wait_settled(self.broker, JOB)
 
     def look(self) -> dict[str, str]:
         return safe(asyncio.run(self.tool.look(self.held)))

@@ -22,6 +22,7 @@ from headrace_connectors.kafka.audit import output_begin
 from headrace_connectors.kafka.config import KafkaSinkConfig
 from support.broker import produce
 from support.left_job import DECIDED, Left
+from support.running import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -49,8 +50,7 @@ def test_a_topic_is_proven_until_somebody_else_writes_to_it(broker: EmbeddedBrok
     assert (held_back.verdict, held_back.rows) == ("unprovable", 0)
     assert "transactions are open that hold back readers" in held_back.reasons[0]
 
-    left.producers[0].commit_transaction(10)
-    left.producers[1].abort_transaction(10)
+    left.settle(committed=True)
     proven = audited(left)
     assert (proven.verdict, proven.rows, proven.epoch, proven.reasons) == ("proven", 3, 4, ())
 
@@ -62,8 +62,7 @@ def test_a_topic_is_proven_until_somebody_else_writes_to_it(broker: EmbeddedBrok
 
 def test_rows_that_are_missing_or_others_are_told(broker: EmbeddedBroker, tmp_path: Path) -> None:
     left = Left(broker, tmp_path)
-    left.producers[0].commit_transaction(10)
-    left.producers[1].abort_transaction(10)
+    left.settle(committed=True)
     begin: dict[str, object] = {"topic": left.topic, "offsets": {"0": 0}}
     left.write_journal((), total(begin, [b"a", b"b", b"c", b"d"]))
     found = audited(left)
@@ -76,14 +75,12 @@ def test_a_job_without_an_account_is_refused(broker: EmbeddedBroker, tmp_path: P
     left.write_journal(())
     with pytest.raises(UserError, match="keeps no account"):
         audited(left)
-    for producer in left.producers:
-        producer.abort_transaction(10)
+    left.settle(committed=False)
 
 
 def test_compaction_and_expired_records_are_no_proof(broker: EmbeddedBroker, tmp_path: Path) -> None:
     left = Left(broker, tmp_path)
-    left.producers[0].commit_transaction(10)
-    left.producers[1].abort_transaction(10)
+    left.settle(committed=True)
     compact(broker, left.topic)
     begin: dict[str, object] = {"topic": left.topic, "offsets": {"0": 0}}
     left.write_journal((), total(begin, [f"{DECIDED} {number}".encode() for number in range(3)]))
@@ -106,3 +103,9 @@ def compact(broker: EmbeddedBroker, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for answer in admin.incremental_alter_configs([resource]).values():
         answer.result()
+
+    def is_compacted() -> bool:
+        (found,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+        return bool(found.result()["cleanup.policy"].value == "compact,delete")
+
+    wait_until(is_compacted, "the broker knows that it compacts the topic")

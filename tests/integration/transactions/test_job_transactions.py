@@ -9,7 +9,8 @@ import pytest
 from headrace.coordinator.service import JobConflict
 from headrace.coordinator.transaction_safety import Phase
 from headrace.local.broker import EmbeddedBroker
-from support.left_job import DECIDED, OPEN, Left
+from support.left_job import ANSWER_S, DECIDED, JOB, OPEN, Left
+from support.open_transactions import wait_settled
 
 pytestmark = pytest.mark.broker
 
@@ -33,6 +34,7 @@ def test_the_decided_one_is_committed_and_the_other_aborted(broker: EmbeddedBrok
     done = left.end("commit", yes=True)
     assert {each.name: each.done for each in done.transactions} == {DECIDED: "committed", OPEN: None}
     assert left.held.journal().uncommitted is None
+    wait_settled(broker, JOB)
     assert left.look() == {OPEN: "abort"}
     left.end("abort", yes=True)
     assert left.look() == {}
@@ -43,7 +45,7 @@ def test_the_decided_one_is_committed_and_the_other_aborted(broker: EmbeddedBrok
 def test_a_decided_one_that_is_gone_is_told_as_lost(broker: EmbeddedBroker, tmp_path: Path) -> None:
     left = Left(broker, tmp_path)
     left.decide()
-    left.producers[0].abort_transaction(10)
+    left.producers[0].abort_transaction(ANSWER_S)
     done = left.end("commit", yes=True)
     assert "1 are lost" in (done.note or "")
     waiting = left.held.journal().uncommitted
@@ -57,5 +59,4 @@ def test_a_job_that_runs_is_looked_at_and_left_alone(broker: EmbeddedBroker, tmp
     assert left.look() == {DECIDED: "leave", OPEN: "leave"}
     with pytest.raises(JobConflict, match="commits and aborts its transactions itself"):
         left.end("abort", yes=True, force=True)
-    for producer in left.producers:
-        producer.abort_transaction(10)
+    left.settle(committed=False)
