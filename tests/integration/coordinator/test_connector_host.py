@@ -20,10 +20,13 @@ from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
 from headrace.coordinator.connector_host import ConnectorHost, HostTimes
 from headrace.core.errors import ExternalError, InternalError, UserError
 from headrace.local.broker import EmbeddedBroker
+from headrace.local.broker.topics import partitions_of
 from support.broker import create_topic, produce, unique_topic
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
+from support.worker_process import is_running
 
 JOB = "0123456789ab"
+PATIENT = HostTimes(open_s=WAIT_SECONDS, discover_s=WAIT_SECONDS, commit_s=WAIT_SECONDS, close_s=WAIT_SECONDS)
 
 
 def generated(**fields: Any) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def from_kafka(brokers: str, topic: str, **fields: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def hosting(environment: dict[str, str] | None = None) -> AsyncIterator[ConnectorHost]:
-    host = await ConnectorHost.start(JOB, environment)
+    host = await ConnectorHost.start(JOB, environment, times=PATIENT)
     try:
         yield host
     finally:
@@ -55,7 +58,7 @@ async def hosting(environment: dict[str, str] | None = None) -> AsyncIterator[Co
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def within() -> None:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(2 * WAIT_SECONDS):
             await test()
 
     asyncio.run(within())
@@ -69,15 +72,12 @@ def grow(broker: EmbeddedBroker, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for answer in admin.create_partitions([NewPartitions(topic, partitions)]).values():
         answer.result()
+    # a producer that is told of fewer refuses records for them
+    wait_until(lambda: len(partitions_of(broker.bootstrap, topic)) == partitions, "the broker knows the partitions")
 
 
 def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return state == "Z"
+    return not is_running(pid)
 
 
 def test_a_source_is_opened_and_a_restored_one_keeps_what_was_resolved() -> None:
@@ -374,4 +374,4 @@ def test_a_host_does_not_outlive_its_coordinator() -> None:
         parent.kill()
         parent.wait()
         parent.stdout.close()
-    wait_until(lambda: is_gone(host), "the host ends with its coordinator", 60)
+    wait_until(lambda: is_gone(host), "the host ends with its coordinator")

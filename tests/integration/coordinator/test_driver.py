@@ -28,6 +28,7 @@ from headrace.core.clock import SystemClock
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import Acked, Address, ClusterTimes, Deploy, Failed, Failure, SlotInfo, ToSlot
 from support.checkpoints import attempt, checkpoint, committed
+from support.running import WAIT_SECONDS
 from support.worker_process import all_pids, parent_of
 
 JOB = "0123456789ab"
@@ -73,7 +74,7 @@ class Driven:
     answers: dict[str, Failure | None] = field(default_factory=dict)
 
     async def until(self, is_so: Callable[[], bool], what: str) -> None:
-        for _ in range(3_000):
+        for _ in range(int(WAIT_SECONDS / 0.01)):
             if is_so():
                 return
             await asyncio.sleep(0.01)
@@ -106,7 +107,7 @@ async def driven(folder: Path, history: JobHistory | None = None) -> AsyncIterat
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
     async def within() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(2 * WAIT_SECONDS):
             await test()
 
     asyncio.run(within())
