@@ -13,14 +13,17 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 from headrace.client.http import Client
 from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
-from support.running import Finished, finish, wait_until
+from headrace.core.settings import Home
+from headrace.local.cluster import lifecycle
+from support.running import RUN_TIMES, Finished, finish, wait_until
 from support.worker_process import all_pids, is_running, parent_of
 
 TIMES = {
@@ -30,7 +33,8 @@ TIMES = {
     "HEADRACE_RECONNECT": "2s",
     "HEADRACE_CANCEL": "6s",
 }
-LEASE_SECONDS = 4.0
+PATIENT = TIMES | {"HEADRACE_LEASE": "60s", "HEADRACE_WORKER_LOST": "60s"}
+"""For tests that only kill: processes that stand still for long on a busy host are waited for."""
 COORDINATOR, WORKER, SLOT = "headrace-coordinator", "headrace-worker", "headrace-slot"
 
 
@@ -38,15 +42,24 @@ class Cluster:
     """The cluster of the home `<folder>/home`. `prefix`: put before every command line, such as a namespace's.
 
     python_path   folders with packages that its processes find beside headrace
+    times         settings for its processes: `TIMES`, or `PATIENT` where nobody is to be lost for being slow
     """
 
-    def __init__(self, folder: Path, *, prefix: Sequence[str] = (), python_path: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        prefix: Sequence[str] = (),
+        python_path: Sequence[Path] = (),
+        times: Mapping[str, str] = TIMES,
+    ) -> None:
         self.folder = folder
         self.home = folder / "home"
         self.temporary = folder / "t"
         self.temporary.mkdir(parents=True)
         self._prefix = list(prefix)
         self._python_path = python_path
+        self._times = times
         self._client: Client | None = None
 
     # ---- commands ------------------------------------------------------------------------------------------------
@@ -56,11 +69,11 @@ class Cluster:
         return finish(self.begin(*arguments))
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        """Starts `headrace ARGUMENTS` in the folder."""
+        """Starts `headrace ARGUMENTS` in the folder; a run, which is no part of the cluster, with patience."""
         return subprocess.Popen(
             [*self._prefix, sys.executable, "-m", "headrace", *arguments],
             cwd=self.folder,
-            env=self.environment(),
+            env={**self.environment(), **(RUN_TIMES if arguments[0] == "run" else {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -71,12 +84,17 @@ class Cluster:
         own = {"HEADRACE_HOME": str(self.home), "TMPDIR": str(self.temporary), "COLUMNS": "200"}
         if self._python_path:
             own["PYTHONPATH"] = os.pathsep.join(str(path) for path in self._python_path)
-        return os.environ | TIMES | own
+        return os.environ | self._times | own
 
     def start(self, workers: int = 2, slots: int = 2) -> None:
         """Starts what is missing."""
         done = self.headrace("cluster", "start", "--workers", str(workers), "--slots", str(slots))
         assert done.code == 0, done.err
+
+    def start_again(self) -> None:
+        """Starts what has died, as the command does, but without a process of its own: for tests that do it often."""
+        with patch.dict(os.environ, self.environment()):
+            lifecycle.start(Home(self.home))
 
     def stop(self) -> None:
         """Stops it."""
@@ -106,9 +124,16 @@ class Cluster:
         return "" if found is None else found.state
 
     def wait_state(self, job: str, state: str) -> JobStatus:
-        """Waits for it."""
-        wait_until(lambda: self.state(job) == state, f"job {job} is {state}, not {self.status(job)}")
-        return self.client.status(job)
+        """Waits for it; gives the status that had it."""
+        seen: list[JobStatus] = []
+
+        def is_so() -> bool:
+            found = self.status(job)
+            seen[:] = [] if found is None else [found]
+            return found is not None and found.state == state
+
+        wait_until(is_so, f"job {job} is {state}, not {self.status(job)}")
+        return seen[0]
 
     def wait_free(self, slots: int) -> None:
         """Waits until so many slots are idle."""
@@ -135,7 +160,8 @@ class Cluster:
                 continue  # it has just ended
             if role in command and is_running(pid):
                 found[pid] = command
-        return found
+        # a child that is about to become another program is still called as its parent
+        return {pid: command for pid, command in found.items() if found.get(parent_of(pid)) != command}
 
     def coordinator(self) -> int:
         """Its pid."""
@@ -162,6 +188,17 @@ class Cluster:
             if any(name in command for name in names) and (worker is None or parent_of(pid) == worker)
         ]
 
+    def wait_busy_slots(self, job: str) -> list[int]:
+        """The same, once there are some: a job that starts again has none for a moment."""
+        found: list[int] = []
+
+        def some() -> bool:
+            found[:] = self.busy_slots(job)
+            return bool(found)
+
+        wait_until(some, f"slots run job {job}")
+        return found
+
     def remains(self) -> list[str]:
         """Whatever a stopped cluster must not leave behind.
 
@@ -183,8 +220,7 @@ class Cluster:
             remains = self.remains()
             assert not remains, remains
         finally:
-            for pid in self.processes():
-                os.kill(pid, signal.SIGKILL)
+            _signal(signal.SIGKILL, self.processes())
             if self._client is not None:
                 self._client.close()
 
@@ -201,10 +237,15 @@ def is_held(lock: Path) -> bool:
 
 @contextmanager
 def running_cluster(
-    folder: Path, *, workers: int = 2, slots: int = 2, python_path: Sequence[Path] = ()
+    folder: Path,
+    *,
+    workers: int = 2,
+    slots: int = 2,
+    python_path: Sequence[Path] = (),
+    times: Mapping[str, str] = TIMES,
 ) -> Iterator[Cluster]:
     """A cluster that has started; ended at the end, and checked for what it leaves."""
-    cluster = Cluster(folder, python_path=python_path)
+    cluster = Cluster(folder, python_path=python_path, times=times)
     try:
         cluster.start(workers, slots)
         yield cluster
@@ -213,9 +254,8 @@ def running_cluster(
 
 
 def kill(*pids: int) -> None:
-    """kill -9, and waits until they are gone."""
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+    """kill -9, and waits until they are gone. One that ended with the one before it is as good."""
+    _signal(signal.SIGKILL, pids)
     wait_gone(*pids)
 
 
@@ -227,11 +267,16 @@ def wait_gone(*pids: int) -> None:
 @contextmanager
 def frozen(*pids: int) -> Iterator[None]:
     """SIGSTOP, and SIGCONT at the end for those that are still there."""
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
     try:
+        _signal(signal.SIGSTOP, pids)
         yield
     finally:
-        for pid in pids:
-            if is_running(pid):
-                os.kill(pid, signal.SIGCONT)
+        _signal(signal.SIGCONT, pids)
+
+
+def _signal(number: signal.Signals, pids: Iterable[int]) -> None:
+    """To those that are still there."""
+    for pid in pids:
+        assert pid > 0, "not to this process's own group"
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -24,21 +24,18 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from headrace.local.broker import topics as broker_topics
 from support.broker import Broker, create_topic, unique_topic
 from support.cluster import Cluster
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 from support.steady_feed import Expected, SteadyFeed, Totals
 
 LOG = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
 
-RECOVERY_SECONDS = 60.0
-"""How long a test waits for a job to run again: much more than it takes, for the host may be busy."""
-
 PIPELINE = """\
 name: {name}
 parallelism: {parallelism}
-checkpoint: {{interval: 1s{storage}}}
-restart: {{strategy: exponential-delay, initial: 200ms, max: 2s}}
+checkpoint: {{interval: {interval}{storage}}}
+restart: {{strategy: exponential-delay, initial: 200ms, max: 500ms}}
 sources:
   events:
     kafka:
@@ -172,7 +169,8 @@ class Flow:
     """The pipeline's files, topics, feed and output; `job` is the one that runs it now.
 
     `job_brokers`: what the job calls the brokers, where that is not what this process does.
-    `sink`, `sink_fields`: the connector, and fields of its own. `copies`: of each topic, on as many brokers.
+    `sink`, `sink_fields`: the connector, and fields of its own.
+    `copies`: of each topic, on as many brokers. `interval`: of checkpoints.
     """
 
     def __init__(
@@ -187,12 +185,13 @@ class Flow:
         sink: str = "kafka",
         sink_fields: str = "",
         copies: int = 1,
+        interval: str = "1s",
     ) -> None:
         self.cluster, self.broker, self.name = cluster, broker, name
         self._sink, self._sink_fields = sink, f", {sink_fields}" if sink_fields else ""
         self._delivery = "exactly-once" if exactly_once else "at-least-once"
         self.stem = unique_topic(name)
-        self._storage = storage
+        self._storage, self._interval = storage, interval
         self._job_brokers = job_brokers or broker.bootstrap
         self.inputs = {f"{self.stem}-in-a": 2, f"{self.stem}-in-b": 2}
         for topic, partitions in self.inputs.items():
@@ -202,6 +201,7 @@ class Flow:
         self.feed = SteadyFeed(broker.bootstrap, self.inputs)
         self.output = Output(broker.bootstrap, self.stem, exactly_once=exactly_once)
         self.job = ""
+        self._attempt_before = 0
         (cluster.folder / "doubling.py").write_text(DOUBLING)
 
     def file(self, parallelism: int = 2, *, window: str = "per_key", added: str = "", bad: str = "") -> str:
@@ -209,6 +209,7 @@ class Flow:
         text = PIPELINE.format(
             name=self.name,
             parallelism=parallelism,
+            interval=self._interval,
             storage=f', storage: "{self._storage}"' if self._storage else "",
             brokers=self._job_brokers,
             stem=self.stem,
@@ -257,39 +258,38 @@ class Flow:
         return 0 if status is None or status.checkpoint is None else status.checkpoint.epoch
 
     def slots(self) -> list[int]:
-        """Pids of the slots that run the job now."""
-        return self.cluster.busy_slots(self.job)
+        """Pids of the slots that run the job now; waits for some."""
+        return self.cluster.wait_busy_slots(self.job)
 
     def wait_other_attempt(self) -> None:
-        """Waits until another attempt than the present one runs."""
-        before = self.cluster.client.status(self.job).attempt
-        self._wait_attempt_above(before, "another attempt runs")
+        """Waits until another attempt runs than that before the fault; inside of `recovering`."""
+        self._wait_attempt_above(self._attempt_before, "another attempt runs")
 
     def _wait_attempt_above(self, attempt: int, what: str) -> None:
         def runs() -> bool:
             status = self.cluster.status(self.job)
             return status is not None and status.state == "RUNNING" and status.attempt > attempt
 
-        wait_until(runs, f"{what}, after attempt {attempt}", RECOVERY_SECONDS)
+        wait_until(runs, f"{what}, after attempt {attempt}")
 
     @contextmanager
     def recovering(self, what: str) -> Iterator[None]:
         """Around a fault: afterwards a new attempt must run, take a checkpoint, and have lost and repeated nothing."""
-        before = self.cluster.client.status(self.job)
-        assert before.state == "RUNNING", before
+        self._attempt_before = self.cluster.wait_state(self.job, "RUNNING").attempt
         begun, begun_at = time.monotonic(), datetime.now(UTC)
         yield
         struck = time.monotonic()
 
-        self._wait_attempt_above(before.attempt, f"{what}: the job runs again")
+        self._wait_attempt_above(self._attempt_before, f"{what}: the job runs again")
         again = time.monotonic()
-        known = self._known_s(begun_at)
-        self.wait_checkpoint()
-        done = time.monotonic()
+        known, epoch = self._known_s(begun_at), self.epoch()
+        # first: rows that come meanwhile are seen with a later checkpoint, so that nobody has to wait for another one
         self.settle()
+        exact = time.monotonic()
+        wait_until(lambda: self.epoch() > epoch, f"{what}: a checkpoint after {epoch}")
         LOG.info(
             f"{what}: struck within {struck - begun:.1f} s, runs again {again - struck:.1f} s after that"
-            f"{known}, checkpoint {done - again:.1f} s later, exact {time.monotonic() - done:.1f} s later"
+            f"{known}, exact {exact - again:.1f} s later, checkpoint {time.monotonic() - exact:.1f} s later"
         )
 
     def _known_s(self, begun_at: datetime) -> str:
@@ -322,10 +322,19 @@ class Flow:
     def wait_exact(self, *, drained: bool = False) -> None:
         """Waits until the output is what the rows written so far come to; inside of `feed.paused`."""
         expected = self.feed.expected(drained=drained)
-        deadline = time.monotonic() + RECOVERY_SECONDS
-        while difference := _difference(self.output.read(), expected):
-            assert time.monotonic() < deadline, f"{difference}\n{self.cluster.status(self.job)}"
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not _is_exact(seen := self.output.read(), expected):
+            assert time.monotonic() < deadline, f"{_difference(seen, expected)}\n{self.cluster.status(self.job)}"
         assert not self.output.seen.contradictions
+
+
+def _is_exact(seen: Seen, expected: Expected) -> bool:
+    return (
+        seen.windows == expected.windows
+        and seen.kept == expected.kept
+        and seen.late == expected.late
+        and seen.bad == expected.bad
+    )
 
 
 def _difference(seen: Seen, expected: Expected) -> str:

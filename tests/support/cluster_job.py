@@ -35,8 +35,8 @@ class ClusterJob:
         assert done.code == 0, done.err
 
     def slots(self) -> list[int]:
-        """Pids of the slots that run it now."""
-        return self.cluster.busy_slots(self.job)
+        """Pids of the slots that run it now; waits for some."""
+        return self.cluster.wait_busy_slots(self.job)
 
     def attempt(self) -> int:
         """The number of its present attempt."""

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
 
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 
 WINDOW_MS, OUT_OF_ORDERNESS_MS, LATE_MS, ROUND_MS = 10_000, 2_000, 60_000, 1_000
 BEGIN_MS = 1_767_225_600_000
 KEYS = 8
 ROWS = 5
 """A round and partition."""
-EVERY_S = 0.05
+EVERY_S = 0.1
 
 Place = tuple[str, int]
 Window = tuple[str, int]
@@ -100,7 +100,7 @@ class SteadyFeed:
     def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._thread.join()
-        self._producer.flush(10)
+        self._producer.flush(30)
 
     def add(self, topic: str, numbers: range) -> None:
         """Partitions that exist and get rows from the next round on. Only while it is paused, or not begun."""
@@ -110,14 +110,14 @@ class SteadyFeed:
             self._partitions.append(_Partition((topic, number), self._round, random.Random(seed)))
 
     def _partitions_of(self, topic: str) -> Collection[int]:
-        return set(self._producer.list_topics(topic, timeout=30).topics[topic].partitions)
+        return set(self._producer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Nothing is written inside, and all that was is with the broker."""
         with self._lock:
             assert self._thread.is_alive(), "the feed has failed"
-            assert self._producer.flush(30) == 0, "the broker takes no rows"
+            assert self._producer.flush(WAIT_SECONDS) == 0, "the broker takes no rows"
             yield
 
     def write_round(self, *, poison: Place | None = None) -> None:
@@ -126,7 +126,7 @@ class SteadyFeed:
         if poison is not None:
             partition = next(each for each in self._partitions if each.place == poison)
             self._send(partition, b"\xff not json")
-        assert self._producer.flush(30) == 0, "the broker takes no rows"
+        assert self._producer.flush(WAIT_SECONDS) == 0, "the broker takes no rows"
 
     def expected(self, *, drained: bool = False) -> Expected:
         """As of now; inside of `paused`. `drained`: time went to its end, so that every window has closed."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
-from support.cluster import Cluster, running_cluster
+from support.cluster import PATIENT, Cluster, running_cluster
 from support.cluster_flow import Flow, running_flow
-from support.open_transactions import open_transactions
+from support.open_transactions import require_none_open
 from support.postgres import postgres
 from support.stopping_points import StoppingPoints
 from support.third_party_site import third_party_path
@@ -21,7 +21,8 @@ __all__ = ["postgres"]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Ends with the folder's last module; nothing of it may be left then. Tests leave it whole."""
     folder = tmp_path_factory.mktemp("x")
-    with running_cluster(folder, workers=1, slots=2, python_path=third_party_path(folder / "site")) as running:
+    site = third_party_path(folder / "site")
+    with running_cluster(folder, workers=1, slots=2, python_path=site, times=PATIENT) as running:
         yield running
 
 
@@ -35,10 +36,12 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> StoppingPoints:
 def flow(cluster: Cluster, broker: EmbeddedBroker, points: StoppingPoints) -> Iterator[Flow]:
     """Runs from the module's first test on; at the end it is drained, and then no transaction is open."""
     fields = f'points: "{points.folder}"'
-    with running_flow(cluster, broker, exactly_once=True, sink="stopping_kafka", sink_fields=fields) as running:
+    with running_flow(
+        cluster, broker, exactly_once=True, sink="stopping_kafka", sink_fields=fields, interval="500ms"
+    ) as running:
         running.submit()
         running.wait_checkpoint()
         running.settle()
         yield running
         running.finish()
-        assert open_transactions(broker, running.job) == []
+        require_none_open(broker, running.job)

@@ -51,7 +51,7 @@ def test_killed_at(
     with flow.recovering(f"{victims} killed {step}"):
         with points.held_at(step):
             strike(cluster, victims)
-        cluster.start(workers=1)
+        cluster.start_again()
     require_none_left(broker, flow)
 
 
@@ -65,7 +65,7 @@ def test_killed_while_it_recovers(
         kill(flow.slots()[0])
         with points.held_at(step):
             strike(cluster, victims)
-        cluster.start(workers=1)
+        cluster.start_again()
     require_none_left(broker, flow)
 
 
@@ -77,9 +77,10 @@ def test_killed_in_the_commit_of_a_recovery(
     with flow.recovering(f"all killed, and again {step}"):
         with points.held_at("before-commit"):
             strike(cluster, "both")
-            points.ask(step)
-        cluster.start(workers=1)
+        # before anybody recovers
+        points.ask(step)
+        cluster.start_again()
         with points.held_at(step):
             strike(cluster, "both")
-        cluster.start(workers=1)
+        cluster.start_again()
     require_none_left(broker, flow)

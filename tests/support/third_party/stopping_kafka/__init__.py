@@ -1,7 +1,8 @@
 """The Kafka sink with places to stop at: what it does at a barrier, a commit and a recovery, a step at a time.
 
-A test creates `<points>/stop-at-<point>`; the first process that comes to that point writes `<points>/at-<point>` and
-waits there until the first file is gone, or it is killed. It does nothing that the Kafka sink does not do.
+A test creates `<points>/stop-at-<point>`, which holds a wish's number; the first process that comes to that point
+writes `<points>/at-<point>-<wish>` and waits there until the wish is gone, or it is killed. It does nothing that the
+Kafka sink does not do.
 
     before-flush  after-flush  before-describe  after-describe  before-commit  mid-commit  after-commit  after-record
     before-fence  after-fence
@@ -32,16 +33,22 @@ class Points:
 
     def reach(self, point: str) -> None:
         """Stops here if that is wanted, and nobody stands here already."""
-        wanted = self._folder / f"stop-at-{point}"
-        if not wanted.exists():
+        if not (wish := self._wish(point)):
             return
         try:
-            with (self._folder / f"at-{point}").open("x") as file:
+            with (self._folder / f"at-{point}-{wish}").open("x") as file:
                 file.write(str(os.getpid()))
         except FileExistsError:
             return
-        while wanted.exists():
+        while self._wish(point) == wish:
             time.sleep(POLL_S)
+
+    def _wish(self, point: str) -> str:
+        """Empty: nobody is to stop there."""
+        try:
+            return (self._folder / f"stop-at-{point}").read_text()
+        except FileNotFoundError:
+            return ""
 
 
 class StoppingWriter:
