@@ -289,8 +289,16 @@ class _ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # untyped
             raise
 
 
-class _LastWords:
-    """What a broker said just before it hung up is heard: why it refused a login. kafka-python throws it away."""
+class _Ending:
+    """What a broker said just before it hung up is heard: why it refused a login. kafka-python throws it away.
+
+    And a connection that is closed is closed at once: kafka-python first sends what it still has to say, such as a
+    request for metadata after another connection broke. Once its loop runs no more, nobody does, and the socket stays.
+    """
+
+    def close(self) -> None:
+        """Ends it."""
+        self.abort()  # type: ignore[attr-defined]
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         received, error = super()._sock_recv()  # type: ignore[misc]
@@ -298,11 +306,11 @@ class _LastWords:
         return received, None if received else error
 
 
-class _PlainTransport(_LastWords, KafkaTCPTransport):  # type: ignore[misc]  # untyped
+class _PlainTransport(_Ending, KafkaTCPTransport):  # type: ignore[misc]  # untyped
     pass
 
 
-class _TlsTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]  # untyped
+class _TlsTransport(_Ending, KafkaSSLTransport):  # type: ignore[misc]  # untyped
     pass
 
 
