@@ -10,7 +10,7 @@ import pytest
 from support.cluster import Cluster, running_cluster
 from support.cluster_flow import Flow, running_flow
 from support.containers.kafka import KafkaContainers
-from support.open_transactions import open_transactions, require_none_left
+from support.open_transactions import open_transactions, require_none_left, require_none_open
 from support.stopping_points import StoppingPoints
 from support.third_party_site import third_party_path
 
@@ -47,7 +47,7 @@ def flow(cluster: Cluster, kafka: KafkaContainers, points: StoppingPoints) -> It
         running.settle()
         yield running
         running.finish()
-        assert open_transactions(kafka, running.job) == []
+        require_none_open(kafka, running.job)
 
 
 def require_exact(kafka: KafkaContainers, flow: Flow) -> None:
