@@ -97,13 +97,13 @@ class Stage(FlowSite):
         return self.wait(lambda status: status.state == "RUNNING" and _epoch(status) > before, "a checkpoint")
 
     def kill_slot(self) -> None:
-        """SIGKILL of one of its slots; returns when a new attempt runs."""
+        """SIGKILL of one of its slots; returns when a new attempt runs, or has run to its end."""
         attempt = self.wait(lambda status: status.state == "RUNNING", "running").attempt
         slots = self.cluster.busy_slots(self.job)
         if not slots:
             raise TooQuickError(f"{self.flow.name} has no slot any more")
         kill(slots[attempt % len(slots)])
-        self.wait(lambda status: status.state == "RUNNING" and status.attempt > attempt, "running again")
+        self.wait(lambda status: status.state in {"RUNNING", "FINISHED"} and status.attempt > attempt, "running again")
 
     def rescale(self, parallelism: int) -> None:
         """Goes on with another parallelism."""
@@ -173,11 +173,17 @@ class Stage(FlowSite):
         return [] if state is None else [split.position for split in state.splits]
 
     def _source_state(self) -> SourceState | None:
-        """Of the only source, in the newest checkpoint."""
+        """Of the only source, in the newest checkpoint. None: there is none, or it has just made way for newer ones."""
         checkpoint = self.status().checkpoint
         if checkpoint is None:
             return None
-        (state,) = find(checkpoint.path).manifest.sources.values()
+        try:
+            manifest = find(checkpoint.path).manifest
+        except HeadraceError:
+            if self.status().checkpoint == checkpoint:
+                raise
+            return None
+        (state,) = manifest.sources.values()
         return state
 
     def floors(self) -> list[tuple[int, int, int]]:

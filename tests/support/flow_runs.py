@@ -11,7 +11,7 @@ from support.flow_site import flows
 
 Staged = Callable[[float | None], Stage]
 every_flow = pytest.mark.parametrize("flow", flows(), ids=lambda flow: flow.name)
-PACES = (2.5, 10.0, 40.0)
+PACES = (2.5, 10.0, 40.0, 120.0)
 """Seconds that a run takes at least: more of them, where it had ended before anything could happen to it."""
 
 

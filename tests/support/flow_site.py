@@ -15,12 +15,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Producer
+
 from headrace.local.broker import EmbeddedBroker
 from headrace.local.compile import compile_pipeline
 from headrace.spec.load import load_pipeline
 from headrace.spec.pipeline import Pipeline
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.flow_inputs import TOPICS, Part, write_files
+from support.running import WAIT_SECONDS
 
 FLOWS = Path(__file__).parent.parent / "flows"
 DELETED = "__deleted"
@@ -167,7 +170,24 @@ class FlowSite:
         """Writes one of the parts."""
         self._begun.append(list(self._fed))
         for partition, messages in enumerate(self.parts[number].messages):
-            self._produce(partition, messages)
+            self._produce_at_once(partition, messages)
+
+    def _produce_at_once(self, partition: int, messages: Sequence[str]) -> None:
+        """All of them in one batch: however slow this host is, the partition does not fall silent between two."""
+        patience_ms = int(WAIT_SECONDS * 1_000)
+        producer = Producer(
+            {
+                "bootstrap.servers": self._broker().bootstrap,
+                "linger.ms": patience_ms,  # until it is flushed
+                "socket.timeout.ms": patience_ms,
+                "request.timeout.ms": patience_ms,
+                "log_level": 3,
+            }
+        )
+        for message in messages:
+            producer.produce(self._topic, message.encode(), partition=partition)
+        assert producer.flush(WAIT_SECONDS) == 0, "the broker takes no rows"
+        self._fed[partition] += len(messages)
 
     def _produce(self, partition: int, messages: Sequence[str]) -> None:
         produce(self._broker(), self._topic, messages, partition=partition)
