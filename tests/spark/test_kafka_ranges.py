@@ -20,6 +20,8 @@ from headrace.spec.load import load_text
 from support.archive import delete_records
 from support.broker import create_topic, unique_topic
 from support.local_exchange import LocalExchange
+from support.log_ends import wait_settled
+from support.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
 
@@ -40,8 +42,7 @@ def topic(broker: EmbeddedBroker) -> str:
     """Two partitions: numbers 0 to 49, each of the ten transactions with a control record behind it; then an aborted
     one, whose control record is the last thing in the log."""
     name = create_topic(broker, unique_topic("ranges"), 2)
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": unique_topic("made")})
-    producer.init_transactions(30)
+    producer = transactional(broker)
 
     def send(numbers: range) -> None:
         producer.begin_transaction()
@@ -50,11 +51,20 @@ def topic(broker: EmbeddedBroker) -> str:
 
     for begin in range(0, 50, 5):
         send(range(begin, begin + 5))
-        producer.commit_transaction(30)
+        producer.commit_transaction(WAIT_SECONDS)
     send(range(1_000, 1_010))
-    producer.flush(30)
-    producer.abort_transaction(30)
+    assert producer.flush(WAIT_SECONDS) == 0
+    producer.abort_transaction(WAIT_SECONDS)
+    wait_settled(broker.bootstrap, name)
     return name
+
+
+def transactional(broker: EmbeddedBroker) -> Producer:
+    """A producer whose transactions stay open until it ends them."""
+    settings = {"bootstrap.servers": broker.bootstrap, "transaction.timeout.ms": 600_000}
+    producer = Producer({**settings, "transactional.id": unique_topic("made")})
+    producer.init_transactions(WAIT_SECONDS)
+    return producer
 
 
 def replay(broker: EmbeddedBroker, topic: str, folder: Path, **options: str) -> ReplayOutcome:
@@ -83,13 +93,12 @@ def test_a_range_that_ends_at_a_control_record(broker: EmbeddedBroker, topic: st
 
 
 def test_an_open_transaction_ends_the_range_before_it(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
-    other = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": unique_topic("open")})
-    other.init_transactions(30)
+    other = transactional(broker)
     other.begin_transaction()
     other.produce(topic, json.dumps({"n": 5_000}), partition=0)
-    assert other.flush(30) == 0
+    assert other.flush(WAIT_SECONDS) == 0
     assert numbers(replay(broker, topic, tmp_path)) == Counter(range(50))
-    other.abort_transaction(30)
+    other.abort_transaction(WAIT_SECONDS)
 
 
 def test_a_start_that_has_expired_is_refused(broker: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
