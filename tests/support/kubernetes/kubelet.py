@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from support.containers.container_network import ContainerNetwork
 from support.containers.engine import engine_client
 from support.kubernetes.image import image_folders
 from support.kubernetes.objects import Document, Objects, Refused
+from support.running import wait_until
 
 NODE = "node-1"
 _LOOK_S = 0.2
@@ -55,7 +57,8 @@ class Kubelet:
         self._folder, self._objects, self._network = folder, objects, network
         self._images, self._claims = images, claims
         self._hosts = folder / "hosts"
-        self._hosts.write_text("127.0.0.1 localhost\n")
+        self._named: set[str] = set()
+        self._name("127.0.0.1 localhost")
         self._runs: dict[str, _Run] = {}
         self._thread = threading.Thread(target=self._look, name="kubelet")
         self.failures: list[str] = []
@@ -69,8 +72,7 @@ class Kubelet:
         """Kills all that runs. The objects are closed."""
         self._thread.join()
         for run in self._runs.values():
-            self._kill(run)
-            run.is_over.wait(60)
+            wait_until(partial(self._is_killed, run), f"pod {_key(run.pod)} is gone")
 
     def log(self, namespace: str, name: str) -> str:
         """What the pods of that name have printed, also those that are gone."""
@@ -89,11 +91,12 @@ class Kubelet:
         while self._objects.wait(_LOOK_S):
             try:
                 pods = {pod["metadata"]["uid"]: pod for pod in self._objects.select("pods")}
+                begun = {uid: pod for uid, pod in pods.items() if uid not in self._runs and self._is_startable(pod)}
+                # a pod that starts finds the names of all that was made before it
                 self._name_hosts(pods.values())
-                for uid, pod in pods.items():
-                    if uid not in self._runs and self._is_startable(pod):
-                        run = self._runs[uid] = _Run(pod)
-                        threading.Thread(target=self._run, args=(run,), name=f"pod-{uid}").start()
+                for uid, pod in begun.items():
+                    run = self._runs[uid] = _Run(pod)
+                    threading.Thread(target=self._run, args=(run,), name=f"pod-{uid}").start()
                 for uid, run in self._runs.items():
                     if uid not in pods and not run.is_over.is_set():
                         self._kill(run)
@@ -140,6 +143,11 @@ class Kubelet:
             phase = "Succeeded" if ended["exitCode"] == 0 else "Failed"
             self._tell(run.pod, phase, {"terminated": {**ended, "startedAt": began, "finishedAt": _now()}})
             run.is_over.set()
+
+    def _is_killed(self, run: _Run) -> bool:
+        """To be asked again and again: one that is about to start cannot be killed yet."""
+        self._kill(run)
+        return run.is_over.is_set()
 
     def _kill(self, run: _Run) -> None:
         if run.container is None or run.is_over.is_set():
@@ -233,21 +241,23 @@ class Kubelet:
         return own
 
     def _name_hosts(self, pods: Any) -> None:
-        """Pods and services by name, for all containers; the file is changed in place, as it is mounted."""
-        lines = ["127.0.0.1 localhost"]
+        """Pods and services by name, for all containers. Names stay: no address is ever given to another one."""
         pods = list(pods)
-        lines += [f"{self._network.address(name)} {name}" for _, name in map(_key, pods)]
+        for _, name in map(_key, pods):
+            self._name(f"{self._network.address(name)} {name}")
         for service in self._objects.select("services"):
             wanted = service["spec"].get("selector", {}).items()
             namespace, name = _key(service)
-            lines += [
-                f"{self._network.address(pod['metadata']['name'])} {name}.{namespace}.svc {name}"
-                for pod in pods
-                if wanted <= pod["metadata"].get("labels", {}).items()
-            ]
-        text = "".join(f"{line}\n" for line in lines)
-        if text != self._hosts.read_text():
-            self._hosts.write_text(text)
+            for pod in pods:
+                if wanted <= pod["metadata"].get("labels", {}).items():
+                    self._name(f"{self._network.address(pod['metadata']['name'])} {name}.{namespace}.svc {name}")
+
+    def _name(self, line: str) -> None:
+        """One more line for the hosts file. It is mounted, and never without the lines that it had."""
+        if line not in self._named:
+            self._named.add(line)
+            with self._hosts.open("a") as file:
+                file.write(f"{line}\n")
 
 
 def _key(document: Document) -> tuple[str, str]:
