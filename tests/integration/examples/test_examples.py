@@ -16,6 +16,7 @@ from headrace.local.broker import EmbeddedBroker
 from headrace.local.demo.flights import load_flights
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.repository import ROOT
+from support.running import RUN_TIMES
 
 EXAMPLES = ROOT / "examples"
 FILES = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
@@ -29,6 +30,9 @@ def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     folder = tmp_path / "examples"
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
+    for name, text in RUN_TIMES.items():
+        monkeypatch.setenv(name, text)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "functions", raising=False)
 
