@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
-from support.log_ends import PATIENCE_SECONDS, log_ends, log_starts, partitions_of, wait_settled
+from support.log_ends import PATIENCE_SECONDS, TopicLogs, log_ends
 
 SETTINGS = {
     # records of tests are as old as they like: the broker would delete them, at a time of its own
@@ -53,8 +54,19 @@ class Record:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """The session's broker. A test that stops or kills one starts its own."""
-    with EmbeddedBroker(broker_config(tmp_path_factory.mktemp("kafka"))) as running:
+    with running_broker(tmp_path_factory.mktemp("kafka")) as running:
         yield running
+
+
+@contextmanager
+def running_broker(folder: Path, *, settings: Mapping[str, str] | None = None) -> Iterator[EmbeddedBroker]:
+    """A broker of the caller's own. What it leaves is nobody's: it is killed, which takes no time."""
+    running = EmbeddedBroker(broker_config(folder, settings=settings))
+    running.start()
+    try:
+        yield running
+    finally:
+        running.kill()
 
 
 def broker_config(folder: Path, *, settings: Mapping[str, str] | None = None) -> BrokerConfig:
@@ -91,10 +103,12 @@ def produce(
     partition: int | Sequence[int] | None = None,
     timestamps: Sequence[int] | None = None,
     headers: Sequence[list[tuple[str, str | bytes | None]]] | None = None,
+    idempotent: bool = False,
 ) -> None:
     """Write records in order and wait until the broker has them all.
 
-    `partition`: one for all, or one a record; None leaves it to the key (Java's murmur2) or to chance.
+    partition    one for all, or one a record; None leaves it to the key (Java's murmur2) or to chance
+    idempotent   each is there once, also where brokers come and go
     """
     failures: list[KafkaError] = []
 
@@ -107,6 +121,7 @@ def produce(
             "bootstrap.servers": broker.bootstrap,
             # one request in flight keeps the order over retries; an idempotent producer takes 0.5 s to begin
             "max.in.flight.requests.per.connection": 1,
+            "enable.idempotence": idempotent,
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 1_000_000,
             "linger.ms": 5,
@@ -158,12 +173,11 @@ def consume_all(broker: Broker, topic: str, isolation: str = "read_committed") -
         }
     )
     try:
-        partitions = partitions_of(broker.bootstrap, topic)
+        logs = TopicLogs(broker.bootstrap, topic)
         if isolation == "read_committed":
-            wait_settled(broker.bootstrap, topic, partitions)
-        starts = log_starts(broker.bootstrap, topic, partitions)
-        consumer.assign([TopicPartition(topic, p, start) for p, start in starts.items()])
-        return sorted(_read_to_ends(consumer, set(partitions)), key=lambda r: (r.partition, r.offset))
+            logs.wait_settled()
+        consumer.assign([TopicPartition(topic, p, start) for p, start in logs.starts().items()])
+        return sorted(_read_to_ends(consumer, set(logs.partitions)), key=lambda r: (r.partition, r.offset))
     finally:
         consumer.close()
 
@@ -173,7 +187,7 @@ def _read_to_ends(consumer: Consumer, open_partitions: set[int]) -> list[Record]
     deadline = time.monotonic() + PATIENCE_SECONDS
     while open_partitions:
         assert time.monotonic() < deadline, f"partitions {sorted(open_partitions)} did not end"
-        for message in consumer.consume(1000, 0.05):
+        for message in consumer.consume(1000, 0.01):
             error = message.error()
             if error is None:
                 records.append(_record(message))

@@ -27,62 +27,71 @@ _FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
-def partitions_of(bootstrap: str, topic: str) -> list[int]:
-    """The numbers of a topic's partitions."""
-    found = _admin(bootstrap).list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic]
-    assert found.error is None, f"topic {topic}: {found.error}"
-    return sorted(found.partitions)
+class TopicLogs:
+    """The logs of a topic that is there, of all its partitions or of these. Every answer is as of the call."""
 
+    def __init__(self, bootstrap: str, topic: str, partitions: Iterable[int] | None = None) -> None:
+        self._bootstrap, self._topic = bootstrap, topic
+        self._admin = _admin(bootstrap)
+        if partitions is None:
+            found = self._admin.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic]
+            assert found.error is None, f"topic {topic}: {found.error}"
+            partitions = found.partitions
+        self.partitions = sorted(partitions)
 
-def log_starts(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-    """The first offset of each partition."""
-    return _listed(bootstrap, topic, partitions, _FIRST, IsolationLevel.READ_UNCOMMITTED)
+    def starts(self) -> dict[int, int]:
+        """The first offset of each partition."""
+        return self._listed(_FIRST, IsolationLevel.READ_UNCOMMITTED)
 
+    def ends(self, *, committed_only: bool = False) -> dict[int, int]:
+        """The offset behind the last record of each partition; or that of the first whose transaction is open."""
+        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+        return self._listed(_LATEST, level)
 
-def log_ends(bootstrap: str, topic: str, partitions: Iterable[int], *, committed_only: bool = False) -> dict[int, int]:
-    """The offset behind the last record of each partition; or that of the first record whose transaction is open."""
-    level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
-    return _listed(bootstrap, topic, partitions, _LATEST, level)
+    def wait_settled(self) -> None:
+        """Waits until readers of committed records see all transactions here that were ended before this call."""
+        stable = self.ends(committed_only=True)
+        if stable == self.ends():
+            return
+        admin = TxnAdmin(self._bootstrap, {}, patience_s=PATIENCE_SECONDS)
 
+        def settled() -> bool:
+            ending = admin.describe(list(admin.listed("", _ENDING)))
+            return not any(
+                isinstance(each, Described) and each.state in _ENDING and self._topic in each.partitions
+                for each in ending.values()
+            )
 
-def wait_settled(bootstrap: str, topic: str, partitions: Iterable[int] | None = None) -> None:
-    """Waits until readers of committed records see all transactions of the topic that were ended before this call."""
-    numbers = partitions_of(bootstrap, topic) if partitions is None else list(partitions)
-    stable = log_ends(bootstrap, topic, numbers, committed_only=True)
-    if stable == log_ends(bootstrap, topic, numbers):
-        return
-    admin = TxnAdmin(bootstrap, {}, patience_s=PATIENCE_SECONDS)
-
-    def settled() -> bool:
-        ending = admin.describe(list(admin.listed("", _ENDING)))
-        return not any(
-            isinstance(each, Described) and each.state in _ENDING and topic in each.partitions
-            for each in ending.values()
-        )
-
-    try:
-        wait_until(settled, f"the markers of ended transactions in {topic}")
-    finally:
-        admin.close()
-
-
-def _listed(
-    bootstrap: str, topic: str, partitions: Iterable[int], spec: OffsetSpec, level: IsolationLevel
-) -> dict[int, int]:
-    """Asks until every partition has a leader that answers."""
-    asked = {TopicPartition(topic, number): spec for number in partitions}
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        # a client remembers for seconds that a partition had no leader: ask with a new one each time
-        admin = _admin(bootstrap)
-        answers = admin.list_offsets(asked, isolation_level=level, request_timeout=_ANSWER_SECONDS)
         try:
-            return {place.partition: int(answer.result(_ANSWER_SECONDS).offset) for place, answer in answers.items()}
-        except (KafkaException, TimeoutError) as error:
-            # a client may forget what it has asked a broker that goes away meanwhile, and never answer
-            if time.monotonic() > deadline:
-                raise AssertionError(f"topic {topic}: no offsets of its partitions") from error
-            time.sleep(_PAUSE_SECONDS)
+            wait_until(settled, f"the markers of ended transactions in {self._topic}")
+        finally:
+            admin.close()
+
+    def _listed(self, spec: OffsetSpec, level: IsolationLevel) -> dict[int, int]:
+        """Asks until every partition has a leader that answers."""
+        asked = {TopicPartition(self._topic, number): spec for number in self.partitions}
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_ANSWER_SECONDS)
+            try:
+                return {at.partition: int(answer.result(_ANSWER_SECONDS).offset) for at, answer in answers.items()}
+            except (KafkaException, TimeoutError) as error:
+                # a client may forget what it has asked a broker that goes away meanwhile, and never answer
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"topic {self._topic}: no offsets of its partitions") from error
+                time.sleep(_PAUSE_SECONDS)
+                # it also remembers for seconds that a partition had no leader
+                self._admin = _admin(self._bootstrap)
+
+
+def log_ends(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """As `TopicLogs.ends`, of partitions that the brokers may hear of only now."""
+    return TopicLogs(bootstrap, topic, partitions).ends()
+
+
+def wait_settled(bootstrap: str, topic: str) -> None:
+    """As `TopicLogs.wait_settled`."""
+    TopicLogs(bootstrap, topic).wait_settled()
 
 
 def _admin(bootstrap: str) -> AdminClient:
