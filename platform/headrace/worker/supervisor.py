@@ -53,7 +53,8 @@ STARTING_SECONDS_MAX = 120.0
 """A slot that is not up by then is killed: importing takes seconds, even on a busy host."""
 LEAVE_SECONDS = 2.0
 """How long slots have to exit at the end of the worker before they are killed."""
-FLUSH_SECONDS = 1.0
+FLUSH_SECONDS = 10.0
+"""How long a coordinator that is connected may take to hear the last words: it may be busy."""
 MEASURE_SECONDS = 1.0
 LOOK_SECONDS_MAX = 0.2
 

@@ -34,8 +34,9 @@ from headrace.local.marked_process import MarkedProcess, command_line, spawn_det
 
 WORKERS, SLOTS = 1, 4
 """What a cluster has unless told otherwise."""
-START_SECONDS = 60.0
-STOP_SECONDS, TERMINATE_SECONDS = 45.0, 10.0
+START_SECONDS = 180.0
+"""A process that ends while it starts is noticed at once: this is for a host that is very busy."""
+STOP_SECONDS, TERMINATE_SECONDS = 45.0, 30.0
 ANSWER_SECONDS = 5.0
 SLOT_SECONDS = 15.0
 """A slot whose supervisor was killed ends by itself within its lease."""
