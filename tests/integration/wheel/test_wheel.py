@@ -1,4 +1,7 @@
-"""The built wheel, alone with its dependencies in a clean environment, runs a pipeline on files."""
+"""The built wheel, alone with what it says it depends on in a clean environment, runs a pipeline on files.
+
+Nothing is fetched: what it depends on is here already, and is linked into that environment, and nothing besides.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,19 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import headrace
 from support.repository import ROOT
+from support.running import RUN_TIMES
 
 PIPELINE = """\
 name: orders-per-minute
@@ -64,7 +72,7 @@ TOTALS = [_row("a", 0, 3, 0.6), _row("a", 1, 1, 5.0), _row("b", 0, 1, 1.0)]
 def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Runs outside of the repository and of this environment; shows everything where it fails."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    environment = inherited | {"HEADRACE_HOME": str(cwd / "home"), "NO_COLOR": "1"}
+    environment = inherited | RUN_TIMES | {"HEADRACE_HOME": str(cwd / "home"), "NO_COLOR": "1"}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
     return done
@@ -83,19 +91,43 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of programs of a clean environment that has the wheel and what it depends on."""
     folder = tmp_path_factory.mktemp("clean")
+    home = folder / "venv"
     # this environment's pip installs into the other one: a Python without ensurepip can do that too
-    venv.create(folder / "venv", symlinks=True, with_pip=False)
-    programs = folder / "venv" / "bin"
-    pip: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        programs / "python",
-        "--disable-pip-version-check",
-    ]
-    run(*pip, "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt", wheel, cwd=folder)
+    venv.create(home, symlinks=True, with_pip=False)
+    programs = home / "bin"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", programs / "python")
+    run(*pip, "install", "--quiet", "--no-compile", "--no-index", "--no-deps", wheel, cwd=folder)
+    packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(home)}))
+    (installed,) = metadata.distributions(name="headrace", path=[str(packages)])
+    for name in _needed_by(installed):
+        _link(metadata.distribution(name), packages)
+    run(*pip, "check", cwd=folder)
     return programs
+
+
+def _needed_by(distribution: metadata.Distribution) -> set[str]:
+    """Names of what it depends on without any extra, and what that depends on."""
+    seen: set[tuple[str, str]] = set()
+    wanted = [(text, "") for text in distribution.requires or ()]
+    while wanted:
+        text, extra = wanted.pop()
+        required = Requirement(text)
+        if required.marker is not None and not required.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(required.name)
+        for each in ("", *required.extras):
+            if (name, each) not in seen:
+                seen.add((name, each))
+                wanted += [(inner, each) for inner in metadata.requires(name) or ()]
+    return {name for name, _ in seen}
+
+
+def _link(distribution: metadata.Distribution, packages: Path) -> None:
+    """Puts what is installed here into that folder, as links."""
+    names = {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}
+    for name in names:
+        if not (packages / name).exists():
+            (packages / name).symlink_to(str(distribution.locate_file(name)))
 
 
 def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
