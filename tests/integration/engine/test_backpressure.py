@@ -13,7 +13,7 @@ from headrace.exchange.channel import ChannelBounds
 from headrace.local.compile import compile_pipeline
 from headrace.local.job import JobOptions, LocalJob
 from headrace.spec.pipeline import Pipeline
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 
 BATCH_ROWS, QUEUE_ROWS, PARALLELISM = 500, 2_000, 2
 
@@ -71,7 +71,7 @@ def test_rows_in_queues_stay_bounded() -> None:
 
         def stands_still() -> bool:
             read.append(job.progress().rows_in)
-            return len(read) > 50 and len(set(read[-50:])) == 1
+            return len(read) > 30 and len(set(read[-30:])) == 1
 
         wait_until(stands_still, "the source never stopped")
         channels = PARALLELISM * PARALLELISM
@@ -80,5 +80,5 @@ def test_rows_in_queues_stay_bounded() -> None:
     finally:
         job.stop()
         door.set()
-        running.join(60)
+        running.join(WAIT_SECONDS)
     assert not running.is_alive()
