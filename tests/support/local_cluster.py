@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,15 @@ class LocalCluster:
 
     def wait_status(self, job: str, is_so: Callable[[JobStatus], bool], what: str) -> JobStatus:
         """The job's status, once it is so."""
+        seen: list[JobStatus] = []
         with self.client() as client:
-            wait_until(lambda: is_so(client.status(job)), f"job {job} {what}")
-            return client.status(job)
+
+            def look() -> bool:
+                seen[:] = [client.status(job)]
+                return is_so(seen[0])
+
+            wait_until(look, f"job {job} {what}")
+        return seen[0]
 
     def wait_state(self, job: str, state: str) -> JobStatus:
         """The job's status, once it is in this state."""
@@ -60,7 +66,8 @@ def home_of_processes(folder: Path) -> Iterator[LocalCluster]:
         assert processes_of(cluster.home) == []
     finally:
         for pid in processes_of(cluster.home):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def processes_of(home: Path) -> list[int]:

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
-from support.cluster import Cluster, running_cluster
+from support.cluster import PATIENT, Cluster, running_cluster
 from support.cluster_flow import Flow, running_flow
 
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Ends with the folder's last module; nothing of it may be left then. Tests leave it whole."""
-    with running_cluster(tmp_path_factory.mktemp("c")) as running:
+    """Ends with the folder's last module; nothing of it may be left then. Tests leave it whole.
+
+    Nobody is lost here for being slow: whose processes stand still on purpose has a cluster of their own.
+    """
+    with running_cluster(tmp_path_factory.mktemp("c"), times=PATIENT) as running:
         yield running
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.cluster import PATIENT, kill
 from support.local_cluster import LocalCluster, home_of_processes, processes_of
 from support.running import wait_until
 
@@ -48,7 +47,10 @@ def doubled(rows):
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    """Nobody is lost there for being slow."""
+    for name, value in PATIENT.items():
+        monkeypatch.setenv(name, value)
     (tmp_path / "endless.yaml").write_text(ENDLESS)
     (tmp_path / "bounded.yaml").write_text(BOUNDED)
     (tmp_path / "shop").mkdir()
@@ -70,8 +72,7 @@ def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
     assert "2 workers with 1 slot each" in cluster.run("cluster", "start").out
     refused = cluster.run("cluster", "start", "--slots", "2", code=2)
     assert "headrace cluster stop" in refused.err
-    for pid in (first["coordinator"]["pid"], first["workers"][0]["pid"]):
-        os.kill(pid, signal.SIGKILL)
+    kill(first["coordinator"]["pid"], first["workers"][0]["pid"])
     broken = cluster.json("cluster", "status", code=3)
     assert (broken["dead"], broken["running"]) == (["coordinator", "worker-1"], ["worker-2"])
     mended = cluster.json("cluster", "start")
@@ -101,7 +102,7 @@ def test_a_job_with_code_outlives_its_coordinator(cluster: LocalCluster) -> None
     started = cluster.json("cluster", "start", "--workers", "1", "--slots", "2")
     job = cluster.json("submit", "endless.yaml")["job_id"]
     cluster.wait_status(job, lambda status: status.checkpoint is not None, "to have a checkpoint")
-    os.kill(started["coordinator"]["pid"], signal.SIGKILL)
+    kill(started["coordinator"]["pid"])
     assert cluster.run("status", job, code=3).out == ""
     assert cluster.json("cluster", "start")["started"] == ["coordinator"]
     again = cluster.wait_state(job, "RUNNING")
@@ -128,7 +129,7 @@ def test_an_upgrade_that_cannot_run_gives_way_to_the_old_pipeline(cluster: Local
     (cluster.folder / "shop" / "factor.txt").write_text("-2")
     third = cluster.json("upgrade", again, "endless.yaml")["job_id"]
     cluster.wait_state(third, "RUNNING")
-    wait_until(lambda: min(written(cluster.folder / "out")) < 0, "rows of the new code")
+    wait_until(lambda: min(written(cluster.folder / "out"), default=0) < 0, "rows of the new code")
     cluster.run("cancel", third)
     assert [each["state"] for each in cluster.json("list")["jobs"]] == ["CANCELED", "FINISHED", "FAILED", "FINISHED"]
     rows = sorted(abs(row) for row in written(cluster.folder / "out"))

@@ -7,15 +7,23 @@ compared row by row, hold nothing of it that the new attempt did not write as we
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 
 import pytest
 
-from support.cluster import Cluster, frozen, kill, wait_gone
+from support.cluster import PATIENT, Cluster, frozen, kill, running_cluster, wait_gone
 from support.cluster_flow import Flow
 from support.running import wait_until
 from support.worker_process import parent_of
 
 pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One with short leases."""
+    with running_cluster(tmp_path_factory.mktemp("c")) as running:
+        yield running
 
 
 def test_a_supervisor(cluster: Cluster, flow: Flow) -> None:
@@ -77,7 +85,8 @@ def test_two_coordinators_on_one_store(cluster: Cluster, flow: Flow, tmp_path_fa
     """The journal lets one decide: the one that slept finds its number taken, and leaves the job."""
     first = cluster.coordinator()
     before = cluster.client.status(flow.job).attempt
-    other = Cluster(tmp_path_factory.mktemp("d"))
+    # what is slow there must not count as a disturbance by the one that slept
+    other = Cluster(tmp_path_factory.mktemp("d"), times=PATIENT)
     try:
         with frozen(first):
             # the same job with the same journal, in another home: this is what a standby on another host has

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_a_savepoint_of_a_running_job_that_was_moved(cluster: Cluster, flow: Flo
         flow.wait_exact()
         done = cluster.headrace("savepoint", flow.job, "saved")
         assert done.code == 0, done.err
-        assert cluster.state(flow.job) == "RUNNING"
+        cluster.wait_state(flow.job, "RUNNING")
         flow.stop()
 
     moved = cluster.folder / "moved"
@@ -49,7 +50,7 @@ def test_rescaled_while_rows_come(cluster: Cluster, flow: Flow) -> None:
         assert done.json == {"job_id": flow.job, "state": "RUNNING", "parallelism": parallelism}
         flow.wait_checkpoint()
         flow.settle()
-        assert len(flow.slots()) == parallelism
+        wait_until(partial(_runs_on, flow, parallelism), f"{parallelism} slots run it")
 
 
 def test_cancel_keeps_the_checkpoints(cluster: Cluster, flow: Flow) -> None:
@@ -79,7 +80,7 @@ def test_upgrade_with_a_renamed_and_an_added_node(cluster: Cluster, flow: Flow) 
 
     refused = cluster.headrace("upgrade", flow.job, file)
     assert refused.code == 2, refused.err
-    assert cluster.state(flow.job) == "RUNNING"
+    cluster.wait_state(flow.job, "RUNNING")
 
     done = cluster.headrace("upgrade", flow.job, file, "--rename", "per_key=by_key", "--json")
     assert done.code == 0, done.err
@@ -123,6 +124,10 @@ def test_a_run_is_killed_and_resumed(cluster: Cluster, flow: Flow) -> None:
 
     assert ended.json["state"] == "CANCELED", ended.err
     flow.go_on(ended.json["savepoint"])
+
+
+def _runs_on(flow: Flow, slots: int) -> bool:
+    return len(flow.slots()) == slots
 
 
 def _slots_of_a_run(cluster: Cluster, run: int) -> list[int]:

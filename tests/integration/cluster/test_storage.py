@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
-from support.cluster import Cluster
+from support.cluster import PATIENT, Cluster
 from support.cluster_flow import Flow, running_flow
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -41,7 +41,19 @@ class SmallStorage:
 
     def run(self, script: str) -> None:
         """A shell command inside of it."""
-        subprocess.run([*self.prefix, "sh", "-c", script], check=True, timeout=30)
+        subprocess.run([*self.prefix, "sh", "-c", script], check=True, timeout=WAIT_SECONDS)
+
+    def lock(self) -> None:
+        """Makes it read-only, which is refused for as long as somebody has a file open to write."""
+        self.run(f"until mount -o remount,ro {self.place} 2>&-; do sleep 0.01; done")
+
+    def unlock(self) -> None:
+        """Makes it writable again."""
+        self.run(f"mount -o remount,rw {self.place}")
+
+    def fill(self) -> None:
+        """Takes all space that is left now: what is deleted later is free again."""
+        self.run(f"cat /dev/zero >> {self.place}/filler 2>&- || true")
 
     def close(self) -> None:
         """It goes with its last process."""
@@ -59,7 +71,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallStorage]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, storage: SmallStorage) -> Iterator[Cluster]:
     """In the namespace."""
-    cluster = Cluster(tmp_path_factory.mktemp("c"), prefix=storage.prefix)
+    cluster = Cluster(tmp_path_factory.mktemp("c"), prefix=storage.prefix, times=PATIENT)
     try:
         cluster.start()
         yield cluster
@@ -84,35 +96,38 @@ def trouble(flow: Flow) -> str:
 
 
 def test_read_only_for_a_while(flow: Flow, storage: SmallStorage) -> None:
-    storage.run(f"mount -o remount,ro {storage.place}")
+    storage.lock()
     wait_until(lambda: "Read-only file system" in trouble(flow), "the job says what is wrong")
-    storage.run(f"mount -o remount,rw {storage.place}")
+    storage.unlock()
 
     flow.wait_checkpoint()
     flow.settle()
-    assert flow.cluster.state(flow.job) == "RUNNING"
+    flow.cluster.wait_state(flow.job, "RUNNING")
 
 
 def test_full_for_a_while(flow: Flow, storage: SmallStorage) -> None:
-    storage.run(f"cat /dev/zero > {storage.place}/filler 2>&- || true")
-    wait_until(lambda: "No space left" in trouble(flow), "the job says what is wrong")
+    def is_told() -> bool:
+        storage.fill()
+        return "No space left" in trouble(flow)
+
+    wait_until(is_told, "the job says what is wrong")
     storage.run(f"rm {storage.place}/filler")
 
     flow.wait_checkpoint()
     flow.settle()
-    assert flow.cluster.state(flow.job) == "RUNNING"
+    flow.cluster.wait_state(flow.job, "RUNNING")
 
 
 def test_canceled_while_it_is_read_only(flow: Flow, storage: SmallStorage) -> None:
     """A job that is to end does not wait for its storage; it can be taken up from what it had."""
     last = flow.cluster.client.status(flow.job).checkpoint
     assert last is not None
-    storage.run(f"mount -o remount,ro {storage.place}")
+    storage.lock()
     try:
         done = flow.cluster.headrace("cancel", flow.job)
         assert done.code == 0, done.err
     finally:
-        storage.run(f"mount -o remount,rw {storage.place}")
+        storage.unlock()
     newest = flow.cluster.client.status(flow.job).checkpoint
     assert newest is not None
     flow.go_on(newest.path, "--take-over")
