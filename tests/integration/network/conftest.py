@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.local.broker import EmbeddedBroker
+from support.broker import broker_config
 from support.cluster_flow import Flow, running_flow
 from support.network_hosts import HERE, Network, SpreadCluster, running_network, spread_cluster
 
@@ -21,7 +23,7 @@ def network() -> Iterator[Network]:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterator[EmbeddedBroker]:
     """Listens where the hosts reach it."""
-    config = BrokerConfig(tmp_path_factory.mktemp("kafka"), host=network.address(HERE), short_lived=True)
+    config = replace(broker_config(tmp_path_factory.mktemp("kafka")), host=network.address(HERE))
     with EmbeddedBroker(config) as running:
         yield running
 

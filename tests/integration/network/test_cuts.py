@@ -18,18 +18,22 @@ from support.running import wait_until
 pytestmark = pytest.mark.broker
 
 
-def assert_rows_cross(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
+def wait_rows_cross(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
     """Slots on both hosts, and a connection from each of them to each one over there."""
-    slots = cluster.hosts_of(flow.job)
-    assert set(slots) == {"a", "b"}
-    assert network.connections("a", "b") == 2 * slots["a"] * slots["b"]
+
+    def cross() -> bool:
+        slots = cluster.hosts_of(flow.job)
+        return set(slots) == {"a", "b"} and network.connections("a", "b") == 2 * slots["a"] * slots["b"]
+
+    # slots of the attempt before may have connections for a moment more
+    wait_until(cross, "rows go from each host to the other")
 
 
 def cut_between_workers(
     cluster: SpreadCluster, network: Network, flow: Flow, what: str, cut: AbstractContextManager[None]
 ) -> None:
     """Both reach coordinator and broker all the while: only slots can notice, and no attempt runs until it heals."""
-    assert_rows_cross(cluster, network, flow)
+    wait_rows_cross(cluster, network, flow)
     before = cluster.client.status(flow.job).attempt
 
     with flow.recovering(what), cut:
@@ -39,12 +43,12 @@ def cut_between_workers(
         wait_until(lambda: cluster.state(flow.job) == "DEPLOYING", "the next attempt waits for the network")
         assert len(cluster.client.cluster().workers) == 2, "no worker is lost"
 
-    assert_rows_cross(cluster, network, flow)
+    wait_rows_cross(cluster, network, flow)
 
 
 def test_around_a_worker(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
     """Its slots end by themselves, the other host's take over, and it joins again when the network is back."""
-    assert_rows_cross(cluster, network, flow)
+    wait_rows_cross(cluster, network, flow)
     worker = cluster.worker_of("b")
     slots = cluster.busy_slots(flow.job, worker)
 
@@ -52,14 +56,14 @@ def test_around_a_worker(cluster: SpreadCluster, network: Network, flow: Flow) -
         wait_gone(*slots)
         flow.wait_other_attempt()
         flow.wait_checkpoint()
-        assert cluster.hosts_of(flow.job) == {"a": 2}
+        wait_until(lambda: cluster.hosts_of(flow.job) == {"a": 2}, "all of it is on the other host")
 
     assert cluster.worker_of("b") == worker
     wait_until(lambda: len(cluster.client.cluster().workers) == 2, "it has joined again")
     done = cluster.headrace("rescale", flow.job, "--parallelism", "3")
     assert done.code == 0, done.err
     flow.wait_checkpoint()
-    assert_rows_cross(cluster, network, flow)
+    wait_rows_cross(cluster, network, flow)
 
 
 def test_between_two_workers(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
@@ -79,7 +83,7 @@ def test_between_a_worker_and_the_coordinator(cluster: SpreadCluster, network: N
         wait_until(lambda: len(cluster.client.cluster().workers) == 1, "it is lost")
         wait_until(lambda: cluster.state(flow.job) == "SCHEDULING", "the job waits for slots")
 
-    assert_rows_cross(cluster, network, flow)
+    wait_rows_cross(cluster, network, flow)
 
 
 def test_around_the_coordinator(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
@@ -91,4 +95,4 @@ def test_around_the_coordinator(cluster: SpreadCluster, network: Network, flow: 
         wait_until(lambda: not cluster.client.cluster().workers, "all workers are lost")
 
     assert cluster.coordinator() == coordinator
-    assert_rows_cross(cluster, network, flow)
+    wait_rows_cross(cluster, network, flow)
