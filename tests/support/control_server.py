@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 from headrace.rpc.messages import ClusterTimes, SlotDown, SlotInfo, SlotUp, ToWorker
 from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerSaid
+from support.running import WAIT_SECONDS
 
 QUICK = ClusterTimes(heartbeat=100, worker_lost=1_500, reconnect=500, lease=1_000, cancel=1_500)
 """Times for tests of loss: all relations of the defaults hold."""
-PATIENT = ClusterTimes(heartbeat=100, worker_lost=60_000, reconnect=30_000, lease=30_000, cancel=30_000)
-"""Times for all other tests, which may run on a busy host."""
+PATIENT = ClusterTimes(heartbeat=100, worker_lost=480_000, reconnect=240_000, lease=240_000, cancel=30_000)
+"""Times for all other tests, which may run on a host that is busy or stands still for a while."""
 TOKEN = "the cluster's secret"
 
 _Answer = TypeVar("_Answer")
@@ -47,7 +48,7 @@ class ServerInThread:
 
     def call(self, coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Runs it in the server's loop."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(WAIT_SECONDS)
 
     def send(self, worker: str, message: ToWorker) -> None:
         self._loop.call_soon_threadsafe(self.server.send, worker, message)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headrace.worker.uploader import Uploader
+from support.running import WAIT_SECONDS
 
 
 @contextmanager
@@ -18,5 +19,5 @@ def uploading(uploader: Uploader) -> Iterator[None]:
         yield
     finally:
         uploader.stop()
-        thread.join(30)
+        thread.join(WAIT_SECONDS)
         assert not thread.is_alive(), "the uploader did not stop"

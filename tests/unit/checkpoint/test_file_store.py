@@ -11,6 +11,7 @@ import pytest
 
 from headrace.checkpoint.store import ObjectMissing, open_store, read_url
 from headrace.core.errors import ExternalError, UserError
+from support.running import WAIT_SECONDS
 
 
 def test_the_first_put_wins(tmp_path: Path) -> None:
@@ -99,7 +100,8 @@ def test_of_many_processes_exactly_one_gets_a_name(tmp_path: Path) -> None:
             writer.stdin.write("\n")
             writer.stdin.flush()
         won = {
-            name: [int(each) for each in writer.communicate(timeout=60)[0].split()] for name, writer in writers.items()
+            name: [int(each) for each in writer.communicate(timeout=WAIT_SECONDS)[0].split()]
+            for name, writer in writers.items()
         }
     finally:
         for writer in writers.values():

@@ -23,6 +23,8 @@ from headrace.core.errors import (
     Unreachable,
     UserError,
 )
+from support.reserved_port import reserved_port
+from support.running import WAIT_SECONDS
 from support.scripted_cluster import ScriptedCluster, client_of, serving
 
 PIPELINE: dict[str, Any] = {
@@ -102,18 +104,21 @@ def test_waiting_ends_when_it_takes_too_long(client: Client) -> None:
         client.wait(job, timeout_s=0.1)
 
 
-def test_a_coordinator_that_restarts_is_waited_for(cluster: ScriptedCluster) -> None:
+def test_a_coordinator_that_restarts_is_waited_for(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "AWAY_SECONDS_MAX", WAIT_SECONDS)
     away, seen = threading.Event(), []
-    with serving(cluster) as url:
-        port = int(url.rpartition(":")[2])
-        client = Client(url)
-        job = client.submit(SubmitRequest(pipeline=PIPELINE))
-        waiter = threading.Thread(target=lambda: seen.append(client.wait(job, on_status=lambda _: away.set()).state))
-        waiter.start()
-        assert away.wait(30)
-    cluster.jobs_by_id[job].state = "FINISHED"
-    with serving(cluster, port=port):
-        waiter.join(30)
+    with reserved_port() as port:
+        with serving(cluster, port=port) as url:
+            client = Client(url)
+            job = client.submit(SubmitRequest(pipeline=PIPELINE))
+            waiter = threading.Thread(
+                target=lambda: seen.append(client.wait(job, on_status=lambda _: away.set()).state)
+            )
+            waiter.start()
+            assert away.wait(WAIT_SECONDS)
+        cluster.jobs_by_id[job].state = "FINISHED"
+        with serving(cluster, port=port):
+            waiter.join(WAIT_SECONDS)
     client.close()
     assert seen == ["FINISHED"]
 

@@ -15,6 +15,7 @@ import pytest
 from headrace.coordinator.openapi import TARGET, main, rendered
 from headrace.coordinator.rest import BODY_BYTES_MAX
 from headrace.core.errors import ExternalError, InternalError, InvalidPipeline, Location, Problem, UserError
+from support.running import WAIT_SECONDS
 from support.scripted_cluster import ScriptedCluster, serving
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +33,7 @@ def cluster() -> ScriptedCluster:
 
 @pytest.fixture
 def http(cluster: ScriptedCluster) -> Iterator[httpx.Client]:
-    with serving(cluster) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with serving(cluster) as url, httpx.Client(base_url=url, trust_env=False, timeout=WAIT_SECONDS) as client:
         yield client
 
 
@@ -149,7 +150,7 @@ def test_a_wrong_request_is_told_what_is_wrong(
 
 
 def test_a_token_is_wanted_for_everything_but_health(cluster: ScriptedCluster) -> None:
-    with serving(cluster, "secret") as url, httpx.Client(base_url=url, trust_env=False) as http:
+    with serving(cluster, "secret") as url, httpx.Client(base_url=url, trust_env=False, timeout=WAIT_SECONDS) as http:
         refused = http.get("/v1/jobs")
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
         assert "HEADRACE_TOKEN" in refused.json()["remedy"]
@@ -179,10 +180,15 @@ def test_a_body_that_is_too_large_is_refused_unread(cluster: ScriptedCluster) ->
         with socket.create_connection((address.hostname, address.port)) as raw:
             length = BODY_BYTES_MAX + 1
             raw.sendall(f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode())
-            assert raw.recv(100).startswith(b"HTTP/1.1 413")
+            assert first_line(raw).startswith(b"HTTP/1.1 413")
         with socket.create_connection((address.hostname, address.port)) as raw:
             raw.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
-            assert raw.recv(100).startswith(b"HTTP/1.1 411")
+            assert first_line(raw).startswith(b"HTTP/1.1 411")
+
+
+def first_line(raw: socket.socket) -> bytes:
+    with raw.makefile("rb") as answer:
+        return answer.readline()
 
 
 def test_the_committed_openapi_document_is_current(tmp_path: Path) -> None:

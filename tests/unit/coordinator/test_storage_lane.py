@@ -11,6 +11,7 @@ import pytest
 
 from headrace.coordinator.storage_lane import StorageLane
 from headrace.core.errors import ExternalError
+from support.running import WAIT_SECONDS
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Heard:
 
     async def until(self, count: int) -> list[str]:
         """The words, once there are as many."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WAIT_SECONDS):
             while len(self.words) < count:
                 self.changed.clear()
                 await self.changed.wait()
@@ -86,7 +87,7 @@ def test_the_end_of_a_job_ends_all_patience(executor: ThreadPoolExecutor) -> Non
         lane, heard = StorageLane(executor, "job j"), Heard()
         heard.put(lane, "record", failures=None)
         heard.put(lane, "savepoint", failures=None, patience_s=60.0)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WAIT_SECONDS):
             await lane.close()
         assert heard.words == ["record failed", "savepoint failed"]
 

@@ -6,9 +6,11 @@ import os
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import grpc
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
 from headrace.rpc import codec
+from headrace.rpc import server as server_module
 from headrace.rpc.client import ClientHandlers, ControlClient
 from headrace.rpc.messages import (
     ClusterTimes,
@@ -32,7 +35,8 @@ from headrace.rpc.outbox import MESSAGES_MAX
 from headrace.rpc.server import WorkerConnected, WorkerDisconnected
 from headrace.rpc.v1 import control_pb2, control_pb2_grpc
 from support.control_server import PATIENT, QUICK, TOKEN, ServerInThread
-from support.running import wait_until
+from support.reserved_port import reserved_port
+from support.running import WAIT_SECONDS, wait_until
 
 
 @dataclass
@@ -96,6 +100,8 @@ class Proxy:
         with suppress(OSError):
             while data := source.recv(65_536):
                 target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)  # closing alone ends nothing while the other relay reads from it
         target.close()
 
     def cut(self, *, open_after: bool = True) -> None:
@@ -160,7 +166,8 @@ def test_a_worker_with_a_wrong_token_or_version_is_refused(change: dict[str, str
 def test_a_second_worker_of_the_same_name_is_refused_and_the_first_stays() -> None:
     first, second = Worker(), Worker()
     second.register = replace(second.register, pid=1)
-    slow = replace(PATIENT, heartbeat=10_000)  # so that the first was heard a moment ago, also on a busy host
+    # so that the first was heard a moment ago, also on a host that stood still
+    slow = replace(PATIENT, heartbeat=600_000, worker_lost=3_600_000)
     with ServerInThread(slow) as server, connected(server, first), connected(server, second):
         assert "is here already" in second.refused[0]
         assert server.lost() == []
@@ -185,12 +192,23 @@ def test_a_stream_that_drops_and_comes_back_loses_and_repeats_nothing() -> None:
         assert server.lost() == []
 
 
+def wait_reconnect(times: ClusterTimes, ms: int) -> None:
+    """How long a server with these times waits for a stream to come back, from now on. Until then it loses nobody,
+    however long this process stands still."""
+    object.__setattr__(times, "reconnect", ms)
+
+
 def test_a_stream_that_stays_away_is_one_loss_and_then_a_new_worker() -> None:
-    worker = Worker()
-    with proxied(QUICK) as (server, proxy), connected(server, worker, through=proxy.address) as client:
+    worker, times = Worker(), replace(PATIENT)
+    with proxied(times) as (server, proxy), connected(server, worker, through=proxy.address) as client:
         proxy.cut(open_after=False)
+        wait_reconnect(times, 100)
         wait_until(lambda: bool(server.lost()), "it is lost")
+        wait_reconnect(times, PATIENT.reconnect)
         client.send(SlotDown("old", "of a time before the loss", clean=False))
+        calls = worker.registered
+        # a call that was under way may have begun before that word; the one after it has not
+        wait_until(lambda: worker.registered >= calls + 2, "it calls again")
         proxy.cut(open_after=True)
         wait_until(lambda: len(server.connected()) == 2, "it joins again")
         client.send(SlotDown("new", "after it", clean=False))
@@ -202,8 +220,8 @@ def test_a_stream_that_stays_away_is_one_loss_and_then_a_new_worker() -> None:
 
 def test_a_worker_that_is_silent_is_lost_though_its_connection_stands() -> None:
     worker = Worker()
-    silent = replace(QUICK, heartbeat=60_000)
-    with ServerInThread(QUICK) as server:
+    silent = replace(PATIENT, heartbeat=600_000)
+    with ServerInThread(replace(PATIENT, worker_lost=300)) as server:
         server.times = silent
         with connected(server, worker):
             wait_until(lambda: bool(server.lost()), "it is lost")
@@ -213,23 +231,29 @@ def test_a_worker_that_is_silent_is_lost_though_its_connection_stands() -> None:
 def test_a_coordinator_that_does_not_answer_is_called_anew() -> None:
     """Long before gRPC, which has 20 s of patience, would do so: a network that was cut may have healed meanwhile."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        mute.settimeout(15)
+        mute.settimeout(WAIT_SECONDS)
         client = Worker().connect(f"127.0.0.1:{mute.getsockname()[1]}", QUICK)
         calls: list[socket.socket] = []
+        came_s: list[float] = []
         try:
-            while len(calls) < 2:
+            # this process may stand still between two calls; gRPC's own would all be so far apart
+            while len(calls) < 6 and not any(later - call < 15 for call, later in pairwise(came_s)):
                 calls.append(mute.accept()[0])
+                came_s.append(time.monotonic())
         finally:
             client.close(0)
             for call in calls:
                 call.close()
+        assert len(calls) < 6
 
 
 def test_a_worker_that_leaves_is_gone_at_once() -> None:
     worker = Worker()
     with ServerInThread(replace(PATIENT, heartbeat=500)) as server, connected(server, worker) as client:
+        server.send("w1", KillSlot("a"))
+        wait_until(lambda: bool(worker.told), "it knows that it has joined")
         client.send(WorkerLeaving())
-        client.close(5)
+        client.close(WAIT_SECONDS)
         wait_until(lambda: bool(server.lost()), "it is gone")
         assert server.said() == [WorkerLeaving()]
         assert server.lost() == [WorkerDisconnected("w1", "it has left", clean=True)]
@@ -237,16 +261,17 @@ def test_a_worker_that_leaves_is_gone_at_once() -> None:
 
 def test_a_worker_comes_to_a_new_server_at_the_same_port() -> None:
     worker = Worker()
-    with ServerInThread() as server, connected(server, worker) as client:
+    with reserved_port() as port, ServerInThread(port=port) as server, connected(server, worker) as client:
         server.stop()
         wait_until(lambda: client.silent_s() > 0.3, "nobody is heard")
-        with ServerInThread(port=server.port) as again:
+        with ServerInThread(port=port) as again:
             wait_until(lambda: bool(again.connected()), "it joins")
             wait_until(lambda: client.silent_s() < 0.3, "it hears")
             assert server.lost() == []
 
 
-def test_what_was_sent_before_a_stop_arrives() -> None:
+def test_what_was_sent_before_a_stop_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "STOP_GRACE_SECONDS", WAIT_SECONDS)  # a worker may stand still just then
     worker = Worker()
     with ServerInThread() as server, connected(server, worker):
         server.send("w1", StopWorker())
@@ -326,7 +351,7 @@ def test_a_worker_that_did_not_hear_that_it_had_joined_is_not_taken_to_have_hear
 
         def frames() -> Iterator[control_pb2.WorkerFrame]:
             yield again
-            stay.wait(30)
+            stay.wait(WAIT_SECONDS)
 
         call = attach(frames())
         assert next(call).resumed is False

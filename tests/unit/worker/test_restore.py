@@ -38,7 +38,7 @@ def written(folder: Path, parallelism: int, states: list[list[StateSnapshot]]) -
         with uploading(uploader):
             uploader.order(1, "")
             uploader.snapshotted(SubtaskSnapshot("t", subtask, 1, tuple(("t", state) for state in own)))
-            wait_until(partial(bool, said), "nothing was acknowledged", 30)
+            wait_until(partial(bool, said), "nothing was acknowledged")
         (acked,) = said
         assert isinstance(acked, Acked)
         handles += [handle for each in SUBTASK_DOCUMENTS.validate_json(acked.subtasks) for handle in each.states]

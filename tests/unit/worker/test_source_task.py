@@ -36,7 +36,7 @@ from headrace.worker.ingest import Ingest
 from headrace.worker.snapshots import SubtaskSnapshots
 from headrace.worker.source_task import SourceTask, SourceTiming
 from headrace.worker.source_time import SourceTime
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 from support.scripted import SCHEMA, Script, ScriptedSource, frame
 
 P0, P1 = SplitId("t", 0), SplitId("t", 1)
@@ -177,11 +177,11 @@ class Running:
             self.task.tell(command)
 
     def sees(self, condition: Callable[[], bool]) -> None:
-        wait_until(condition, "the source to do so", 30)
+        wait_until(condition, "the source to do so")
 
     def finish(self) -> None:
         self.tell(Finish())
-        self.thread.join(10)
+        self.thread.join(WAIT_SECONDS)
         assert not self.thread.is_alive()
 
 
@@ -195,7 +195,7 @@ def running(
         yield source
     finally:
         source.task.cancel()
-        source.thread.join(10)
+        source.thread.join(WAIT_SECONDS)
 
 
 def assign(*splits: Split, final: bool = True) -> Assign:
@@ -268,7 +268,7 @@ def test_cancel_wakes_it_wherever_it_waits(after_end: bool) -> None:
             source.tell(assign(Split(P0, 0)))
             source.sees(lambda: source.sent.ended == 1)
         source.task.cancel()
-        source.thread.join(10)
+        source.thread.join(WAIT_SECONDS)
         assert isinstance(source.raised, Cancelled)
 
 
@@ -324,6 +324,7 @@ def test_a_partition_with_messages_that_were_not_delivered_yet_is_not_idle() -> 
         source.reader.lag = {P1: 3}
         source.tell(Relay(899), assign(Split(P0, 0), Split(P1, 0), final=False))
         source.sees(lambda: source.reader.given == [100, 50, 900])
+        source.sees(lambda: source.task.status().watermark == 49)
         polls = source.reader.polls
         source.sees(lambda: source.reader.polls > polls + 50)
         assert source.task.status().watermark == 49

@@ -16,7 +16,7 @@ from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.snapshots import SubtaskSnapshots
 from headrace.worker.subtask import Subtask
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 
 
 class Reports:
@@ -81,11 +81,11 @@ def test_barriers_pass_before_and_after_the_end_of_input_until_it_is_told_to_fin
             mailbox.put(channel, Watermark(7))
             mailbox.put(channel, EndOfInput())
             mailbox.put(channel, Barrier(2))
-        wait_until(lambda: len(reports.snapshots) == 2, "no second snapshot", 30)
+        wait_until(lambda: len(reports.snapshots) == 2, "no second snapshot")
         assert thread.is_alive()
     finally:
         subtask.finish()
-        thread.join(30)
+        thread.join(WAIT_SECONDS)
     assert not thread.is_alive()
     assert reports.ended == 1
     counts = [(each.epoch, each.states[0][1].chunks[0].frame.item()) for each in reports.snapshots]
@@ -107,8 +107,8 @@ def test_the_time_that_it_waits_is_counted_while_it_waits() -> None:
     thread = threading.Thread(target=subtask.run)
     thread.start()
     try:
-        wait_until(lambda: subtask.waited.ms > 0, "no wait is counted", 30)
+        wait_until(lambda: subtask.waited.ms > 0, "no wait is counted")
     finally:
         subtask.finish()
-        thread.join(30)
+        thread.join(WAIT_SECONDS)
     assert mailbox.rows_queued == 0

@@ -51,7 +51,7 @@ def said() -> list[FromSlot]:
 
 
 def wait_for(said: list[FromSlot], count: int) -> None:
-    wait_until(lambda: len(said) >= count, f"only {said} was said", 30)
+    wait_until(lambda: len(said) >= count, f"only {said} was said")
 
 
 def test_an_epoch_is_acknowledged_once_every_subtask_is_in_storage(tmp_path: Path, said: list[FromSlot]) -> None:
