@@ -85,6 +85,13 @@ def rows(outs: Sequence[Collected]) -> list[tuple[object, ...]]:
     return [tuple(map(value, row.values())) for out in outs for row in out.rows]
 
 
+def side_rows(outs: Sequence[Collected], output: str) -> list[str]:
+    """Rows of a side output as text, sorted. By the names of their columns: where a hidden column stands, and whether a
+    row has it at all or one that says nothing, comes from the rows that it was given out with."""
+    found = ({WM: TIME_MIN, **row} for out in outs for row in out.side(output))
+    return sorted(repr(sorted((name, value(cell)) for name, cell in row.items() if cell is not None)) for row in found)
+
+
 def step(names: Sequence[str], window: Window | None = WINDOWS[0], *, keyed: bool = True) -> AggregateConfig:
     aggregates = tuple((name, AGGREGATES[name][0]) for name in names)
     return AggregateConfig("step", ("key",) if keyed else (), window, aggregates, INPUT, on_error=OnError.DIVERT)

@@ -20,14 +20,14 @@ from headrace.operators.combining import (
     concat_partials,
     split_partials,
 )
-from headrace.operators.operator import LATE
+from headrace.operators.operator import BAD, LATE
 from headrace.operators.window.assigner import Tumbling, Window
 from headrace.state.redistribute import share
 from headrace.state.snapshot import StateKind
 from support.aggregate_oracle import AGGREGATES
 from support.collector import Collected
 from support.restoring import MAX_PARALLELISM, restored
-from support.window_log import HOUR, INPUT, WINDOWS, Event, log, play, rows, step, value
+from support.window_log import HOUR, INPUT, WINDOWS, Event, log, play, rows, side_rows, step
 
 
 def spread(config: AggregateConfig, partials: Partials, parallelism: int) -> list[tuple[int, Partials]]:
@@ -84,10 +84,8 @@ def run_combined(config: AggregateConfig, events: Sequence[Event], draw: random.
 
 
 def result(outs: Sequence[Collected]) -> tuple[object, ...]:
-    late = sorted(repr(tuple(map(value, row.values()))) for out in outs for row in out.side(LATE))
-    bad = sorted(repr(tuple(map(value, row.values()))) for out in outs for row in out.side("bad"))
     counted = {name: sum(out.counters[name] for out in outs) for name in ("late", "partly_late", "bad")}
-    return sorted(map(repr, rows(outs))), late, bad, counted
+    return sorted(map(repr, rows(outs))), side_rows(outs, LATE), side_rows(outs, BAD), counted
 
 
 @settings(max_examples=60, deadline=None)

@@ -23,15 +23,13 @@ from headrace.state.snapshot import StateSnapshot
 from support.aggregate_oracle import AGGREGATES, bits
 from support.collector import Collected
 from support.restoring import restored
-from support.window_log import HOUR, INPUT, WINDOWS, log, play, rows, step, value
+from support.window_log import HOUR, INPUT, WINDOWS, log, play, rows, side_rows, step
 
 
 def result(config: AggregateConfig, outs: Sequence[Collected]) -> object:
     """Multiset of rows where rows are appended, else the last row per key; late and failed rows and counters too."""
     made = rows(outs)
-    late = sorted(
-        repr(tuple(map(value, row.values()))) for out in outs for name in (LATE, BAD) for row in out.side(name)
-    )
+    late = side_rows(outs, LATE), side_rows(outs, BAD)
     counted = {name: sum(out.counters[name] for out in outs) for name in ("late", "partly_late", "bad")}
     if config.window is not None and not config.allowed_lateness_ms:
         return sorted(map(repr, made)), late, counted
