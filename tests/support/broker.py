@@ -54,7 +54,8 @@ class Record:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """The session's broker. A test that stops or kills one starts its own."""
-    with running_broker(tmp_path_factory.mktemp("kafka")) as running:
+    # a broker that stands still for longer than its session is fenced for a moment, and no partition has a leader
+    with running_broker(tmp_path_factory.mktemp("kafka"), settings={"broker.session.timeout.ms": "600000"}) as running:
         yield running
 
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from headrace.connect.source import SplitId
-from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, translated
+from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, known_cluster, translated
 
 EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_PAUSE_S = 0.1
+_SETTLING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._NOENT,  # the client: "no leaders found"
+    }
+)
+"""A partition gets another leader, or the first one: the topic is there, for it was found."""
 
 
 class ListedOffsets:
@@ -32,12 +47,18 @@ class ListedOffsets:
         if not asked:
             return {}
         level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
-        futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=CONNECT_TIMEOUT_S)
-        offsets = {}
-        for place, future in futures.items():
+        deadline = time.monotonic() + CONNECT_TIMEOUT_S
+        while True:
             try:
-                offsets[SplitId(place.topic, place.partition)] = int(future.result().offset)
+                return self._asked(asked, level)
             except KafkaException as cause:
                 self._watch.raise_if_hopeless()
-                raise translated(cause.args[0], self._brokers) from cause
-        return offsets
+                if cause.args[0].code() not in _SETTLING or time.monotonic() >= deadline:
+                    raise translated(cause.args[0], self._brokers) from cause
+            time.sleep(_PAUSE_S)
+            # the client remembers which leaders it was told of
+            known_cluster(self._admin, self._watch)
+
+    def _asked(self, asked: Mapping[TopicPartition, OffsetSpec], level: IsolationLevel) -> dict[SplitId, int]:
+        futures = self._admin.list_offsets(dict(asked), isolation_level=level, request_timeout=CONNECT_TIMEOUT_S)
+        return {SplitId(at.topic, at.partition): int(future.result().offset) for at, future in futures.items()}
