@@ -95,6 +95,7 @@ def test_rows_and_totals_end_in_tables(tables: Tables, tmp_path: Path, delivery:
 
 NUMBERS = """\
 name: numbers
+checkpoint: {{interval: 1h, timeout: 1h}}
 restart: {{strategy: fixed-delay, attempts: 2, delay: 10ms}}
 sources:
   made:
