@@ -1,11 +1,14 @@
 """The entry points: SQL text and a schema in, compiled polars expressions out.
 
 All of them raise ExpressionError with the 0-based offset of the token to blame, where it is known, and a remedy.
+
+A plan is made more than once in a process, and compiling aggregates is most of that: the last ones are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import Primitive, Schema
@@ -15,6 +18,9 @@ from headrace.expr.compiled import CompiledAggregate, CompiledScalar
 from headrace.expr.parse import parse
 from headrace.expr.scope import Scope
 from headrace.expr.translate import Translator
+
+KEPT_MAX = 256
+"""Steps whose aggregates are kept."""
 
 
 def compile_scalar(text: str, schema: Schema, *, has_time: bool = True) -> CompiledScalar:
@@ -42,4 +48,12 @@ def compile_aggregates(
 
     Calls have slots `__a0`, `__a1`, .. that are unique in the step; equal calls share one.
     """
-    return compile_step(aggregates, schema, keys, has_time=has_time)
+    return _kept(tuple(aggregates.items()), schema, repr(schema), tuple(keys), has_time=has_time)
+
+
+@lru_cache(KEPT_MAX)
+def _kept(
+    aggregates: tuple[tuple[str, str], ...], schema: Schema, _told: str, keys: tuple[str, ...], *, has_time: bool
+) -> tuple[CompiledAggregate, ...]:
+    """`_told` sets schemas apart that count as equal: the units of timestamps go along with the types of results."""
+    return compile_step(dict(aggregates), schema, keys, has_time=has_time)
