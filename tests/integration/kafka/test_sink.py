@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from headrace.connect.source import SourceContext, Split
 from headrace.core.batch import OP, TS
 from headrace.core.errors import DataError, ExternalError, UserError
 from headrace.core.types import schema_of
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.local.broker import EmbeddedBroker
 from headrace.testing.source_conformance import Received
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from headrace_connectors.kafka.librdkafka import library
 from headrace_connectors.kafka.records import QUEUED_ROWS_MAX
-from support.broker import Record, consume_all, create_topic, unique_topic
+from support.broker import Record, consume_all, create_topic, running_broker, unique_topic
+from support.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
 
@@ -111,7 +113,7 @@ def test_rows_without_a_key_spread(broker: EmbeddedBroker, producer_kind: str) -
 
 
 def test_headers_and_event_time(broker: EmbeddedBroker) -> None:
-    topic = create_topic(broker, unique_topic("headers"), 1, config={"retention.ms": "-1"})
+    topic = create_topic(broker, unique_topic("headers"), 1)
     config = config_of(broker, topic, headers={"key": "k", "number": "n"}, timestamp="event")
     records = written(broker, config, batch(["a", None], [7, None]))
     assert [r.headers for r in records] == [(("key", b"a"), ("number", b"7")), (("key", None), ("number", None))]
@@ -178,7 +180,7 @@ def test_settings_that_are_not_valid(broker: EmbeddedBroker, producer_kind: str)
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(BrokerConfig(tmp_path / "kafka")) as running:
+    with running_broker(tmp_path / "kafka") as running:
         yield running
 
 
@@ -211,7 +213,7 @@ def test_a_killed_broker_is_ridden_out(own_broker: EmbeddedBroker, producer_kind
         received.take(reader.poll(50))
     assert not flushed.is_set(), "nothing is durable while no broker is there"
     broker.start()
-    thread.join(60)
+    thread.join(WAIT_SECONDS)
     assert flushed.is_set()
     while sum(len(rows) for rows in received.rows.values()) < 200:
         received.take(reader.poll(20))
@@ -225,9 +227,15 @@ def test_a_killed_broker_is_ridden_out(own_broker: EmbeddedBroker, producer_kind
 
 def test_the_queue_is_bounded_without_a_broker(own_broker: EmbeddedBroker, producer_kind: str) -> None:
     topic = create_topic(own_broker, "bounded", 1)
-    writer = open_writer(config_of(own_broker, topic, key="k", properties={"message.timeout.ms": "3000"}))
-    writer.write(batch(["a"], [1]))
-    writer.flush(1)
+    for timeout_ms in ("3000", "30000", "120000"):
+        # as short as this machine is quick enough for
+        properties = {"message.timeout.ms": timeout_ms}
+        writer = open_writer(config_of(own_broker, topic, key="k", properties=properties))
+        writer.write(batch(["a"], [1]))
+        with suppress(ExternalError):
+            writer.flush(1)
+            break
+        writer.close()
     own_broker.kill()
     big = batch(["a"] * 20_000, list(range(20_000)))
     rows = 0

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from headrace.connect.source import MessageBatch, Reader, SourceContext, Split, SplitId
@@ -19,11 +18,14 @@ from headrace.local.broker import EmbeddedBroker
 from headrace.testing.source_conformance import Received, read_to_end
 from headrace_connectors.kafka import KafkaSourceConfig
 from support.broker import create_topic, produce, unique_topic
+from support.log_ends import wait_settled
+from support.raw_transactions import transactional
+from support.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
 
 CONTEXT = SourceContext("p", "n", schema_of({"v": "string"}), "raw")
-WAIT_S = 60.0
+WAIT_S = WAIT_SECONDS
 
 
 def config_of(broker: EmbeddedBroker, topic: str | None, **fields: Any) -> KafkaSourceConfig:
@@ -106,7 +108,9 @@ def test_default_group_is_named_after_pipeline_and_node(broker: EmbeddedBroker, 
     assert config_of(broker, topic).group_id(CONTEXT) == "headrace-p-n"
 
 
-def test_pattern_finds_topics_and_later_ones(broker: EmbeddedBroker) -> None:
+def test_pattern_finds_topics_and_later_ones(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    # who looks again gives up soon: a job asks once more
+    monkeypatch.setattr("headrace_connectors.kafka.enumerator.LATER_TIMEOUT_S", WAIT_S)
     stem = unique_topic("pat")
     create_topic(broker, f"{stem}-a", 1)
     create_topic(broker, f"not-{stem}", 1)
@@ -154,12 +158,6 @@ def test_metadata_comes_when_asked_for(broker: EmbeddedBroker) -> None:
     ]
 
 
-def transactional(broker: EmbeddedBroker) -> Producer:
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": unique_topic("txn")})
-    producer.init_transactions(30)
-    return producer
-
-
 @pytest.mark.usefixtures("consumer_kind")
 def test_gaps_of_transactions(broker: EmbeddedBroker) -> None:
     """Single records with a control record after each, of two partitions in turn: gaps as long as what lies between;
@@ -172,11 +170,12 @@ def test_gaps_of_transactions(broker: EmbeddedBroker) -> None:
         partition = number % 2
         producer.produce(topic, f"{number}", partition=partition)
         if number % 5 == 4:
-            producer.flush(30)
-            producer.abort_transaction(30)
+            producer.flush(WAIT_S)
+            producer.abort_transaction(WAIT_S)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(WAIT_S)
             expected[partition].append(f"{number}".encode())
+    wait_settled(broker.bootstrap, topic)
     received = read(config_of(broker, topic, stop="latest"))
     assert {split.partition: rows for split, rows in received.rows.items()} == expected
     for at in received.at.values():
@@ -191,11 +190,12 @@ def test_stop_latest_is_the_last_stable_offset(broker: EmbeddedBroker) -> None:
     producer = transactional(broker)
     producer.begin_transaction()
     producer.produce(topic, "open", partition=0)
-    producer.flush(30)
+    producer.flush(WAIT_S)
     produce(broker, topic, ["behind"])
     received = read(config_of(broker, topic, stop="latest"))
     assert values(received) == [b"a", b"b"]
-    producer.abort_transaction(30)
+    producer.abort_transaction(WAIT_S)
+    wait_settled(broker.bootstrap, topic)
     assert values(read(config_of(broker, topic, stop="latest"))) == [b"a", b"b", b"behind"]
 
 
@@ -214,6 +214,7 @@ def test_at_end_and_lag_while_rows_come(broker: EmbeddedBroker, topic: str) -> N
         polled = reader.poll(20)
         at_end, lag = set(polled.at_end), dict(polled.lag)
     produce(broker, topic, ["more"], partition=0)
+    deadline = time.monotonic() + WAIT_S
     polled = reader.poll(20)
     while polled.batch is None:
         assert time.monotonic() < deadline
@@ -260,8 +261,9 @@ def delete_before(broker: EmbeddedBroker, topic: str, partition: int, offset: in
     from confluent_kafka import TopicPartition
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for future in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
-        future.result(30)
+    places = [TopicPartition(topic, partition, offset)]
+    for future in admin.delete_records(places, request_timeout=WAIT_S).values():
+        future.result()
 
 
 def test_expired_start(broker: EmbeddedBroker, topic: str) -> None:
@@ -292,7 +294,7 @@ def test_deleted_topic_is_an_error(broker: EmbeddedBroker, monkeypatch: pytest.M
     reader.assign(splits_of(config))
     received = poll_until(reader, lambda received: bool(received.rows))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_topics([topic])[topic].result(30)
+    admin.delete_topics([topic], request_timeout=WAIT_S)[topic].result()
     with pytest.raises(UserError, match="does not exist any more"):
         poll_until(reader, lambda received: len(received.rows[SplitId(topic, 0)]) > 1, received)
     reader.close()
