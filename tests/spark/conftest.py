@@ -15,20 +15,25 @@ import pytest
 
 from headrace.spark.session import ALWAYS
 from support.spark_home import end_jvm
+from support.spark_settings import spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
-TIMEOUT_S = 900
+TIMEOUT_S = 1_800
 """For a test of this folder that says nothing else: it may start Spark, a broker and a cluster on a busy machine."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives the tests of this folder their time."""
+    """Gives the tests of this folder their time; pyspark leaves sockets to the garbage collector, which comes in any
+    of them."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here) and item.get_closest_marker("timeout") is None:
+        if not item.path.is_relative_to(here):
+            continue
+        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+        if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
@@ -47,6 +52,13 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "ERROR",
     }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def settings_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For this module's sessions and those of commands that it starts."""
+    with spark_settings(tmp_path_factory.mktemp("settings") / "conf"):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ from headrace.spark.session import session
 from support.running import headrace
 from support.sent_flow import check_results, write_project
 from support.spark_home import end_jvm
+from support.spark_settings import SPARK_SECONDS
 from support.spark_trial import Trial, faults_installed
 from support.standalone_spark import StandaloneSpark, standalone_spark
 
-RUN_SECONDS = 280
 SMALL = {"spark.executor.memory": "512m", "spark.log.level": "ERROR"}
 SPECULATION = SMALL | {
     "spark.speculation": "true",
@@ -62,7 +62,7 @@ def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=RUN_SECONDS,
+        timeout=SPARK_SECONDS,
     )
 
 

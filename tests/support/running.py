@@ -51,10 +51,10 @@ def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str]) -> Finished:
+def finish(process: subprocess.Popen[str], seconds: float = WAIT_SECONDS) -> Finished:
     """Waits for its end."""
     try:
-        out, err = process.communicate(timeout=WAIT_SECONDS)
+        out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()

@@ -4,10 +4,14 @@ the end of a driver's JVM.
 
 from __future__ import annotations
 
+import gc
 import os
+import warnings
 from pathlib import Path
 
 import pyspark
+
+from support.running import WAIT_SECONDS
 
 
 def own_spark_home(folder: Path) -> Path:
@@ -20,7 +24,10 @@ def own_spark_home(folder: Path) -> Path:
 
 
 def end_jvm() -> None:
-    """The JVM outlives its session and would be met, with that session's settings, by the next one."""
+    """The JVM outlives its session and would be met, with that session's settings, by the next one.
+
+    What pyspark leaves to the garbage collector is collected now, not during another test.
+    """
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -29,7 +36,11 @@ def end_jvm() -> None:
     process = gateway.proc
     gateway.shutdown()
     process.stdin.close()  # the JVM ends with its standard input
-    process.wait(30)
+    process.wait(WAIT_SECONDS)
     SparkContext._gateway = None
     SparkContext._jvm = None
     os.environ.pop("PYSPARK_GATEWAY_PORT", None)
+    del gateway, process
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

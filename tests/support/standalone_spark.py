@@ -5,20 +5,25 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import re
 import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 
-from support.running import wait_until
+from support.running import WAIT_SECONDS, wait_until
 from support.spark_home import own_spark_home
+from support.spark_settings import SPARK_SECONDS
 
 MASTER_HOST = "127.0.0.1"
 WORKER_HOSTS = ("127.0.0.1", "127.0.0.2")
 MEMORY = "1g"
+_MASTER = re.compile(rf"Starting Spark master at (spark://{re.escape(MASTER_HOST)}:\d+)\n")
+_PAGE = re.compile(r"Bound MasterWebUI to .* started at http://[^:]+:(\d+)\n")
+"""Of the master's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +38,20 @@ class StandaloneSpark:
 def standalone_spark(folder: Path) -> Iterator[StandaloneSpark]:
     """Starts it, with this process's environment; what it writes is in `folder`."""
     home = own_spark_home(folder / "spark")
-    port, page = _free_port(), _free_port()
-    master = f"spark://{MASTER_HOST}:{port}"
     with ExitStack() as stack:
-        stack.enter_context(
-            _running(home, folder, "master", "--host", MASTER_HOST, "--port", str(port), "--webui-port", str(page))
+        stack.enter_context(_running(home, folder, "master", "--host", MASTER_HOST, "--port", "0", "--webui-port", "0"))
+        log = folder / "master.log"
+        wait_until(
+            lambda: all(place.search(log.read_text()) for place in (_MASTER, _PAGE)),
+            "Spark's master is up",
+            SPARK_SECONDS,
         )
-        wait_until(lambda: _workers(page) == 0, "Spark's master is up", 120)
+        master, page = (place.findall(log.read_text())[0] for place in (_MASTER, _PAGE))
         for number, host in enumerate(WORKER_HOSTS):
             arguments = ["--host", host, "--cores", "1", "--memory", MEMORY, "--webui-port", "0"]
             work = folder / f"work-{number}"
             stack.enter_context(_running(home, folder, "worker", *arguments, "--work-dir", str(work), master))
-        wait_until(lambda: _workers(page) == len(WORKER_HOSTS), "Spark's workers are up", 120)
+        wait_until(lambda: _workers(page) == len(WORKER_HOSTS), "Spark's workers are up", SPARK_SECONDS)
         yield StandaloneSpark(master, home)
 
 
@@ -61,18 +68,13 @@ def _running(home: Path, folder: Path, part: str, *arguments: str) -> Iterator[N
         yield
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(WAIT_SECONDS)
 
 
-def _workers(page: int) -> int | None:
+def _workers(page: str) -> int | None:
     """Workers that the master knows; None: it does not answer."""
     try:
         with urllib.request.urlopen(f"http://{MASTER_HOST}:{page}/json/", timeout=10) as answer:
             return int(json.load(answer)["aliveworkers"])
-    except OSError:
+    except (OSError, HTTPException):
         return None
-
-
-def _free_port() -> int:
-    with socket.create_server((MASTER_HOST, 0)) as server:
-        return int(server.getsockname()[1])
