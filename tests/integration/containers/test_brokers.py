@@ -53,17 +53,17 @@ def in_transaction(kafka: KafkaContainers, name: str) -> Producer:
 def test_the_leader_s_broker_is_killed(kafka: KafkaContainers) -> None:
     topic = kafka.create_topic(unique_topic("events"), partitions=2)
     before, while_away, after = ([f"{when}-{number}" for number in range(50)] for when in ("before", "away", "after"))
-    produce(kafka, topic, before, partition=0)
+    produce(kafka, topic, before, partition=0, idempotent=True)
 
     leader = kafka.leader_of(topic, 0)
     kafka.kill(leader)
-    produce(kafka, topic, while_away, partition=0)
+    produce(kafka, topic, while_away, partition=0, idempotent=True)
     assert kafka.leader_of(topic, 0) != leader
     wait_until(lambda: values(kafka, topic) == sorted(before + while_away), "rows of before and since are there")
 
     kafka.start(leader)
     kafka.wait_in_sync(topic)
-    produce(kafka, topic, after)
+    produce(kafka, topic, after, idempotent=True)
     wait_until(lambda: values(kafka, topic) == sorted(before + while_away + after), "all rows are there")
 
 
@@ -90,7 +90,7 @@ def test_a_broker_that_is_cut_off_catches_up(kafka: KafkaContainers) -> None:
     leader = kafka.leader_of(topic, 0)
 
     kafka.disconnect(leader)
-    produce(kafka, topic, ["written meanwhile"])
+    produce(kafka, topic, ["written meanwhile"], idempotent=True)
     assert kafka.leader_of(topic, 0) != leader
 
     kafka.connect(leader)

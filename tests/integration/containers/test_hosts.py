@@ -49,6 +49,7 @@ def flow(hosts: HostContainers, kafka: KafkaContainers) -> Iterator[Flow]:
 
 def busy_host(hosts: HostContainers, flow: Flow) -> str:
     """A worker that runs a part of the job."""
+    wait_until(lambda: bool(hosts.hosts_of(flow.job)), "it runs somewhere")
     return min(hosts.hosts_of(flow.job))
 
 
@@ -64,7 +65,7 @@ def wait_whole(hosts: HostContainers) -> None:
 
 def test_the_wire_between_two_workers_is_taken_away(hosts: HostContainers, flow: Flow) -> None:
     """Both reach coordinator and brokers all the while: only slots can notice."""
-    assert set(hosts.hosts_of(flow.job)) == {"a", "b"}
+    wait_until(lambda: set(hosts.hosts_of(flow.job)) == {"a", "b"}, "each worker runs a part of the job")
     before = hosts.client.status(flow.job).attempt
 
     with flow.recovering("wire taken away"), hosts.unplugged("b", hosts.data):
