@@ -81,14 +81,14 @@ def _jobs(flow: Flow) -> list[JobSummary]:
 
 
 def _require_none_left(flow: Flow, broker: Broker) -> None:
-    attempt = flow.cluster.client.status(flow.job).attempt
     mine = f"headrace-{flow.job}-"
 
     def others() -> list[str]:
         names = _open(broker, flow.cluster.client.jobs())
+        attempt = flow.cluster.client.status(flow.job).attempt
         return [name for name in names if not name.startswith(mine) or int(name.split("-")[-3]) != attempt % 64]
 
-    wait_until(lambda: not others(), f"no transaction but of attempt {attempt} of {flow.job} is open")
+    wait_until(lambda: not others(), f"no transaction is open but of the attempt that runs {flow.job}")
 
 
 def _open(broker: Broker, jobs: tuple[JobSummary, ...]) -> list[str]:

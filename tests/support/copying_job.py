@@ -20,7 +20,7 @@ PARTITIONS = 2
 PIPELINE = """\
 name: {name}
 parallelism: 2
-checkpoint: {{interval: 1s, timeout: 3s}}
+checkpoint: {{interval: 500ms, timeout: 6s}}
 restart: {{strategy: exponential-delay, initial: 200ms, max: 500ms}}
 sources:
   rows:

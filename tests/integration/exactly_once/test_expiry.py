@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.local.broker import EmbeddedBroker
+from support.broker import broker_config
 from support.cluster import Cluster
 from support.copying_job import CopyingJob
-from support.open_transactions import open_transactions
+from support.open_transactions import open_transactions, require_none_open
 from support.running import wait_until
 from support.stopping_points import StoppingPoints
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.broker
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """One that notices soon."""
     settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
-    with EmbeddedBroker(BrokerConfig(tmp_path_factory.mktemp("kafka"), short_lived=True, settings=settings)) as running:
+    with EmbeddedBroker(broker_config(tmp_path_factory.mktemp("kafka"), settings=settings)) as running:
         yield running
 
 
@@ -37,7 +38,7 @@ def job(cluster: Cluster, broker: EmbeddedBroker, points: StoppingPoints) -> Ite
         job.write_and_see()
     yield job
     job.cancel()
-    assert open_transactions(broker, job.job) == []
+    require_none_open(broker, job.job)
 
 
 def write_until_held(job: CopyingJob, points: StoppingPoints, step: str) -> None:

@@ -102,4 +102,5 @@ def test_two_coordinators(
     wait_until(lambda: not old.processes("headrace-connector-host"), "its committer is gone")
     flow.settle()
     require_none_left(broker, flow)
-    assert new.client.status(flow.job).attempt == attempt
+    failures = [each.message for each in new.client.exceptions(flow.job) if each.attempt >= attempt]
+    assert not [each for each in failures if "transaction" in each], failures

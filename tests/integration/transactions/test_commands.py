@@ -9,8 +9,10 @@ import pytest
 
 from headrace.local.broker import EmbeddedBroker
 from support.broker import create_topic, produce, unique_topic
+from support.cluster import PATIENT
 from support.left_job import left_open
 from support.local_cluster import LocalCluster, home_of_processes
+from support.open_transactions import wait_settled
 
 pytestmark = pytest.mark.broker
 
@@ -31,7 +33,9 @@ UNKNOWN = "headrace-ffffffffffff-out-1-0-0"
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    for name, value in PATIENT.items():
+        monkeypatch.setenv(name, value)
     with home_of_processes(tmp_path) as cluster:
         cluster.run("cluster", "start", "--workers", "1", "--slots", "1")
         yield cluster
@@ -57,6 +61,7 @@ def test_a_job_is_looked_at_and_proven_while_it_runs_and_after(
 
     cluster.run("cancel", job)
     cluster.run("transactions", "abort", "--brokers", broker.bootstrap, "--yes")
+    wait_settled(broker, job)
     assert cluster.json("transactions", "list", job)["transactions"] == []
     assert "proven" in cluster.run("audit", job).out
 
