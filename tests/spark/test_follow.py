@@ -27,7 +27,9 @@ from headrace.local.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.followed import STEPS, Batch, Feed, FollowOrder, run_killed
 from support.local_exchange import LocalExchange
-from support.running import wait_until
+from support.log_ends import log_ends
+from support.running import headrace, wait_until
+from support.spark_settings import SPARK_SECONDS
 
 pytestmark = pytest.mark.broker
 
@@ -144,15 +146,8 @@ class Flow:
 
     def native(self, file: Path, *more: str) -> None:
         """`headrace run`, to its end."""
-        done = subprocess.run(
-            [sys.executable, "-m", "headrace", "run", str(file), *more],
-            env={**os.environ, "HEADRACE_HOME": str(self.folder / "native")},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        done = headrace(["run", str(file), *more], self.folder)
+        assert done.code == 0, done.err
 
 
 @pytest.fixture
@@ -219,6 +214,7 @@ def test_a_new_partition_is_read_from_its_beginning(flow: Flow) -> None:
     first = order.run(LocalExchange(4), Feed(flow.broker, flow.batches[:2], flow.folder / "fed"))
     admin = AdminClient({"bootstrap.servers": flow.broker.bootstrap})
     admin.create_partitions([NewPartitions(flow.topic, PARTITIONS + 1)])[flow.topic].result()
+    log_ends(flow.broker.bootstrap, flow.topic, [PARTITIONS])  # once that one has a leader
     more = Batch(flow.topic, flow.batches[2].values, (PARTITIONS,) * len(flow.batches[2].values))
     second = order.run(LocalExchange(4), Feed(flow.broker, [more], flow.folder / "fed-more"))
     assert not second.finished
@@ -247,9 +243,13 @@ def test_on_spark_until_ctrl_c(flow: Flow) -> None:
         ) as running,
     ):
         try:
-            wait_until(lambda: "epoch 1" in errors.read_text(), "an increment is committed", seconds=120)
+            wait_until(
+                lambda: "epoch 1" in errors.read_text() or running.poll() is not None,
+                "an increment is committed",
+                SPARK_SECONDS,
+            )
             running.send_signal(signal.SIGINT)
-            told, _ = running.communicate(timeout=120)
+            told, _ = running.communicate(timeout=SPARK_SECONDS)
         finally:
             running.kill()
     assert running.returncode == 0, errors.read_text()
@@ -261,7 +261,7 @@ def test_on_spark_until_ctrl_c(flow: Flow) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=SPARK_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -27,6 +27,8 @@ from headrace.spark.start import ReplayOptions
 from support.broker import Broker, produce
 from support.local_exchange import LocalExchange
 
+RUN_SECONDS = 900.0
+
 STEPS = ("computed", "decided", "publishing", "published")
 """Before the decision; behind it, before anything is published; after one share; after all, before `committed`."""
 
@@ -56,9 +58,18 @@ class Feed:
     batches: Sequence[Batch]
     fed: Path
     idle_rounds: int = 0
+    failed: bool = False
+    """An increment has failed for what passes by itself: it comes again, alone."""
+
+    def say(self, line: str) -> None:
+        """Takes what the driver tells."""
+        self.failed = self.failed or "tried again soon" in line
 
     def __call__(self, wait_ms: int) -> bool:
         """Waits for nothing."""
+        if self.failed:
+            self.failed = False
+            return False
         number = int(self.fed.read_text()) if self.fed.exists() else 0
         if number < len(self.batches):
             batch = self.batches[number]
@@ -105,7 +116,7 @@ def follow(
         ReplayOptions(savepoint=savepoint, python_path=(str(file.parent),)), 1, increments_max=increments_max
     )
     prepared = prepare_follow(load_file(str(file), []).pipeline, options, Home(home))
-    return prepared.follow(exchange, lambda _: None, feed).run()
+    return prepared.follow(exchange, feed.say, feed).run()
 
 
 @dataclass(slots=True)
@@ -156,7 +167,7 @@ def run_killed(order: FollowOrder, folder: Path) -> int:
             [sys.executable, "-m", "support.followed", str(path)],
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=RUN_SECONDS,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "POLARS_MAX_THREADS": "1"},
             check=False,
         )
