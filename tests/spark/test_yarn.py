@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +22,11 @@ import pytest
 from support.packed_python import packed_python
 from support.running import Finished, finish, headrace, start, wait_until
 from support.sent_flow import check_results, write_project
+from support.spark_settings import JAVA, SPARK_SECONDS, spark_settings
 from support.yarn import Yarn, yarn_cluster
 
+OVER = ("FINISHED", "FAILED", "KILLED")
 EXECUTOR = "YarnCoarseGrainedExecutorBackend"
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEFAULTS = {
     "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent / 'jars'}/*",
     "spark.executor.instances": "1",
@@ -36,7 +38,6 @@ DEFAULTS = {
     "spark.yarn.scheduler.initial-allocation.interval": "100ms",
     "spark.yarn.scheduler.heartbeat.interval-ms": "500",
     "spark.driver.extraJavaOptions": JAVA,
-    "spark.executor.extraJavaOptions": JAVA,
     "spark.yarn.am.extraJavaOptions": JAVA,
 }
 
@@ -55,7 +56,7 @@ class Site:
 
     def ended(self, process: subprocess.Popen[str], code: int) -> Finished:
         """Waits for its end, which has to be with that exit code."""
-        done = finish(process)
+        done = finish(process, SPARK_SECONDS)
         assert done.code == code, f"{done.err}\n{self.yarn.logs(self.last()['id'])}"
         return done
 
@@ -63,49 +64,76 @@ class Site:
         """The newest application."""
         return self.yarn.applications()[-1]
 
+    def outcome(self) -> str:
+        """Of the newest application, which is at its end: a driver of ours may be gone before the cluster says so."""
+        wait_until(lambda: self.last()["state"] in OVER, "the application is over")
+        return self.last()["finalStatus"]
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("yarn")
     defaults = DEFAULTS | {"spark.yarn.stagingDir": (folder / "staging").as_uri()}
-    (folder / "spark-conf").mkdir()
-    (folder / "spark-conf" / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in defaults.items()))
-    with pytest.MonkeyPatch.context() as patch, yarn_cluster(folder / "cluster") as yarn:
+    with (
+        spark_settings(folder / "spark-conf", defaults),
+        pytest.MonkeyPatch.context() as patch,
+        yarn_cluster(folder / "cluster") as yarn,
+    ):
         for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "YARN_CONF_DIR", "SPARK_HOME"):
             patch.delenv(name, raising=False)
         patch.setenv("HADOOP_CONF_DIR", str(yarn.conf))
-        patch.setenv("SPARK_CONF_DIR", str(folder / "spark-conf"))
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.setenv("SPARK_SUBMIT_OPTS", JAVA)
         yield Site(yarn, packed_python(folder / "environment.tar.gz"))
+
+
+def held_until(path: Path) -> str:
+    """A project's module whose function comes to its end when that file is there."""
+    return f"""\
+import time
+from pathlib import Path
+
+from its_helper import same
+
+
+def as_they_are(rows):
+    while not Path({str(path)!r}).exists():
+        time.sleep(0.05)
+    return same(rows)
+"""
 
 
 def begin(folder: Path, *options: str) -> subprocess.Popen[str]:
     return start(["replay", "pipeline.yaml", "--py-files", "elsewhere/its_helper.py", *options], folder)
 
 
-def kill_first_executor(yarn: Yarn) -> None:
-    """Once Python runs below it: then it has a task."""
+def kill_first_executor(site: Site) -> None:
+    """Of the newest application, once Python runs below it: then it has a task, which is held."""
     found: list[psutil.Process] = []
 
     def works() -> bool:
-        found[:] = [each for each in yarn.processes(EXECUTOR) if each.children(recursive=True)]
+        application = site.last()["id"]
+        with suppress(psutil.NoSuchProcess):  # those of an application before come to their end
+            executors = [each for each in site.yarn.processes(EXECUTOR) if application in each.cmdline()]
+            found[:] = [each for each in executors if each.children(recursive=True)]
         return bool(found)
 
-    wait_until(works, "an executor has a task")
+    wait_until(works, "an executor has a task", SPARK_SECONDS)
     found[0].kill()
 
 
 def test_the_driver_here_and_an_executor_killed(site: Site, tmp_path: Path) -> None:
-    write_project(tmp_path, helper=tmp_path / "elsewhere")
+    write_project(tmp_path, module=held_until(tmp_path / "go"), helper=tmp_path / "elsewhere")
+    before = len(site.yarn.applications())
     process = begin(tmp_path, *site.options("--json"))
-    kill_first_executor(site.yarn)
+    wait_until(lambda: len(site.yarn.applications()) > before, "it was submitted", SPARK_SECONDS)
+    kill_first_executor(site)
+    (tmp_path / "go").touch()
     done = site.ended(process, 0)
     assert json.loads(done.out)["rows_in"] == 3_000
     check_results(tmp_path / "out")
     said = [line for line in done.err.splitlines() if not line.startswith(("computing: ", "publishing: ", "level "))]
     assert said == [], "the driver is quiet"
-    assert site.last()["finalStatus"] == "SUCCEEDED"
+    assert site.outcome() == "SUCCEEDED"
 
 
 def test_the_driver_there(site: Site, tmp_path: Path) -> None:
@@ -124,16 +152,16 @@ def test_a_driver_there_that_fails_tells_why_and_is_not_tried_again(site: Site, 
     options = site.options("--deploy-mode", "cluster", "--until", "no/savepoint")
     done = site.ended(begin(tmp_path, *options), 2)
     assert str(tmp_path / "no" / "savepoint") in done.err.rpartition("error: ")[2]
-    assert site.last()["finalStatus"] == "FAILED"
+    assert site.outcome() == "FAILED"
     attempts = {container.name.split("_")[3] for container in (site.yarn.folder / "logs").glob("*/*/container_*")}
     assert attempts == {"01"}
 
 
 def test_ctrl_c_ends_the_driver_there(site: Site, tmp_path: Path) -> None:
-    write_project(tmp_path, helper=tmp_path / "elsewhere")
+    write_project(tmp_path, module=held_until(tmp_path / "never"), helper=tmp_path / "elsewhere")
     before = len(site.yarn.applications())
     process = begin(tmp_path, *site.options("--deploy-mode", "cluster"))
-    wait_until(lambda: len(site.yarn.applications()) > before, "it was submitted")
+    wait_until(lambda: len(site.yarn.applications()) > before, "it was submitted", SPARK_SECONDS)
     wait_until(lambda: site.last()["state"] in {"ACCEPTED", "RUNNING"}, "the cluster has it")
     process.send_signal(signal.SIGINT)
     site.ended(process, 130)

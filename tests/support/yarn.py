@@ -7,11 +7,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -19,15 +19,20 @@ from xml.sax.saxutils import escape
 import psutil
 
 from headrace.local.broker.java import Java, find_java
-from headrace.local.broker.ports import free_port
 from headrace.local.broker.process import start_leashed
-from support.running import wait_until
+from support.reserved_port import reserved_port
+from support.running import WAIT_SECONDS, wait_until
+from support.spark_settings import SPARK_SECONDS
 from support.yarn_jars import classpath
 
 HOST = "127.0.0.1"
 NODE_MEMORY_MB = 6144
 NODE_CORES = 4
-START_SECONDS = 180
+_RESOURCE_MANAGER = tuple(
+    f"yarn.resourcemanager.{name}"
+    for name in ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address")
+)
+"""Its addresses."""
 _SERVERS = "org.apache.hadoop.yarn.server"
 _LOGGING = """\
 rootLogger.level = info
@@ -54,9 +59,15 @@ class Yarn:
 
     def applications(self) -> list[dict[str, Any]]:
         """All of them, oldest first: id, state, finalStatus, diagnostics, runningContainers ..."""
-        answer = self._ask("apps")
-        assert answer is not None, "the resource manager is there"
-        return sorted((answer["apps"] or {}).get("app", []), key=lambda app: str(app["id"]))
+        answers: list[dict[str, Any]] = []
+
+        def answered() -> bool:
+            answer = self._ask("apps")
+            answers.extend([] if answer is None else [answer])
+            return bool(answers)
+
+        wait_until(answered, "the resource manager answers")
+        return sorted((answers[0]["apps"] or {}).get("app", []), key=lambda app: str(app["id"]))
 
     def processes(self, main: str) -> list[psutil.Process]:
         """Java processes of containers with this main class, or another word of their command lines."""
@@ -78,7 +89,7 @@ class Yarn:
             with urllib.request.urlopen(f"{self.page}/ws/v1/cluster/{what}", timeout=10) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
-        except (OSError, urllib.error.URLError):
+        except (OSError, HTTPException):
             return None
 
 
@@ -89,18 +100,18 @@ def yarn_cluster(folder: Path, *, nodes: int = 1) -> Iterator[Yarn]:
     conf, java = folder / "conf", find_java()
     conf.mkdir()
     (folder / "tmp").mkdir()
-    site = _site()
-    _write(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
-    _write(conf / "yarn-site.xml", site)
-    _write(conf / "capacity-scheduler.xml", _queues())
-    yarn = Yarn(conf, folder, f"http://{site['yarn.resourcemanager.webapp.address']}")
     try:
         with ExitStack() as stack:
+            site = _site([stack.enter_context(reserved_port()) for _ in _RESOURCE_MANAGER])
+            _write(conf / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(folder / "tmp")})
+            _write(conf / "yarn-site.xml", site)
+            _write(conf / "capacity-scheduler.xml", _queues())
+            yarn = Yarn(conf, folder, f"http://{site['yarn.resourcemanager.webapp.address']}")
             stack.enter_context(_server(java, folder, conf, "resourcemanager.ResourceManager", "resourcemanager"))
             for number in range(nodes):
                 own = _own_conf(folder, site, number)
                 stack.enter_context(_server(java, folder, own, "nodemanager.NodeManager", f"node-{number}"))
-            wait_until(lambda: yarn.nodes() == nodes, f"{nodes} nodes are there: see {folder}/*.log", START_SECONDS)
+            wait_until(lambda: yarn.nodes() == nodes, f"{nodes} nodes are there: see {folder}/*.log", SPARK_SECONDS)
             yield yarn
     finally:
         _end(containers_below(folder))
@@ -120,7 +131,7 @@ def _end(processes: list[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(processes, timeout=30)
+    psutil.wait_procs(processes, timeout=WAIT_SECONDS)
 
 
 @contextmanager
@@ -154,15 +165,11 @@ def _own_conf(folder: Path, site: Mapping[str, str], number: int) -> Path:
     return conf
 
 
-def _site() -> dict[str, str]:
-    """yarn-site.xml of all."""
-    ports: set[int] = set()
-    while len(ports) < 5:
-        ports.add(free_port())
-    names = ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address")
+def _site(ports: Sequence[int]) -> dict[str, str]:
+    """yarn-site.xml of all. ports: of the resource manager's addresses."""
     return {
         "yarn.resourcemanager.hostname": HOST,
-        **{f"yarn.resourcemanager.{name}": f"{HOST}:{port}" for name, port in zip(names, sorted(ports), strict=True)},
+        **{name: f"{HOST}:{port}" for name, port in zip(_RESOURCE_MANAGER, ports, strict=True)},
         # containers come quickly
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "100",
         "yarn.scheduler.minimum-allocation-mb": "128",
