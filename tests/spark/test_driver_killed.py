@@ -20,13 +20,13 @@ from headrace.checkpoint.savepoint import find
 from headrace.local.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
 from support.flow_site import Flow
-from support.running import finish, start
+from support.running import WAIT_SECONDS, finish, start
+from support.spark_settings import SPARK_SECONDS
 from support.stopping_points import StoppingPoints
 from support.third_party_site import third_party_path
 
 FLOW = Flow("sliding")
 SHARES = 2
-START_SECONDS = 120
 STEPS = {
     # where it is killed: the kinds of records in the journal, shares that are visible
     "computing": (["attempt"], 0),
@@ -78,10 +78,12 @@ class Command:
         """The command's driver is killed when something of it stands there."""
         process = self.start()
         try:
-            with self.points.held_at(point, START_SECONDS):
+            with self.points.held_at(point, SPARK_SECONDS):
                 started = psutil.Process(process.pid).children(recursive=True)
                 process.send_signal(signal.SIGKILL)
-                psutil.wait_procs(started, 60)  # whoever is held there goes too: its driver is gone
+                # whoever is held there goes too: its driver is gone
+                _, left = psutil.wait_procs(started, WAIT_SECONDS)
+                assert left == []
         finally:
             process.kill()
             process.communicate()
@@ -132,7 +134,7 @@ def test_a_driver_that_is_killed_at_every_step(command: Command, tmp_path: Path)
         assert len(visible) >= seen[-1]
         assert (len(visible) == 0, visible == expected) == (shares == 0, shares == SHARES), point
         seen.append(len(visible))
-    done = finish(command.start())
+    done = finish(command.start(), SPARK_SECONDS)
     assert done.code == 0, done.err
     assert command.rows() == expected
     assert command.records()[-1] == "finished"
@@ -148,9 +150,9 @@ def test_a_driver_that_is_killed_at_every_step(command: Command, tmp_path: Path)
 def test_ctrl_c_cancels_and_says_what_comes_next(command: Command) -> None:
     process = command.start()
     try:
-        with command.points.held_at("computing", START_SECONDS):
+        with command.points.held_at("computing", SPARK_SECONDS):
             process.send_signal(signal.SIGINT)
-            done = finish(process)
+            done = finish(process, SPARK_SECONDS)
     finally:
         process.kill()
     assert done.code == 130, done.err

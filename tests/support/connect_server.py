@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.local.broker.ports import free_port
-from support.running import wait_until
+from support.reserved_port import reserved_port
+from support.running import WAIT_SECONDS, wait_until
 from support.spark_home import own_spark_home
+from support.spark_settings import SPARK_SECONDS
 
 LOOPBACK = "127.0.0.1"
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -21,7 +22,13 @@ SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 @contextmanager
 def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
     """Starts it; its URL. What it writes is in `folder`."""
-    home, port = own_spark_home(folder / "spark"), free_port()
+    home = own_spark_home(folder / "spark")
+    with reserved_port() as port, _server(home, folder, settings, port):
+        yield f"sc://{LOOPBACK}:{port}"
+
+
+@contextmanager
+def _server(home: Path, folder: Path, settings: Mapping[str, str], port: int) -> Iterator[None]:
     options = {
         **settings,
         "spark.connect.grpc.binding.address": LOOPBACK,
@@ -40,12 +47,12 @@ def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=out, stderr=out)
     try:
-        wait_until(lambda: process.poll() is not None or _answers(port), "the server answers", 120)
+        wait_until(lambda: process.poll() is not None or _answers(port), "the server answers", SPARK_SECONDS)
         assert process.poll() is None, log.read_text()
-        yield f"sc://{LOOPBACK}:{port}"
+        yield
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(WAIT_SECONDS)
 
 
 def _answers(port: int) -> bool:
