@@ -18,7 +18,7 @@ from headrace.connect.sink import OutputSeen
 from headrace.connect.source import MessageBatch, SourceContext, Split, SplitId
 from headrace.core.digest import add_digests, digest_of
 from headrace.core.types import Schema
-from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, open_admin, topic_partitions
+from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, answered, open_admin, topic_partitions
 from headrace_connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig
 from headrace_connectors.kafka.listed_offsets import EARLIEST, LATEST, ListedOffsets
 from headrace_connectors.kafka.properties import connection_settings
@@ -33,13 +33,13 @@ class _TopicEnds:
 
     def __init__(self, config: KafkaSinkConfig) -> None:
         self.topic = config.topic
-        self._watch = ClientWatch(config.brokers)
-        self.admin: AdminClient = open_admin(config.brokers, config.properties, self._watch)
-        self._offsets = ListedOffsets(self.admin, self._watch, config.brokers)
+        self.watch = ClientWatch(config.brokers)
+        self.admin: AdminClient = open_admin(config.brokers, config.properties, self.watch)
+        self._offsets = ListedOffsets(self.admin, self.watch, config.brokers)
 
     def partitions(self) -> list[SplitId]:
         """None where the topic does not exist. Raises ExternalError."""
-        found = topic_partitions(self.admin, self._watch)
+        found = topic_partitions(self.admin, self.watch)
         return [SplitId(self.topic, number) for number in found.get(self.topic, ())]
 
     def first(self, ids: list[SplitId]) -> dict[SplitId, int]:
@@ -99,7 +99,7 @@ class TopicAudit:
             reasons.append(f"{count} offsets have expired: {split} begins at {first[split]}, the job at {asked[split]}")
         if past := [split for split, at in asked.items() if at > last[split]]:
             reasons.append(f"{min(past)} ends before the place where the job began: the topic was made anew")
-        policy = _cleanup_policy(self._ends.admin, topic)
+        policy = _cleanup_policy(self._ends.admin, self._ends.watch, topic)
         if policy is not None and "compact" in policy:
             reasons.append("the topic is compacted: it keeps only the last record of each key")
         return reasons
@@ -163,13 +163,13 @@ def _reader(config: KafkaSinkConfig) -> KafkaReader:
     return KafkaReader(source, context)
 
 
-def _cleanup_policy(admin: AdminClient, topic: str) -> str | None:
+def _cleanup_policy(admin: AdminClient, watch: ClientWatch, topic: str) -> str | None:
     """None where we may not ask: then a difference is told as one."""
     try:
         (future,) = admin.describe_configs(
             [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=CONNECT_TIMEOUT_S
         ).values()
-        entry = future.result().get("cleanup.policy")
+        entry = answered(future, watch).get("cleanup.policy")
     except KafkaException:
         return None
     return None if entry is None else str(entry.value)

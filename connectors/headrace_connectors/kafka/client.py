@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -21,6 +22,10 @@ from headrace_connectors.kafka.transaction_names import PREFIX
 CONNECT_TIMEOUT_S = 8.0
 """How long a first answer of the brokers may take before they count as not there."""
 
+LOST_ANSWER_S = 40.0
+"""A request that has no answer by then never has one: the client may lose what it asked a broker that went away."""
+
+_Answer = TypeVar("_Answer")
 LOG = logging.getLogger("headrace.kafka")
 # a library without a handler prints to stderr by itself: a broker restart would flood the terminal
 LOG.addHandler(logging.NullHandler())
@@ -139,6 +144,14 @@ def bad_settings(cause: KafkaException) -> UserError:
     error = cause.args[0]
     text = error.str() if isinstance(error, KafkaError) else str(error)
     return UserError(f"Kafka client settings are not valid: {text}", remedy="correct `properties:`")
+
+
+def answered(future: Future[_Answer], watch: ClientWatch) -> _Answer:
+    """What an admin client was asked for. Raises its KafkaException, and Unreachable where the client never answers."""
+    try:
+        return future.result(timeout=LOST_ANSWER_S)
+    except TimeoutError as cause:
+        raise watch.unreachable() from cause
 
 
 def known_cluster(admin: AdminClient, watch: ClientWatch, *, timeout_s: float = CONNECT_TIMEOUT_S) -> ClusterMetadata:

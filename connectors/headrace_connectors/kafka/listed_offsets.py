@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from headrace.connect.source import SplitId
-from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, known_cluster, translated
+from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, answered, known_cluster, translated
 
 EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -61,4 +61,6 @@ class ListedOffsets:
 
     def _asked(self, asked: Mapping[TopicPartition, OffsetSpec], level: IsolationLevel) -> dict[SplitId, int]:
         futures = self._admin.list_offsets(dict(asked), isolation_level=level, request_timeout=CONNECT_TIMEOUT_S)
-        return {SplitId(at.topic, at.partition): int(future.result().offset) for at, future in futures.items()}
+        return {
+            SplitId(at.topic, at.partition): int(answered(future, self._watch).offset) for at, future in futures.items()
+        }

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, known_cluster, open_admin
+from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, answered, known_cluster, open_admin
 from headrace_connectors.kafka.config import KafkaSinkConfig
 
 SETTING = "offsets.retention.minutes"
@@ -23,16 +23,16 @@ def markers_kept_ms(config: KafkaSinkConfig) -> int:
     """
     watch = ClientWatch(config.brokers)
     admin = open_admin(config.brokers, config.properties, watch)
-    told = [_told_ms(admin, broker) for broker in known_cluster(admin, watch).brokers]
+    told = [_told_ms(admin, watch, broker) for broker in known_cluster(admin, watch).brokers]
     return min(told, default=USUAL_MS)
 
 
-def _told_ms(admin: AdminClient, broker: int) -> int:
+def _told_ms(admin: AdminClient, watch: ClientWatch, broker: int) -> int:
     try:
         (future,) = admin.describe_configs(
             [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=CONNECT_TIMEOUT_S
         ).values()
-        entry = future.result().get(SETTING)
+        entry = answered(future, watch).get(SETTING)
     except KafkaException:
         return USUAL_MS
     return USUAL_MS if entry is None or entry.value is None else int(entry.value) * _MINUTE_MS

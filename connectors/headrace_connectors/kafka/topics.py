@@ -9,8 +9,18 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headrace.core.errors import HeadraceError, UserError, did_you_mean
-from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, open_admin, topic_partitions, translated
+from headrace_connectors.kafka.client import (
+    CONNECT_TIMEOUT_S,
+    ClientWatch,
+    answered,
+    open_admin,
+    topic_partitions,
+    translated,
+)
 from headrace_connectors.kafka.config import CreateTopic, KafkaSinkConfig
+
+_CREATE_TIMEOUT_S = 30.0
+"""Making a topic of many partitions takes its time."""
 
 
 def missing_topic(topic: str, brokers: str, existing: Iterable[str], *, sink: bool = False) -> UserError:
@@ -36,10 +46,10 @@ def ensure_topic(config: KafkaSinkConfig) -> None:
         return
     if config.create_topic is None:
         raise missing_topic(config.topic, config.brokers, existing, sink=True)
-    _create(admin, config, config.create_topic)
+    _create(admin, watch, config, config.create_topic)
 
 
-def _create(admin: AdminClient, config: KafkaSinkConfig, wanted: CreateTopic) -> None:
+def _create(admin: AdminClient, watch: ClientWatch, config: KafkaSinkConfig, wanted: CreateTopic) -> None:
     topic = NewTopic(
         config.topic,
         num_partitions=wanted.partitions,
@@ -47,7 +57,8 @@ def _create(admin: AdminClient, config: KafkaSinkConfig, wanted: CreateTopic) ->
         config=wanted.config,
     )
     try:
-        admin.create_topics([topic], operation_timeout=CONNECT_TIMEOUT_S)[config.topic].result()
+        asked = admin.create_topics([topic], operation_timeout=CONNECT_TIMEOUT_S, request_timeout=_CREATE_TIMEOUT_S)
+        answered(asked[config.topic], watch)
     except KafkaException as cause:
         error = cause.args[0]
         if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
