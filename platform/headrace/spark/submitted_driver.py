@@ -61,10 +61,17 @@ class SubmittedDriver:
             self._recognise(line)
         if self._application is not None:
             self._tell(f"ending {self._application}")
-            command = kill_command(self._command[0], self._application)
+            self._end_on_cluster(self._application)
+
+    def _end_on_cluster(self, application: str) -> None:
+        command = kill_command(self._command[0], application)
+        try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_KILL_SECONDS)
-            if done.returncode != 0:
-                self._tell(f"{done.stderr.strip()}\nit may go on: yarn application -kill {self._application}")
+            failure = None if done.returncode == 0 else done.stderr.strip()
+        except subprocess.TimeoutExpired:
+            failure = f"the cluster did not answer within {_KILL_SECONDS:.0f} s"
+        if failure is not None:
+            self._tell(f"{failure}\nit may go on: yarn application -kill {application}")
 
 
 def kill_command(spark_submit: str, application: str) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.spark import submitted_driver
 from headrace.spark.submitted_driver import Ended, SubmittedDriver
 
 APPLICATION = "application_1700000000000_0007"
@@ -41,6 +42,22 @@ def test_an_interrupt_ends_the_application(tmp_path: Path) -> None:
         SubmittedDriver(command, interrupt).run()
     ended = (tmp_path / "ended").read_text().split()
     assert ended == ["org.apache.hadoop.yarn.client.cli.ApplicationCLI", "application", "-kill", APPLICATION]
+
+
+def test_a_cluster_that_does_not_answer_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submitted_driver, "_KILL_SECONDS", 0.2)
+    command = [spark_submit(tmp_path, f"echo 'INFO Submitted {APPLICATION}' >&2; exec sleep 600")]
+    (tmp_path / "spark-class").write_text("#!/bin/sh\nexec sleep 600\n")
+    said: list[str] = []
+
+    def interrupt(line: str) -> None:
+        said.append(line)
+        if "Submitted" in line:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        SubmittedDriver(command, interrupt).run()
+    assert said[-1].endswith(f"it may go on: yarn application -kill {APPLICATION}")
 
 
 def test_nothing_is_ended_before_there_is_an_application(tmp_path: Path) -> None:
