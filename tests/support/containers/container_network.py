@@ -12,7 +12,6 @@ from headrace.local.broker.ports import free_port
 from support.containers.engine import patient_client
 from support.network_hosts import free_subnets
 
-_PUBLISHED_AT = "com.docker.network.bridge.host_binding_ipv4"
 _FIRST = 11
 _API = "1.41"  # of Docker 20.10
 
@@ -28,8 +27,7 @@ class ContainerNetwork:
         self._subnet, _ = free_subnets()
         pool = IPAMPool(subnet=f"{self._subnet}.0/24", gateway=self.gateway)
         self.here = f"127.{self._subnet.removeprefix('10.')}.1"
-        options = {_PUBLISHED_AT: self.here}
-        given = {"driver": "bridge", "ipam": IPAMConfig(pool_configs=[pool]), "options": options}
+        given = {"driver": "bridge", "ipam": IPAMConfig(pool_configs=[pool])}
         self.name = f"headrace-{uuid.uuid4().hex[:12]}"
         """As the engine knows it."""
         self._docker = patient_client()

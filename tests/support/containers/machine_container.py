@@ -137,7 +137,8 @@ def _described(config: ContainerConfig) -> DockerContainer:
         folder.mkdir(parents=True, exist_ok=True)
         container.with_volume_mapping(folder, str(folder), "rw")
     for inside, here in config.ports.items():
-        container.with_bind_ports(inside, here)
+        # the engine publishes on the network whose name comes first; the address stays
+        container.ports[str(inside)] = (config.networks[0].here, here)  # type: ignore[assignment]  # too narrow
     # connecting to further networks takes a running container: programs begin when their addresses are there
     addresses = " ".join(network.address(config.name) for network in config.networks)
     container.with_command(["/bin/sh", "-c", _WHEN_WIRED, "sh", addresses, *config.command])
