@@ -193,7 +193,7 @@ def consume(
     from headrace.local.broker.records import consume as read
 
     place = int(start) if start.isdecimal() else start
-    records = read(broker_address(brokers), topic, start=place, limit=limit, follow=follow)
+    records = read(broker_address(brokers), topic, start=place, limit=limit, follow=follow, on_open=_tell_open)
     try:
         if as_json:
             _print_records_as_json(records, one_document=not follow)
@@ -202,6 +202,10 @@ def consume(
                 _print_line(_line(record, keys=keys, offsets=offsets), flush=follow)
     except KeyboardInterrupt:
         typer.echo("", err=True)
+
+
+def _tell_open(partition: int, offset: int) -> None:
+    typer.echo(f"partition {partition} is shown up to {offset}: a transaction is open there", err=True)
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from headrace.local.broker.topics import AWAY, client_settings, offset_ranges, p
 _BATCH = 500
 _POLL_SECONDS = 0.1
 _SILENT_SECONDS = 15.0
+_OPEN_SECONDS = 1.0
+"""So long the end of a transaction is waited for: one that was just committed gets its marker a moment later."""
 _DELIVER_MS = 30_000
 
 
@@ -88,12 +90,19 @@ def produce(
 
 
 def consume(
-    brokers: str, topic: str, *, start: str | int = "earliest", limit: int | None = None, follow: bool = False
+    brokers: str,
+    topic: str,
+    *,
+    start: str | int = "earliest",
+    limit: int | None = None,
+    follow: bool = False,
+    on_open: Callable[[int, int], None] | None = None,
 ) -> Iterator[ConsumedRecord]:
     """Records of a topic from `start` (earliest, latest, or an offset for every partition), at most `limit`.
 
     Without `follow` it ends at the ends that the partitions had when it was called; with it, never. Committed
-    records only. Within a partition records come in order. Raises UserError for a topic that is not there.
+    records only: `on_open` is told the partition and offset where it ended before that, for a transaction is open
+    there. Within a partition records come in order. Raises UserError for a topic that is not there.
     """
     ranges = offset_ranges(brokers, topic)
     starts = {number: _start_offset(start, first, end) for number, (first, end) in ranges.items()}
@@ -115,7 +124,7 @@ def consume(
     )
     try:
         consumer.assign([TopicPartition(topic, number, at) for number, at in wanted.items()])
-        bounds = None if follow else {number: ends[number] for number in wanted}
+        bounds = None if follow else _Ends({number: ends[number] for number in wanted}, on_open)
         yield from islice(_records(consumer, brokers, bounds), limit)
     finally:
         consumer.close()
@@ -140,11 +149,48 @@ def _enqueue(
             return
 
 
-def _records(consumer: Consumer, brokers: str, ends: dict[int, int] | None) -> Iterator[ConsumedRecord]:
+class _Ends:
+    """How far each partition is to be read. It may end before, where a transaction stays open."""
+
+    def __init__(self, ends: dict[int, int], on_open: Callable[[int, int], None] | None) -> None:
+        self._ends = ends
+        self._on_open = on_open
+        self._held: dict[int, tuple[int, float]] = {}
+
+    def is_left(self) -> bool:
+        """Whether there is still something to read; gives up transactions that stay open."""
+        now_s = time.monotonic()
+        for partition, (offset, until_s) in list(self._held.items()):
+            if now_s > until_s:
+                self._drop(partition)
+                if self._on_open is not None:
+                    self._on_open(partition, offset)
+        return bool(self._ends)
+
+    def ended(self, partition: int, offset: int) -> None:
+        """There is nothing more that may be read, for now: `offset` is the next one."""
+        if offset >= self._ends.get(partition, 0):
+            self._drop(partition)
+        else:
+            self._held[partition] = offset, time.monotonic() + _OPEN_SECONDS
+
+    def takes(self, partition: int, offset: int) -> bool:
+        """A record came: whether it is before the end."""
+        end = self._ends.get(partition, 0)
+        self._held.pop(partition, None)
+        if offset + 1 >= end:
+            self._drop(partition)
+        return offset < end
+
+    def _drop(self, partition: int) -> None:
+        self._ends.pop(partition, None)
+        self._held.pop(partition, None)
+
+
+def _records(consumer: Consumer, brokers: str, ends: _Ends | None) -> Iterator[ConsumedRecord]:
     """Records until every partition is at its end, by offset or, where markers or compaction left gaps, by EOF."""
-    open_partitions = None if ends is None else set(ends)
     heard_at = time.monotonic()
-    while open_partitions is None or open_partitions:
+    while ends is None or ends.is_left():
         messages = consumer.consume(_BATCH, _POLL_SECONDS)
         if messages:
             heard_at = time.monotonic()
@@ -153,15 +199,10 @@ def _records(consumer: Consumer, brokers: str, ends: dict[int, int] | None) -> I
         for message in messages:
             number, offset = _place(message)
             if _is_end(message, brokers, patient=ends is None):
-                if open_partitions is not None:
-                    open_partitions.discard(number)
-                continue
-            if message.error() is not None:
-                continue
-            if ends is None or offset < ends[number]:
+                if ends is not None:
+                    ends.ended(number, offset)
+            elif message.error() is None and (ends is None or ends.takes(number, offset)):
                 yield _record(message, number, offset)
-            if open_partitions is not None and ends is not None and offset + 1 >= ends[number]:
-                open_partitions.discard(number)
 
 
 def _is_end(message: Message, brokers: str, *, patient: bool) -> bool:
