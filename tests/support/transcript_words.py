@@ -46,7 +46,9 @@ def effect_words(effect: do.Effect) -> str:  # noqa: PLR0911, PLR0912 - one line
             return f"write: attempt {effect.attempt} from {origin}, parallelism {effect.parallelism}{told}"
         case do.WriteCheckpoint():
             told = f"{_named(effect.manifest.transactions)}{_totals(effect.manifest.output)}"
-            return f"write: checkpoint {effect.manifest.epoch}{_marks(effect.manifest)}{_into(effect.savepoint)}{told}"
+            epoch = f"checkpoint {effect.manifest.epoch}{_marks(effect.manifest)}"
+            took = f" after {effect.took_ms} ms" if effect.took_ms else ""
+            return f"write: {epoch}{took}{_into(effect.savepoint)}{told}"
         case do.WriteCommitted(_, epoch):
             return f"write: committed {epoch}"
         case do.WriteStopping():

@@ -55,12 +55,14 @@ class CheckpointRecord(RecordBase):
 
     savepoint          URL of the savepoint folder that it also fills
     savepoint_states   the same states in that folder, paths relative to it: recovery may have to finish the savepoint
+    took_ms            from its trigger to this decision; None where it was not told
     """
 
     kind: Literal["checkpoint"] = "checkpoint"
     manifest: Manifest
     savepoint: str | None = None
     savepoint_states: tuple[StateHandle, ...] = ()
+    took_ms: int | None = None
 
 
 class CommittedRecord(RecordBase):

@@ -238,9 +238,10 @@ class JobStatus(Answer):
 class CheckpointInfo(Answer):
     """One checkpoint of a job's history.
 
-    kind     checkpoint or savepoint
-    status   committed: complete, and what it decided is visible
-    bytes    written for it (state files that it shares with an earlier one do not count)
+    kind         checkpoint or savepoint
+    status       committed: complete, and what it decided is visible
+    duration_ms  from its trigger until it was complete
+    bytes        written for it (state files that it shares with an earlier one do not count)
     """
 
     epoch: int

@@ -36,12 +36,13 @@ class WriteAttempt:
 
 @dataclass(frozen=True, slots=True)
 class WriteCheckpoint:
-    """The epoch is complete. `savepoint`: URL of the folder that it also fills, or None."""
+    """The epoch is complete. `savepoint`: URL of the folder that it also fills, or None; took_ms: since its trigger."""
 
     ticket: int
     manifest: Manifest
     savepoint: str | None
-    savepoint_states: tuple[StateHandle, ...] = ()
+    savepoint_states: tuple[StateHandle, ...]
+    took_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,9 @@ def checkpoint_info(record: CheckpointRecord, path: str, *, committed: bool) -> 
         attempt=manifest.attempt,
         kind="checkpoint" if record.savepoint is None else "savepoint",
         status="committed" if committed else "completed",
+        started_at=None if record.took_ms is None else moment(record.at_ms - record.took_ms),
         completed_at=moment(record.at_ms),
+        duration_ms=record.took_ms,
         bytes=manifest.bytes,
         path=record.savepoint or path,
     )

@@ -46,6 +46,7 @@ def draft_of(effect: WriteRecord, at_ms: int) -> Record:
                 manifest=effect.manifest,
                 savepoint=effect.savepoint,
                 savepoint_states=effect.savepoint_states,
+                took_ms=effect.took_ms,
             )
         case WriteCommitted():
             return CommittedRecord(at_ms=at_ms, epoch=effect.epoch)

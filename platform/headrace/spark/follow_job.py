@@ -266,12 +266,14 @@ class Follow:
 
     def _decided(self, epoch: Epoch, target: str | None) -> CheckpointRecord:
         """Computes an epoch, decides on it, and makes it visible."""
+        begun_ms = self._clock.monotonic_ms()
         manifest, states = self._computation.run(epoch)
         record = CheckpointRecord(
             at_ms=self._clock.now_ms(),
             manifest=manifest,
             savepoint=target,
             savepoint_states=() if target is None else states,
+            took_ms=self._clock.monotonic_ms() - begun_ms,
         )
         self._journal.append(record)
         self._epoch = manifest.epoch

@@ -207,7 +207,8 @@ class Live:
         pending.manifest = manifest_of(job, pending, now_ms, committables)
         self._ticket = job.ticket()
         states = savepoint_states(pending)
-        job.do(WriteCheckpoint(self._ticket, pending.manifest, pending.folder or None, states))
+        took_ms = now_ms - pending.started_ms
+        job.do(WriteCheckpoint(self._ticket, pending.manifest, pending.folder or None, states, took_ms))
 
     def _on_record(self, job: Job, now_ms: int) -> State:
         epochs = self.attempt.epochs
