@@ -67,7 +67,10 @@ def _check_kind(path: Path, node: SinkNode, stream: Stream, problems: Problems) 
         raise problems.refuse(
             path,
             f"the rows of {node.from_} update each other by ({key}), and this sink appends them",
-            f"set `mode: upsert` with `key: [{key}]`, or `updates: as_rows` to write every version of a row",
+            f"set `mode: upsert` with `key: [{key}]`, or `updates: as_rows` to write every version of a row"
+            if "mode" in type(node.config).model_fields
+            else f"{node.connector} can only append: give the rows a window without allowed_lateness, which makes them final, or "
+            f"write them to a kafka or sql sink with `mode: upsert`",
         )
     if stream.deletes and not node.config.accepts_deletes:
         raise problems.refuse(
