@@ -16,7 +16,7 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from data import PARTITIONS, fill
 from latency import RATE
-from measure import median, spread
+from measure import Figure
 from output_reader import OutputReader
 from pipelines import passed, windowed
-from slot_run import Run, started
+from slot_run import Run, rows_per_cpu_s, started
 from steady_feed import Feed
 
 from headrace.checkpoint.records import CheckpointRecord
@@ -48,19 +48,6 @@ def with_delivery(pipeline: dict[str, Any], delivery: str) -> dict[str, Any]:
     """The pipeline with a checkpoint a second; all of them are kept, for the journal is read afterwards."""
     pipeline["sinks"]["out"]["kafka"]["delivery"] = delivery
     return pipeline | {"checkpoint": {"interval": f"{INTERVAL_MS}ms", "retained": 1_000}}
-
-
-def position(record: CheckpointRecord) -> int:
-    """How many rows of the input are behind a checkpoint: all partitions begin at 0."""
-    return sum(split.position for source in record.manifest.sources.values() for split in source.splits)
-
-
-def rows_per_cpu_s(run: Run, checkpoints: Sequence[CheckpointRecord], rows: int) -> float:
-    """From the first checkpoint that found rows read to the last one that found rows left to read."""
-    under_way = [each for each in checkpoints if 0 < position(each) < rows]
-    assert len(under_way) > 2, "too few checkpoints to measure between: give it more rows"
-    first, last = under_way[0], under_way[-1]
-    return (position(last) - position(first)) / run.cpu.between(first.at_ms, last.at_ms)
 
 
 def cost(name: str, brokers: str, folder: Path, *, pairs: int, rows: int) -> tuple[list[float], list[float]]:
@@ -144,16 +131,6 @@ def recovery(brokers: str, folder: Path, delivery: str) -> float:
     return resumed_ms - killed_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One measure: `value` beside `other`, each value of a pair or a run. Without `other` nothing is beside it."""
-
-    name: str
-    unit: str
-    value: list[float]
-    other: list[float]
-
-
 def costs(brokers: str, folder: Path, pairs: int, rows: int) -> list[Figure]:
     """K and P, exactly-once beside at-least-once."""
     create_topic(brokers, "large", partitions=PARTITIONS, config={"retention.ms": "-1"})
@@ -207,11 +184,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(BrokerConfig(Path(folder))) as broker:
         found = measure(broker.bootstrap, options.only or PARTS, pairs=options.pairs, rows=options.rows)
     for each in found:
-        beside = ""
-        if each.other:
-            ratio = median(each.value) / median(each.other)
-            beside = f"   at least once {median(each.other):,.0f} ({spread(each.other)})   ratio {ratio:.3f}"
-        print(f"{each.name}: {median(each.value):,.0f} {each.unit} ({spread(each.value)}){beside}")
+        print(each.text("at least once"))
 
 
 if __name__ == "__main__":

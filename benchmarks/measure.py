@@ -38,3 +38,21 @@ def median(values: Sequence[float]) -> float:
 def spread(values: Sequence[float]) -> str:
     """Lowest and highest."""
     return f"{min(values):,.0f} .. {max(values):,.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measure: `value` beside `other`, each value of a pair or a run. Without `other` nothing is beside it."""
+
+    name: str
+    unit: str
+    value: list[float]
+    other: list[float]
+
+    def text(self, beside: str) -> str:
+        """A line. beside: what `other` is called."""
+        line = f"{self.name}: {median(self.value):,.0f} {self.unit} ({spread(self.value)})"
+        if not self.other:
+            return line
+        ratio = median(self.value) / median(self.other)
+        return f"{line}   {beside} {median(self.other):,.0f} ({spread(self.other)})   ratio {ratio:.3f}"

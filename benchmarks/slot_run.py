@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from headrace.core.errors import HeadraceError
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SLOT = b"headrace.worker.slot"
-SAMPLE_S, LOOK_S, WAIT_S = 0.05, 0.05, 120.0
+SAMPLE_S, LOOK_S, WAIT_S, WHOLE_S = 0.05, 0.05, 120.0, 600.0
 
 
 def processes(root: int) -> dict[int, float]:
@@ -124,6 +124,11 @@ class Run:
         assert self.process.returncode in (None, 0), f"headrace run ended with code {self.process.returncode}"
         return [record for _, record in sorted(seen.items())]
 
+    def wait_for_end(self) -> None:
+        """Returns once it has read all of its input and ended well."""
+        code = self.process.wait(WHOLE_S)
+        assert code == 0, f"headrace run ended with code {code}"
+
     def stop(self) -> None:
         """Ends it as Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)
@@ -155,3 +160,16 @@ def started(pipeline: Mapping[str, Any], folder: Path, *arguments: str) -> Itera
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def position(record: CheckpointRecord) -> int:
+    """How many rows of the input are behind a checkpoint: all partitions begin at 0."""
+    return sum(split.position for source in record.manifest.sources.values() for split in source.splits)
+
+
+def rows_per_cpu_s(run: Run, checkpoints: Sequence[CheckpointRecord], rows: int) -> float:
+    """From the first checkpoint that found rows read to the last one that found rows left to read."""
+    under_way = [each for each in checkpoints if 0 < position(each) < rows]
+    assert len(under_way) > 2, "too few checkpoints to measure between: give it more rows"
+    first, last = under_way[0], under_way[-1]
+    return (position(last) - position(first)) / run.cpu.between(first.at_ms, last.at_ms)

@@ -1,0 +1,108 @@
+"""What the runtime costs, on `headrace run` in slot processes: K at parallelism 2 beside 1, checkpoints beside none.
+
+usage: runtime.py [--only shuffle|checkpoints] [--pairs N] [--rows N]
+
+    shuffle      K over two slot processes, half of the rows shuffled between them, beside one slot process; at least
+                 once, a checkpoint every second: rows per CPU-second of all processes, from the first checkpoint to the
+                 last one before the end
+    checkpoints  K in one slot process with a checkpoint every second beside none. The whole run counts, and what a
+                 short run takes, start and end, is taken off: CPU seconds for the rows that the long run has more
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from data import PARTITIONS, fill
+from measure import Figure
+from pipelines import windowed
+from slot_run import rows_per_cpu_s, started
+
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.local.broker.topics import create_topic
+
+ROWS, SHORT_ROWS, PAIRS, CHECKPOINTS = 6_000_000, 1_000_000, 5, 14
+PARTS = ("shuffle", "checkpoints")
+EVERY_SECOND, NONE = {"interval": "1s", "retained": 1_000}, {"interval": "none"}
+_number = itertools.count()
+
+
+def alternating(name: str, pairs: int, value: Callable[[], float], other: Callable[[], float]) -> Figure:
+    """Both in turn, the first of each pair alternating; the first pair is left out."""
+    values: list[float] = []
+    others: list[float] = []
+    for pair in range(pairs + 1):
+        both = [(values, value), (others, other)]
+        for found, run in both if pair % 2 else reversed(both):
+            found.append(run())
+        print(f"{name} {pair}/{pairs}: {values[-1]:,.0f} beside {others[-1]:,.0f}", file=sys.stderr, flush=True)
+    return Figure(name, "rows/CPU-s", values[1:], others[1:])
+
+
+def pipeline(brokers: str, source: str, checkpoint: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """K into a topic of its own, and the topic's name."""
+    sink = f"out-{next(_number)}"
+    create_topic(brokers, sink, partitions=PARTITIONS, config={"retention.ms": "-1"})
+    return sink, windowed(brokers, source, sink) | {"checkpoint": checkpoint}
+
+
+def shuffled(brokers: str, folder: Path, parallelism: int, rows: int) -> float:
+    """Rows per CPU-second at a parallelism, while it is under way."""
+    sink, made = pipeline(brokers, "large", EVERY_SECOND)
+    with started(made, folder / sink, "--parallelism", str(parallelism)) as run:
+        speed = rows_per_cpu_s(run, run.follow(CHECKPOINTS), rows)
+        run.stop()
+    return speed
+
+
+def whole(brokers: str, folder: Path, source: str, checkpoint: Mapping[str, Any]) -> float:
+    """CPU seconds of a run from start to end."""
+    sink, made = pipeline(brokers, source, checkpoint)
+    with started(made, folder / sink) as run:
+        run.wait_for_end()
+        # processes that have ended count no more
+        return max(run.cpu.seconds)
+
+
+def checkpointed(brokers: str, folder: Path, checkpoint: Mapping[str, Any], rows: int) -> float:
+    """Rows per CPU-second of the rows that the long topic has more than the short one."""
+    short = whole(brokers, folder, "short", checkpoint)
+    return (rows - SHORT_ROWS) / (whole(brokers, folder, "large", checkpoint) - short)
+
+
+def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: int = ROWS) -> list[Figure]:
+    """The parts that are wanted."""
+    for topic, count in (("large", rows), ("short", SHORT_ROWS)):
+        create_topic(brokers, topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
+        fill(brokers, topic, count)
+    found: list[Figure] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if "shuffle" in parts:
+            two, one = (lambda of=of: shuffled(brokers, folder, of, rows) for of in (2, 1))
+            found.append(alternating("K at parallelism 2 beside 1", pairs, two, one))
+        if "checkpoints" in parts:
+            every, none = (lambda of=of: checkpointed(brokers, folder, of, rows) for of in (EVERY_SECOND, NONE))
+            found.append(alternating("K with a checkpoint a second beside none", pairs, every, none))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=PARTS)
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(BrokerConfig(Path(folder))) as broker:
+        for each in measure(broker.bootstrap, options.only or PARTS, pairs=options.pairs, rows=options.rows):
+            print(each.text("beside"))
+
+
+if __name__ == "__main__":
+    main()

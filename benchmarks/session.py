@@ -1,0 +1,276 @@
+"""What a session cluster takes: a wide job, a job that its sink holds back, and one small job after another.
+
+usage: session.py [--only wide|backpressure|submissions] [--seconds N] [--jobs N]
+
+Two workers of two slots each and a coordinator, started as `headrace cluster start` does it; no broker.
+
+    wide          16 tasks x parallelism 4 over 4 slots with a checkpoint every second: the share of a core that the
+                  coordinator takes, and how long its checkpoints take
+    backpressure  a source without limit before a step that takes 10,000 rows a second, in batches of up to 32,768: how
+                  long checkpoints take, from trigger to completion
+    submissions   jobs one after another, each with rows, a checkpoint and an end: memory, descriptors, threads and
+                  processes of the cluster after a tenth of them and after the last, and seconds a job
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measure import Figure
+from slot_run import TICKS_PER_S, processes
+
+from headrace.client.http import Client
+from headrace.client.models import SubmitRequest
+from headrace.core.settings import Home
+from headrace.local.cluster import lifecycle
+from headrace.local.cluster.record import ClusterRecord
+
+PARTS = ("wide", "backpressure", "submissions")
+WORKERS, SLOTS, TASKS, PARALLELISM = 2, 2, 16, 4
+SECONDS, JOBS, SETTLE_CHECKPOINTS, LOOK_S, WAIT_S = 30, 200, 3, 0.2, 120.0
+SCHEMA = {"n": "int64", "k": "int64", "at": "timestamp"}
+SLOW = """\
+import time
+
+
+def slow(rows):
+    time.sleep(rows.height / 10_000)
+    return rows
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A cluster that runs, and its client."""
+
+    folder: Path
+    record: ClusterRecord
+    client: Client
+
+    @property
+    def coordinator(self) -> int:
+        """Its process id."""
+        assert self.record.coordinator is not None
+        return self.record.coordinator.pid
+
+    def submit(self, pipeline: dict[str, Any]) -> str:
+        """A job's id, at once."""
+        return self.client.submit(SubmitRequest(pipeline=pipeline, python_path=(str(self.folder),)))
+
+    def durations_ms(self, job: str, seconds: float) -> list[float]:
+        """How long each checkpoint of so many seconds took, the first few left out."""
+        self.wait_checkpoints(job)
+        end, found = time.monotonic() + seconds, dict[int, float]()
+        while time.monotonic() < end:
+            time.sleep(LOOK_S)
+            for each in self.client.checkpoints(job):
+                assert each.status != "failed", each.failure
+                if each.duration_ms is not None:
+                    found[each.epoch] = each.duration_ms
+        return [took for epoch, took in sorted(found.items()) if epoch > SETTLE_CHECKPOINTS]
+
+    def wait_checkpoints(self, job: str) -> None:
+        """Returns once a job has settled."""
+        deadline = time.monotonic() + WAIT_S
+        while (newest := self.client.status(job).checkpoint) is None or newest.epoch < SETTLE_CHECKPOINTS:
+            status = self.client.status(job)
+            assert status.failure is None, status.failure
+            assert time.monotonic() < deadline, "no checkpoint completed"
+            time.sleep(LOOK_S)
+
+    def cancel(self, job: str) -> None:
+        """Returns when it has ended."""
+        self.client.wait_trigger(self.client.cancel(job))
+
+
+@contextmanager
+def session(folder: Path) -> Iterator[Session]:
+    """A cluster in a home of its own; whatever happens, it is gone afterwards."""
+    home = Home(folder / "home")
+    (folder / "slowly.py").write_text(SLOW)
+    record, _ = lifecycle.start(home, WORKERS, SLOTS)
+    try:
+        with Client(record.url) as client:
+            yield Session(folder, record, client)
+    finally:
+        lifecycle.stop(home)
+
+
+def source(**options: int) -> dict[str, Any]:
+    """Numbers of ten thousand keys, a thousand a second of event time."""
+    columns = {"n": {"sequence": {}}, "k": {"int": {"max": 9_999}}, "at": {"time": {"step": "1ms"}}}
+    return {"generator": {"columns": columns, **options}, "schema": SCHEMA, "time": {"column": "at"}}
+
+
+def sums(upstream: str) -> dict[str, Any]:
+    """A windowed sum by key."""
+    return {"from": upstream, "key_by": ["k"], "window": {"tumbling": "10s"}, "aggregate": {"s": "sum(n)"}}
+
+
+def files(folder: Path, upstream: str) -> dict[str, Any]:
+    """A sink of files."""
+    return {"from": upstream, "files": {"path": str(folder / "out")}, "format": "json"}
+
+
+def wide(folder: Path) -> dict[str, Any]:
+    """A source, filters, an aggregate and a sink, every edge between them over the exchange."""
+    steps: dict[str, Any] = {}
+    upstream = "numbers"
+    for number in range(TASKS - 3):
+        name = f"kept_{number}"
+        steps[name] = {"from": upstream, "filter": "n >= 0", "partition": "rebalance"}
+        upstream = name
+    steps["sums"] = sums(upstream)
+    return {
+        "name": "wide",
+        "parallelism": PARALLELISM,
+        "checkpoint": {"interval": "1s"},
+        "sources": {"numbers": source(rate=1_000, partitions=PARALLELISM)},
+        "steps": steps,
+        "sinks": {"out": files(folder, "sums") | {"partition": "rebalance"}},
+    }
+
+
+def held_back(folder: Path) -> dict[str, Any]:
+    """A source without limit before a slow step."""
+    slow = {"from": "numbers", "partition": "rebalance", "map": {"function": "slowly:slow", "schema": SCHEMA}}
+    return {
+        "name": "held-back",
+        "parallelism": 2,
+        "checkpoint": {"interval": "1s"},
+        "sources": {"numbers": source(partitions=2)},
+        "steps": {"slowed": slow},
+        "sinks": {"out": files(folder, "slowed")},
+    }
+
+
+def small(folder: Path, number: int) -> dict[str, Any]:
+    """A bounded job with state."""
+    return {
+        "name": f"small-{number}",
+        "parallelism": 2,
+        "sources": {"numbers": source(rows=2_000, partitions=2)},
+        "steps": {"sums": sums("numbers")},
+        "sinks": {"out": files(folder, "sums")},
+    }
+
+
+def measure_wide(run: Session, seconds: float) -> list[Figure]:
+    job = run.submit(wide(run.folder))
+    run.wait_checkpoints(job)
+    tasks = [node for node in run.client.status(job).nodes if len(node.subtasks) == PARALLELISM]
+    assert len(tasks) == TASKS, f"{len(tasks)} tasks"
+    begun, spent = time.monotonic(), cpu_seconds(run.coordinator)
+    took = run.durations_ms(job, seconds)
+    share = (cpu_seconds(run.coordinator) - spent) / (time.monotonic() - begun)
+    run.cancel(job)
+    return [
+        Figure("wide: the coordinator, of a core", "%", [share * 100], []),
+        Figure("wide: a checkpoint", "ms", took, []),
+    ]
+
+
+def measure_backpressure(run: Session, seconds: float) -> list[Figure]:
+    job = run.submit(held_back(run.folder))
+    took = run.durations_ms(job, seconds)
+    held = max(node.backpressured for node in run.client.status(job).nodes)
+    run.cancel(job)
+    return [
+        Figure("backpressure: the source waits", "%", [held * 100], []),
+        Figure("backpressure: a checkpoint", "ms", took, []),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What the cluster's processes hold, together."""
+
+    processes: int
+    threads: int
+    descriptors: int
+    memory_mib: float
+
+    @staticmethod
+    def of(record: ClusterRecord) -> Taken:
+        """Now."""
+        pids = {pid for member in record.members for pid in processes(member.pid)}
+        status = [Path(f"/proc/{pid}/status").read_text() for pid in pids]
+        return Taken(
+            processes=len(pids),
+            threads=sum(_number(text, "Threads") for text in status),
+            descriptors=sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids),
+            memory_mib=sum(_number(text, "VmRSS") for text in status) / 1024,
+        )
+
+
+def _number(status: str, name: str) -> int:
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{name}:"))
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of one process, without its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def measure_submissions(run: Session, jobs: int) -> list[Figure]:
+    found: list[Taken] = []
+    took: list[float] = []
+    for number in range(1, jobs + 1):
+        begun = time.monotonic()
+        job = run.submit(small(run.folder, number))
+        ended = run.client.wait(job)
+        assert ended.state == "FINISHED", ended.failure
+        took.append(time.monotonic() - begun)
+        if number in (jobs // 10, jobs):
+            found.append(settled(run))
+            print(f"submissions {number}/{jobs}: {found[-1]}", file=sys.stderr, flush=True)
+    early, late = found
+    taken = [
+        Figure(f"submissions: {name}", unit, [float(getattr(late, name))], [float(getattr(early, name))])
+        for name, unit in (("processes", ""), ("threads", ""), ("descriptors", ""), ("memory_mib", "MiB"))
+    ]
+    return [*taken, Figure("submissions: a job", "ms", [each * 1000 for each in took], [])]
+
+
+def settled(run: Session) -> Taken:
+    """What is held once slots have been replaced: the same twice in a row."""
+    deadline, last = time.monotonic() + WAIT_S, None
+    while time.monotonic() < deadline:
+        time.sleep(1)
+        now = Taken.of(run.record)
+        if last is not None and (now.processes, now.threads) == (last.processes, last.threads):
+            return now
+        last = now
+    raise AssertionError("its processes do not come to rest")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=PARTS)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--jobs", type=int, default=JOBS)
+    options = parser.parse_args()
+    wanted = options.only or PARTS
+    found: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder, session(Path(folder)) as run:
+        if "wide" in wanted:
+            found += measure_wide(run, options.seconds)
+        if "backpressure" in wanted:
+            found += measure_backpressure(run, options.seconds)
+        if "submissions" in wanted:
+            found += measure_submissions(run, options.jobs)
+    for each in found:
+        print(each.text("early on"))
+
+
+if __name__ == "__main__":
+    main()
