@@ -67,10 +67,7 @@ def _check_kind(path: Path, node: SinkNode, stream: Stream, problems: Problems) 
         raise problems.refuse(
             path,
             f"the rows of {node.from_} update each other by ({key}), and this sink appends them",
-            f"set `mode: upsert` with `key: [{key}]`, or `updates: as_rows` to write every version of a row"
-            if "mode" in type(node.config).model_fields
-            else f"{node.connector} can only append: give the rows a window without allowed_lateness, which makes them final, or "
-            f"write them to a kafka or sql sink with `mode: upsert`",
+            _update_remedy(node, key),
         )
     if stream.deletes and not node.config.accepts_deletes:
         raise problems.refuse(
@@ -87,6 +84,15 @@ def _check_kind(path: Path, node: SinkNode, stream: Stream, problems: Problems) 
             f"({', '.join(own)})",
             f"set `key: [{key}]`, in any order",
         )
+
+
+def _update_remedy(node: SinkNode, key: str) -> str:
+    if "mode" in type(node.config).model_fields:
+        return f"set `mode: upsert` with `key: [{key}]`, or `updates: as_rows` to write every version of a row"
+    return (
+        f"{node.connector} can only append: give the rows a window without allowed_lateness, which makes them final, "
+        "or write them to a kafka or sql sink with `mode: upsert`"
+    )
 
 
 def _format(path: Path, use: FormatUse | None, schema: Schema, problems: Problems) -> FormatSpec | None:
