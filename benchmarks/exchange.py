@@ -3,13 +3,15 @@
 usage: exchange.py [seconds of each run, default 2] [runs of each, default 3]
 
 Four columns of about 50 bytes a row, as a shuffle sends them: each batch is one of four slices of a gathered frame.
-Rows per CPU-second count the time of sender and receiver together. Prints one JSON line for each kind and batch size.
+Rows per CPU-second count the time of sender and receiver together. The ceiling is `bare`: as many bytes, written to a
+Unix socket and read from it into one buffer, and nothing else. Prints one JSON line for each kind and batch size.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,7 @@ from headrace.exchange.transport import Connection, Identity, Listener
 TASK, TOKEN, MERGE_ROWS = "reader", "bench", 32_768
 BATCH_ROWS = (1_000, 16_000, 64_000)
 SLICES = 4
+BARE_BYTES = 1 << 20
 
 
 def batches(rows: int) -> list[pl.DataFrame]:
@@ -63,6 +66,20 @@ def receive(folder: str) -> None:
                 _say(watch.report(rows, rows))
                 listener.close()
                 return
+
+
+def receive_bare(folder: str) -> None:
+    """The ceiling's receiver: reads into one buffer until the end."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path := f"{folder}/bare")
+        listener.listen()
+        _say(path)
+        peer, _ = listener.accept()
+    with peer:
+        buffer, size, watch = bytearray(BARE_BYTES), 0, Stopwatch.start()
+        while got := peer.recv_into(buffer):
+            size += got
+    _say(watch.report(size, size))
 
 
 def _say(words: object) -> None:
@@ -100,11 +117,33 @@ def run(kind: str, rows: int, seconds: float) -> tuple[float, float]:
     return sent * size / 1e6 / sender["wall_s"], sent / (sender["cpu_s"] + received["cpu_s"])
 
 
+def run_bare(rows: int, seconds: float) -> tuple[float, float]:
+    """As `run`, for as many bytes without an exchange."""
+    size = batches(rows)[0].estimated_size()
+    message = bytes(size)
+    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+        arguments = [sys.executable, __file__, "receive_bare", folder]
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as receiver:
+            assert receiver.stdout is not None
+            with socket.socket(socket.AF_UNIX) as sender:
+                sender.connect(json.loads(receiver.stdout.readline()))
+                sent, watch = 0, Stopwatch.start()
+                while time.perf_counter() - watch.wall_start < seconds:
+                    sender.sendall(message)
+                    sent += rows
+            received = json.loads(receiver.stdout.readline())
+            figures = watch.report(sent, sent)
+    return sent * size / rows / 1e6 / figures["wall_s"], sent / (figures["cpu_s"] + received["cpu_s"])
+
+
 def main(seconds: float, runs: int) -> None:
-    """All kinds and sizes in turn."""
+    """All kinds and sizes, in turn within each run."""
     for rows in BATCH_ROWS:
-        for kind in ("unix", "tcp"):
-            figures = [run(kind, rows, seconds) for _ in range(runs)]
+        found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in ("bare", "unix", "tcp")}
+        for _ in range(runs):
+            for kind, figures in found.items():
+                figures.append(run_bare(rows, seconds) if kind == "bare" else run(kind, rows, seconds))
+        for kind, figures in found.items():
             speeds, per_cpu = [each[0] for each in figures], [each[1] for each in figures]
             _say(
                 {
@@ -120,5 +159,7 @@ def main(seconds: float, runs: int) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["receive"]:
         receive(sys.argv[2])
+    elif sys.argv[1:2] == ["receive_bare"]:
+        receive_bare(sys.argv[2])
     else:
         main(float(sys.argv[1]) if sys.argv[1:] else 2.0, int(sys.argv[2]) if sys.argv[2:] else 3)

@@ -133,7 +133,7 @@ def wide(folder: Path) -> dict[str, Any]:
         "name": "wide",
         "parallelism": PARALLELISM,
         "checkpoint": {"interval": "1s"},
-        "sources": {"numbers": source(rate=1_000, partitions=PARALLELISM)},
+        "sources": {"numbers": source(rate=100, partitions=PARALLELISM)},
         "steps": steps,
         "sinks": {"out": files(folder, "sums") | {"partition": "rebalance"}},
     }
