@@ -30,6 +30,7 @@ from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.chain import Link
 from headrace.operators.window.assigner import Tumbling
 from headrace.rpc.messages import Acked, Declined
+from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.snapshots import SubtaskSnapshots
 from headrace.worker.uploader import Uploader, UploadPlan
 
@@ -48,8 +49,8 @@ class Uploads:
         self.thread = threading.Thread(target=self.uploader.run)
         self.thread.start()
 
-    def snapshotted(self, snapshot: object) -> None:
-        self.uploader.snapshotted(snapshot)  # type: ignore[arg-type]
+    def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
+        self.uploader.snapshotted(snapshot)
 
     def input_ended(self, task: str, subtask: int) -> None:
         raise AssertionError("input does not end here")

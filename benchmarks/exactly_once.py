@@ -11,9 +11,7 @@ usage: exactly_once.py [--only cost|latency|recovery] [--pairs N] [--rows N]
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import sys
 import tempfile
 import time
 from collections.abc import Collection
@@ -24,14 +22,14 @@ from typing import Any
 import numpy as np
 from data import PARTITIONS, fill
 from latency import RATE
-from measure import Figure
+from measure import Figure, alternating
 from output_reader import OutputReader
+from parts import on_broker
 from pipelines import passed, windowed
 from slot_run import Run, rows_per_cpu_s, started
 from steady_feed import Feed
 
 from headrace.checkpoint.records import CheckpointRecord
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from headrace.local.broker.topics import create_topic
 
 ROWS, PAIRS = 6_000_000, 5
@@ -50,21 +48,20 @@ def with_delivery(pipeline: dict[str, Any], delivery: str) -> dict[str, Any]:
     return pipeline | {"checkpoint": {"interval": f"{INTERVAL_MS}ms", "retained": 1_000}}
 
 
-def cost(name: str, brokers: str, folder: Path, *, pairs: int, rows: int) -> tuple[list[float], list[float]]:
-    """(exactly-once, at-least-once) in rows per CPU-second; the first pair is left out."""
+def cost(name: str, brokers: str, folder: Path, *, pairs: int, rows: int) -> Figure:
+    """Exactly-once beside at-least-once."""
     made = {"K": windowed, "P": passed}[name]
-    found: dict[str, list[float]] = {each: [] for each in DELIVERIES}
-    for pair in range(pairs + 1):
-        for delivery in DELIVERIES if pair % 2 else reversed(DELIVERIES):
-            sink = f"out-{next(_number)}"
-            create_topic(brokers, sink, partitions=PARTITIONS, config={"retention.ms": "-1"})
-            with started(with_delivery(made(brokers, "large", sink), delivery), folder / sink) as run:
-                checkpoints = run.follow(CHECKPOINTS)
-                found[delivery].append(rows_per_cpu_s(run, checkpoints, rows))
-                run.stop()
-        told = ", ".join(f"{each} {values[-1]:,.0f}" for each, values in found.items())
-        print(f"exactly-once {name} {pair}/{pairs}: {told}", file=sys.stderr, flush=True)
-    return found["exactly-once"][1:], found["at-least-once"][1:]
+
+    def run(delivery: str) -> float:
+        sink = f"out-{next(_number)}"
+        create_topic(brokers, sink, partitions=PARTITIONS, config={"retention.ms": "-1"})
+        with started(with_delivery(made(brokers, "large", sink), delivery), folder / sink) as under_way:
+            speed = rows_per_cpu_s(under_way, under_way.follow(CHECKPOINTS), rows)
+            under_way.stop()
+        return speed
+
+    once, at_least = (lambda delivery=delivery: run(delivery) for delivery in ("exactly-once", "at-least-once"))
+    return alternating(f"{name} exactly once", pairs, once, at_least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +132,7 @@ def costs(brokers: str, folder: Path, pairs: int, rows: int) -> list[Figure]:
     """K and P, exactly-once beside at-least-once."""
     create_topic(brokers, "large", partitions=PARTITIONS, config={"retention.ms": "-1"})
     fill(brokers, "large", rows)
-    return [
-        Figure(f"{name} exactly once", "rows/CPU-s", *cost(name, brokers, folder, pairs=pairs, rows=rows))
-        for name in ("K", "P")
-    ]
+    return [cost(name, brokers, folder, pairs=pairs, rows=rows) for name in ("K", "P")]
 
 
 def latencies(brokers: str, folder: Path) -> list[Figure]:
@@ -175,17 +169,5 @@ def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: i
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=PARTS)
-    parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--rows", type=int, default=ROWS)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(BrokerConfig(Path(folder))) as broker:
-        found = measure(broker.bootstrap, options.only or PARTS, pairs=options.pairs, rows=options.rows)
-    for each in found:
-        print(each.text("at least once"))
-
-
 if __name__ == "__main__":
-    main()
+    on_broker(__doc__, PARTS, measure, beside="at least once", pairs=PAIRS, rows=ROWS)

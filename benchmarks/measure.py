@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import resource
 import statistics
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -49,10 +50,26 @@ class Figure:
     value: list[float]
     other: list[float]
 
+    @property
+    def ratio(self) -> float | None:
+        return median(self.value) / median(self.other) if self.other else None
+
     def text(self, beside: str) -> str:
         """A line. beside: what `other` is called."""
         line = f"{self.name}: {median(self.value):,.0f} {self.unit} ({spread(self.value)})"
-        if not self.other:
+        if self.ratio is None:
             return line
-        ratio = median(self.value) / median(self.other)
-        return f"{line}   {beside} {median(self.other):,.0f} ({spread(self.other)})   ratio {ratio:.3f}"
+        return f"{line}   {beside} {median(self.other):,.0f} ({spread(self.other)})   ratio {self.ratio:.3f}"
+
+
+def alternating(name: str, pairs: int, value: Callable[[], float], other: Callable[[], float]) -> Figure:
+    """Rows per CPU-second of both in turn, the first of each pair alternating; the first pair warms up and is left
+    out."""
+    values: list[float] = []
+    others: list[float] = []
+    for pair in range(pairs + 1):
+        both = [(values, value), (others, other)]
+        for found, run in both if pair % 2 else reversed(both):
+            found.append(run())
+        print(f"{name} {pair}/{pairs}: {values[-1]:,.0f} beside {others[-1]:,.0f}", file=sys.stderr, flush=True)
+    return Figure(name, "rows/CPU-s", values[1:], others[1:])

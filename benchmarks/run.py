@@ -8,15 +8,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import exactly_once
 import garbage
 import latency
 from data import PARTITIONS, fill
-from measure import median, spread
+from measure import Figure, alternating, median, spread
 from rich.console import Console
 from rich.table import Table
 
@@ -28,21 +27,6 @@ ROWS, GARBAGE_ROWS = 3_000_000, 1_000_000
 NAMES = ("W", "K", "P", "latency", "garbage", "exactly-once", "committer")
 WITHOUT_BROKER = {"W", "committer"}
 """Those that need none, or start their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Engine and ceiling side by side, one value a pair."""
-
-    name: str
-    unit: str
-    engine: list[float]
-    ceiling: list[float]
-    more_is_better: bool = True
-
-    @property
-    def ratio(self) -> float | None:
-        return median(self.engine) / median(self.ceiling) if self.ceiling else None
 
 
 def child(script: str, *arguments: str) -> dict[str, float]:
@@ -57,20 +41,8 @@ def child(script: str, *arguments: str) -> dict[str, float]:
     return figures
 
 
-def pairs(name: str, count: int, engine: Callable[[], float], ceiling: Callable[[], float]) -> Outcome:
-    """Runs both in turn, the first of each pair alternating; the first pair warms the page cache and is left out."""
-    engines: list[float] = []
-    ceilings: list[float] = []
-    for number in range(count + 1):
-        both = [(engines, engine), (ceilings, ceiling)]
-        for values, run in both if number % 2 else reversed(both):
-            values.append(run())
-        print(f"{name} {number}/{count}: engine {engines[-1]:,.0f}, ceiling {ceilings[-1]:,.0f}", file=sys.stderr)
-    return Outcome(name, "rows/CPU-s", engines[1:], ceilings[1:])
-
-
-def in_process(count: int) -> Outcome:
-    return pairs(
+def in_process(count: int) -> Figure:
+    return alternating(
         "W",
         count,
         lambda: child("in_process.py", "engine")["rows_per_cpu_s"],
@@ -78,7 +50,7 @@ def in_process(count: int) -> Outcome:
     )
 
 
-def through_kafka(name: str, brokers: str, count: int) -> Outcome:
+def through_kafka(name: str, brokers: str, count: int) -> Figure:
     job = name.lower()
     made = iter(range(10_000))
 
@@ -87,10 +59,10 @@ def through_kafka(name: str, brokers: str, count: int) -> Outcome:
         create_topic(brokers, sink, partitions=PARTITIONS, config={"retention.ms": "-1"})
         return child(script, job, brokers, "in", sink)["rows_per_cpu_s"]
 
-    return pairs(name, count, lambda: run("engine.py"), lambda: run("bare_loop.py"))
+    return alternating(name, count, lambda: run("engine.py"), lambda: run("bare_loop.py"))
 
 
-def with_garbage(brokers: str, count: int) -> Outcome:
+def with_garbage(brokers: str, count: int) -> Figure:
     """A million messages, 1 % of them broken: every one is accounted for, or this fails."""
     _, bad, tombstones = garbage.messages(GARBAGE_ROWS)
     create_topic(brokers, "garbage", partitions=PARTITIONS)
@@ -104,50 +76,43 @@ def with_garbage(brokers: str, count: int) -> Outcome:
         # every good message and every bad one is written; tombstones are no rows
         assert figures["rows_out"] == GARBAGE_ROWS - tombstones, figures
         found.append(figures["rows_per_cpu_s"])
-    return Outcome("garbage", "rows/CPU-s", found, [])
+    return Figure("garbage", "rows/CPU-s", found, [])
 
 
-def latencies(brokers: str, count: int) -> list[Outcome]:
+def latencies(brokers: str, count: int) -> list[Figure]:
     measured = {"engine.py": [], "bare_loop.py": []}  # type: dict[str, list[tuple[float, float]]]
     for _ in range(count):
         for script, values in measured.items():
             values.append(latency.measure(brokers, str(HERE / script)))
     return [
-        Outcome(
+        Figure(
             f"latency p{percent}",
             "ms",
             [value[index] for value in measured["engine.py"]],
             [value[index] for value in measured["bare_loop.py"]],
-            more_is_better=False,
         )
         for index, percent in enumerate((50, 99))
     ]
 
 
-def delivered_once(brokers: str, count: int) -> list[Outcome]:
-    """Exactly-once, and at-least-once in the place of the ceiling."""
-    figures = exactly_once.measure(brokers, exactly_once.PARTS, pairs=count)
-    return [Outcome(each.name, each.unit, each.value, each.other, more_is_better=each.unit != "ms") for each in figures]
-
-
-def committing() -> list[Outcome]:
+def committing() -> list[Figure]:
     """The committer of 64 transactions a second."""
     figures = child("committer.py")
     return [
-        Outcome("committer, of a core", "%", [figures["core_share"] * 100], [], more_is_better=False),
-        Outcome("committer, describe", "ms", [figures["describe_ms"]], [], more_is_better=False),
-        Outcome("committer, commit", "ms", [figures["commit_ms"]], [], more_is_better=False),
+        Figure("committer, of a core", "%", [figures["core_share"] * 100], []),
+        Figure("committer, describe", "ms", [figures["describe_ms"]], []),
+        Figure("committer, commit", "ms", [figures["commit_ms"]], []),
     ]
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
+def table(outcomes: Sequence[Figure]) -> Table:
     shown = Table(title="Headrace benchmarks: median of alternating pairs")
     for title in ("", "unit", "engine", "spread", "ceiling", "spread", "ratio"):
         shown.add_column(title, justify="left" if title == "" else "right")
     for item in outcomes:
-        ceiling = (f"{median(item.ceiling):,.0f}", spread(item.ceiling)) if item.ceiling else ("", "")
+        ceiling = (f"{median(item.other):,.0f}", spread(item.other)) if item.other else ("", "")
         ratio = "" if item.ratio is None else f"{item.ratio:.2f}"
-        shown.add_row(item.name, item.unit, f"{median(item.engine):,.0f}", spread(item.engine), *ceiling, ratio)
+        shown.add_row(item.name, item.unit, f"{median(item.value):,.0f}", spread(item.value), *ceiling, ratio)
     return shown
 
 
@@ -158,7 +123,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS, help="messages of K and P")
     options = parser.parse_args()
     wanted = options.only or NAMES
-    outcomes: list[Outcome] = []
+    outcomes: list[Figure] = []
     if "W" in wanted:
         outcomes.append(in_process(options.pairs))
     if set(wanted) - WITHOUT_BROKER:
@@ -168,8 +133,8 @@ def main() -> None:
     Console(width=120).print(table(outcomes))
 
 
-def on_broker(wanted: Sequence[str], count: int, rows: int) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+def on_broker(wanted: Sequence[str], count: int, rows: int) -> list[Figure]:
+    outcomes: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(BrokerConfig(Path(folder))) as broker:
         if {"K", "P"} & set(wanted):
             create_topic(broker.bootstrap, "in", partitions=PARTITIONS, config={"retention.ms": "-1"})
@@ -180,7 +145,7 @@ def on_broker(wanted: Sequence[str], count: int, rows: int) -> list[Outcome]:
         if "latency" in wanted:
             outcomes += latencies(broker.bootstrap, count)
         if "exactly-once" in wanted:
-            outcomes += delivered_once(broker.bootstrap, count)
+            outcomes += exactly_once.measure(broker.bootstrap, exactly_once.PARTS, pairs=count)
     return outcomes
 
 

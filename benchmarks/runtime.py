@@ -11,38 +11,24 @@ usage: runtime.py [--only shuffle|checkpoints] [--pairs N] [--rows N]
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from data import PARTITIONS, fill
-from measure import Figure
+from measure import Figure, alternating
+from parts import on_broker
 from pipelines import windowed
 from slot_run import rows_per_cpu_s, started
 
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from headrace.local.broker.topics import create_topic
 
 ROWS, SHORT_ROWS, PAIRS, CHECKPOINTS = 6_000_000, 1_000_000, 5, 14
 PARTS = ("shuffle", "checkpoints")
 EVERY_SECOND, NONE = {"interval": "1s", "retained": 1_000}, {"interval": "none"}
 _number = itertools.count()
-
-
-def alternating(name: str, pairs: int, value: Callable[[], float], other: Callable[[], float]) -> Figure:
-    """Both in turn, the first of each pair alternating; the first pair is left out."""
-    values: list[float] = []
-    others: list[float] = []
-    for pair in range(pairs + 1):
-        both = [(values, value), (others, other)]
-        for found, run in both if pair % 2 else reversed(both):
-            found.append(run())
-        print(f"{name} {pair}/{pairs}: {values[-1]:,.0f} beside {others[-1]:,.0f}", file=sys.stderr, flush=True)
-    return Figure(name, "rows/CPU-s", values[1:], others[1:])
 
 
 def pipeline(brokers: str, source: str, checkpoint: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -93,16 +79,5 @@ def measure(brokers: str, parts: Collection[str], *, pairs: int = PAIRS, rows: i
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=PARTS)
-    parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--rows", type=int, default=ROWS)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(BrokerConfig(Path(folder))) as broker:
-        for each in measure(broker.bootstrap, options.only or PARTS, pairs=options.pairs, rows=options.rows):
-            print(each.text("beside"))
-
-
 if __name__ == "__main__":
-    main()
+    on_broker(__doc__, PARTS, measure, beside="beside", pairs=PAIRS, rows=ROWS)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import Figure
-from slot_run import TICKS_PER_S, processes
+from slot_run import processes
 
 from headrace.client.http import Client
 from headrace.client.models import SubmitRequest
@@ -55,11 +55,11 @@ class Session:
     record: ClusterRecord
     client: Client
 
-    @property
-    def coordinator(self) -> int:
-        """Its process id."""
+    def coordinator_cpu_s(self) -> float:
+        """User and system time of the coordinator so far, without its children."""
         assert self.record.coordinator is not None
-        return self.record.coordinator.pid
+        pid = self.record.coordinator.pid
+        return processes(pid)[pid]
 
     def submit(self, pipeline: dict[str, Any]) -> str:
         """A job's id, at once."""
@@ -80,8 +80,7 @@ class Session:
     def wait_checkpoints(self, job: str) -> None:
         """Returns once a job has settled."""
         deadline = time.monotonic() + WAIT_S
-        while (newest := self.client.status(job).checkpoint) is None or newest.epoch < SETTLE_CHECKPOINTS:
-            status = self.client.status(job)
+        while (newest := (status := self.client.status(job)).checkpoint) is None or newest.epoch < SETTLE_CHECKPOINTS:
             assert status.failure is None, status.failure
             assert time.monotonic() < deadline, "no checkpoint completed"
             time.sleep(LOOK_S)
@@ -168,9 +167,9 @@ def measure_wide(run: Session, seconds: float) -> list[Figure]:
     run.wait_checkpoints(job)
     tasks = [node for node in run.client.status(job).nodes if len(node.subtasks) == PARALLELISM]
     assert len(tasks) == TASKS, f"{len(tasks)} tasks"
-    begun, spent = time.monotonic(), cpu_seconds(run.coordinator)
+    begun, spent = time.monotonic(), run.coordinator_cpu_s()
     took = run.durations_ms(job, seconds)
-    share = (cpu_seconds(run.coordinator) - spent) / (time.monotonic() - begun)
+    share = (run.coordinator_cpu_s() - spent) / (time.monotonic() - begun)
     run.cancel(job)
     return [
         Figure("wide: the coordinator, of a core", "%", [share * 100], []),
@@ -213,12 +212,6 @@ class Taken:
 
 def _number(status: str, name: str) -> int:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{name}:"))
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of one process, without its children."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def measure_submissions(run: Session, jobs: int) -> list[Figure]:
