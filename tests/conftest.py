@@ -24,10 +24,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-transcripts", action="store_true", help="write tests/transcripts anew, as the machine is now"
     )
+    parser.addoption("--full", action="store_true", help="the full tier: also the tests that are marked `full`")
     parser.addoption("--rewrite-goldens", action="store_true", help="write tests/flows/golden anew, from straight runs")
     parser.addoption("--stops", type=int, default=4, help="how often a job is stopped and taken up in a row")
     parser.addoption("--increments", type=int, default=12, help="increments of a followed pipeline that is killed")
     parser.addoption("--outage", type=float, default=12.0, help="seconds that no broker answers for")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects the tests of the full tier unless it was asked for."""
+    if config.getoption("--full"):
+        return
+    full = [item for item in items if item.get_closest_marker("full") is not None]
+    config.hook.pytest_deselected(items=full)
+    items[:] = [item for item in items if item.get_closest_marker("full") is None]
 
 
 @pytest.fixture
