@@ -1,8 +1,8 @@
 """The connector host: a child process of the coordinator that holds one job's enumerators and committers.
 
-    python -m headrace.coordinator.connector_host_process headrace-connector-host --fd N --job ID
+    program headrace.coordinator.connector_host_process, arguments headrace-connector-host --fd N --job ID
 
-It answers the requests that come over the inherited socket N. Each source has a thread of its own, and so have the
+It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It answers the requests that come over the inherited socket N. Each source has a thread of its own, and so have the
 committers: a slow look for splits never delays a commit. It ends when the socket closes, so that it never outlives its
 coordinator: output that was decided but not committed then is the next coordinator's to commit.
 """
@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Sequence
 from typing import assert_never
 
+from headrace.connect import registry
 from headrace.coordinator.connector_host_messages import (
     LENGTH_BYTES,
     AnswerFrame,
@@ -156,6 +157,11 @@ def lane_of(request: Request) -> str:
 
 def _node(request: Request) -> str | None:
     return request.source if isinstance(request, DiscoverRequest) else None
+
+
+def preload() -> None:
+    """Imports what every job needs."""
+    registry.load_bundled()
 
 
 def main(arguments: Sequence[str]) -> None:
