@@ -9,7 +9,6 @@ host that died is not revived: the driver starts another one and opens it with t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import os
 import signal
@@ -320,14 +319,16 @@ class _Launch:
 
     def start(self, starter: Starter) -> Child:
         """Starts it; waits for a template where that is to come up first. Raises as `Starter.start`."""
-        with contextlib.ExitStack() as files:
-            out = files.enter_context(Path(os.devnull).open("ab") if self.log is None else self.log.open("ab")).fileno()
+        environment = os.environ | {"POLARS_MAX_THREADS": "1"} | dict(self.environment)
+        home = environment.get("HEADRACE_HOME", "")
+        with (self.log or Path(os.devnull)).open("ab") as out:
             order = ProcessOrder(
                 program=PROGRAM,
-                arguments=(_ROLE, "--fd", str(self.connection), "--job", self.job),
-                environment=os.environ | {"POLARS_MAX_THREADS": "1"} | dict(self.environment),
-                stdout=out,
-                stderr=STDERR if self.log is None else out,
+                # job and home are for lists of processes
+                arguments=(_ROLE, "--job", self.job, "--home", home, "--fd", str(self.connection)),
+                environment=environment,
+                stdout=out.fileno(),
+                stderr=STDERR if self.log is None else out.fileno(),
                 keep=(self.connection,),
             )
             return starter.start(order)

@@ -1,10 +1,11 @@
 """The connector host: a child process of the coordinator that holds one job's enumerators and committers.
 
-    program headrace.coordinator.connector_host_process, arguments headrace-connector-host --fd N --job ID
+    program headrace.coordinator.connector_host_process, arguments headrace-connector-host --job ID --home PATH --fd N
 
-It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It answers the requests that come over the inherited socket N. Each source has a thread of its own, and so have the
-committers: a slow look for splits never delays a commit. It ends when the socket closes, so that it never outlives its
-coordinator: output that was decided but not committed then is the next coordinator's to commit.
+It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It answers the
+requests that come over the inherited socket N. Each source has a thread of its own, and so have the committers: a slow
+look for splits never delays a commit. It ends when the socket closes, so that it never outlives its coordinator: output
+that was decided but not committed then is the next coordinator's to commit.
 """
 
 from __future__ import annotations
@@ -169,7 +170,8 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=[ROLE])
     parser.add_argument("--fd", type=int, required=True)
-    parser.add_argument("--job", required=True)
+    for name in ("--job", "--home"):
+        parser.add_argument(name, required=True)
     given = parser.parse_args(arguments)
     # Ctrl-C goes to all processes of a terminal; when to end is the coordinator's to say
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -78,7 +78,9 @@ class JobHost:
     async def _start(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> Failure | None:
         self._opened = None
         try:
-            self._host = host = await ConnectorHost.start(self._job, self._environment, self._log, starter=self._starter)
+            self._host = host = await ConnectorHost.start(
+                self._job, self._environment, self._log, starter=self._starter
+            )
             if self._over.is_set():
                 # the job ended meanwhile, and with it whoever would close this one
                 return Failure("the job is over", Domain.EXTERNAL.value, retry=True)

@@ -21,8 +21,8 @@ from headrace.coordinator.job_audit import JobAudit
 from headrace.coordinator.job_transactions import JobTransactions
 from headrace.coordinator.triggers import Triggers
 from headrace.core.clock import Clock
-from headrace.processes.spawning import Starter
 from headrace.core.errors import HeadraceError
+from headrace.processes.spawning import Starter
 from headrace.rpc.failure import failure_of
 
 LOG = logging.getLogger("headrace.coordinator")

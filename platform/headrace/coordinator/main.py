@@ -47,9 +47,7 @@ class CoordinatorConfig:
     token: str = ""
 
 
-async def serve(
-    config: CoordinatorConfig, ended: asyncio.Event | None = None, starter: Starter | None = None
-) -> None:
+async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, starter: Starter | None = None) -> None:
     """Runs a coordinator until SIGTERM, SIGINT or a client's shutdown. Raises UserError, ExternalError.
 
     starter: starts connector hosts; else they are fresh interpreters.
@@ -167,8 +165,9 @@ def main(arguments: list[str] | None = None) -> None:
         token = _read_token(given.token_file)
         # before anything starts a thread
         starter = own_starter([HOST_PROGRAM])
+        config = CoordinatorConfig(given.home, given.host, given.port, given.grpc_port, token)
         try:
-            asyncio.run(serve(CoordinatorConfig(given.home, given.host, given.port, given.grpc_port, token), None, starter))
+            asyncio.run(serve(config, starter=starter))
         finally:
             starter.close()
     except (UserError, ExternalError) as error:

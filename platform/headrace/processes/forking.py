@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from headrace.core.errors import ExternalError
 from headrace.processes import template
@@ -81,9 +82,9 @@ class _Template:
             self._ready = True
         return True
 
-    def fork(self, order: ProcessOrder) -> int:
+    def fork(self, order: ProcessOrder, answer_s: float) -> int:
         """The pid of the child. Raises OSError where the template fails, ExternalError where the fork does."""
-        self._connection.settimeout(ANSWER_SECONDS)
+        self._connection.settimeout(answer_s)
         send_order(self._connection, order)
         answer = receive_exactly(self._connection, template.PID.size)
         if answer is None:
@@ -111,15 +112,22 @@ class TemplateStarter:
     first          the template that this process forked off itself
     reaps_orphans  this process collects the exit codes of processes that nobody started here: descendants of its
                    children, which it adopts as a subreaper. Not for a process that has other children than these
+    answer_s       how long a template may take to fork
     """
 
     def __init__(
-        self, programs: Sequence[str], first: _Template | None = None, *, reaps_orphans: bool = False
+        self,
+        programs: Sequence[str],
+        first: _Template | None = None,
+        *,
+        reaps_orphans: bool = False,
+        answer_s: float = ANSWER_SECONDS,
     ) -> None:
         self._programs = tuple(programs)
         # as it is now: what a job puts on the path is not for other processes
         self._path = import_path()
         self._template = first
+        self._answer_s = answer_s
         self._lock = threading.Lock()
         self._failures = 0
         self._spawning = SpawnStarter()
@@ -186,7 +194,7 @@ class TemplateStarter:
         assert self._template is not None, "a template was prepared"
         if self._failures >= FAILURES_MAX:
             raise OSError("no template comes up")
-        child = ForkedChild(self._template.fork(order))
+        child = ForkedChild(self._template.fork(order, self._answer_s))
         self._failures = 0
         self._know(child)
         return child

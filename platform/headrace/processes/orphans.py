@@ -13,7 +13,7 @@ import weakref
 from headrace.processes.child import Child
 
 ORPHAN_SECONDS = 2.0
-"""A process that has ended for longer is an orphan: code that starts a process itself collects its exit code at once."""
+"""A process that has ended for longer is an orphan: code that starts a process collects its exit code sooner."""
 
 
 class Orphans:

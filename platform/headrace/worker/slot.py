@@ -57,8 +57,9 @@ class SlotOptions:
     """A slot's command line. Times in ms, `lost`: silence of another slot that is a loss; `folder` gets its Unix
     socket; `parent`: the supervisor's process id; `home`: for those who look for the processes of one."""
 
-    fd: int
     slot: str
+    home: Path
+    fd: int
     host: str
     folder: Path
     parent: int
@@ -66,7 +67,6 @@ class SlotOptions:
     lease: int
     cancel: int
     lost: int
-    home: Path
 
     def arguments(self) -> list[str]:
         """As `main` takes them."""
