@@ -5,7 +5,8 @@
                    └─────────────────────────────────────────────────┘ changed (and the installed version has not)
 
 An owner forks its first template off itself, before it has threads. Later ones are fresh interpreters, for a process
-with threads must not fork. Where no template comes up, a process is started as a fresh interpreter.
+with threads must not fork. Where no template comes up, and where an order wants another PYTHONPATH, say, than the
+owner's, a process is started as a fresh interpreter.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from headrace.core.errors import ExternalError
@@ -126,6 +127,7 @@ class TemplateStarter:
         self._programs = tuple(programs)
         # as it is now: what a job puts on the path is not for other processes
         self._path = import_path()
+        self._at_start = _at_start(os.environ)
         self._template = first
         self._answer_s = answer_s
         self._lock = threading.Lock()
@@ -151,7 +153,7 @@ class TemplateStarter:
     def start(self, order: ProcessOrder) -> Child:
         """Starts a process; waits for a template where there is none. Raises ExternalError, UserError."""
         with self._lock:
-            while self._failures < FAILURES_MAX and not self._closed:
+            while self._failures < FAILURES_MAX and not self._closed and _at_start(order.environment) == self._at_start:
                 try:
                     if self._prepared(timeout_s=READY_SECONDS):
                         return self._fork(order)
@@ -213,6 +215,15 @@ class TemplateStarter:
         how = f"{error}" if code is None else f"{error}, exit code {code}"
         then = "fresh interpreters from now on" if self._failures >= FAILURES_MAX else "another one is started"
         _log.warning("the template failed: %s; %s", how, then)
+
+
+def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that take effect only while an interpreter starts: a fork has its template's."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(("PYTHON", "LD_")) and name != "PYTHONUNBUFFERED"
+    }
 
 
 def become_subreaper() -> None:

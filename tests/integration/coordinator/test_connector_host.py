@@ -23,6 +23,7 @@ from headrace.local.broker import EmbeddedBroker
 from headrace.local.broker.topics import partitions_of
 from support.broker import create_topic, produce, unique_topic
 from support.running import WAIT_SECONDS, wait_until
+from support.starters import shared_starter
 from support.worker_process import is_running
 
 JOB = "0123456789ab"
@@ -49,7 +50,7 @@ def from_kafka(brokers: str, topic: str, **fields: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def hosting(environment: dict[str, str] | None = None) -> AsyncIterator[ConnectorHost]:
-    host = await ConnectorHost.start(JOB, environment, times=PATIENT)
+    host = await ConnectorHost.start(JOB, environment, times=PATIENT, starter=shared_starter())
     try:
         yield host
     finally:
@@ -172,7 +173,7 @@ def test_errors_come_back_as_they_were_raised(broker: EmbeddedBroker) -> None:
 
 def test_a_host_that_is_killed_while_it_is_asked_says_so_and_another_one_takes_over() -> None:
     async def test() -> None:
-        host = await ConnectorHost.start(JOB)
+        host = await ConnectorHost.start(JOB, starter=shared_starter())
         opened = await host.open(generated(rows=4), {})
         os.kill(host.pid, signal.SIGSTOP)
         asked = asyncio.create_task(host.discover("numbers"))
@@ -194,7 +195,9 @@ def test_a_host_that_is_killed_while_it_is_asked_says_so_and_another_one_takes_o
 
 def test_a_host_that_does_not_answer_is_ended() -> None:
     async def test() -> None:
-        host = await ConnectorHost.start(JOB, times=HostTimes(commit_s=0.2, discover_s=0.1, close_s=0.2))
+        host = await ConnectorHost.start(
+            JOB, times=HostTimes(commit_s=0.2, discover_s=0.1, close_s=0.2), starter=shared_starter()
+        )
         await host.open(generated(rows=4), {})
         os.kill(host.pid, signal.SIGSTOP)
         with pytest.raises(ExternalError, match="did not find its splits"):
@@ -212,7 +215,7 @@ def test_a_host_that_does_not_answer_is_ended() -> None:
 
 def test_close_ends_a_host_that_hangs() -> None:
     async def test() -> None:
-        host = await ConnectorHost.start(JOB, times=HostTimes(close_s=0.2))
+        host = await ConnectorHost.start(JOB, times=HostTimes(close_s=0.2), starter=shared_starter())
         await host.open(generated(rows=4), {})
         os.kill(host.pid, signal.SIGSTOP)
         await host.close()

@@ -123,6 +123,12 @@ def test_a_process_has_what_was_ordered_and_nothing_else(starter: Starter, tmp_p
     assert facts["stdin"] == ""
 
 
+def test_variables_that_only_a_fresh_interpreter_takes_up(starter: Starter, tmp_path: Path) -> None:
+    path = os.pathsep.join([os.environ["PYTHONPATH"], str(tmp_path)])
+    with Told(starter, tmp_path, PYTHONPATH=path) as told:
+        assert str(tmp_path) in told.ask("facts")["path"]
+
+
 def test_random_numbers_differ(starter: Starter, tmp_path: Path) -> None:
     with Told(starter, tmp_path) as one, Told(starter, tmp_path) as two:
         first, second = one.ask("facts")["random"], two.ask("facts")["random"]
