@@ -13,10 +13,13 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from queue import Queue
 from typing import Any, NoReturn
 
 import numpy as np
 import polars as pl
+
+from headrace.worker.memory_decay import resident_bytes, start_memory_decay
 
 PROGRAM, ROLE = "support.told_program", "headrace-told"
 
@@ -48,11 +51,35 @@ def _obey(word: str, values: list[Any]) -> object:
             raise SystemExit(values[0])
         case "query":
             return pl.DataFrame({"k": [1, 1, 2]}).group_by("k").len().sort("k").to_dicts()
+        case "peak":
+            return _resident_after_a_peak()
+        case "resident":
+            return resident_bytes()
+        case "trickle":
+            return pl.DataFrame({"k": [1, 2] * 10}).group_by("k").len().height
         case "orphan":
             # outlives this process, then ends
             return subprocess.Popen(["/bin/sh", "-c", values[0]]).pid
         case _:
             raise AssertionError(word)
+
+
+def _resident_after_a_peak() -> int:
+    """Bytes at the peak. Frames of the size of batches come and go, in a thread that lives on, as a subtask's does."""
+    start_memory_decay()
+    peak: Queue[int] = Queue()
+
+    def work() -> None:
+        frames = [
+            pl.DataFrame({"k": np.arange(32_768) % 7_919}).with_columns(s=pl.col("k").cast(pl.String))
+            for _ in range(150)
+        ]
+        peak.put(resident_bytes())
+        frames.clear()
+        threading.Event().wait()
+
+    threading.Thread(target=work, daemon=True).start()
+    return peak.get()
 
 
 def _facts() -> dict[str, object]:
