@@ -273,7 +273,7 @@ def _start_template(programs: Sequence[str], path: Fingerprint) -> _Template:
         order = ProcessOrder(
             program=template.PROGRAM,
             arguments=_arguments(number, os.getpid(), programs),
-            environment={**template.PREPARED_ENVIRONMENT, **os.environ},
+            environment=os.environ | template.PREPARED_ENVIRONMENT,
             stdout=2,
             stderr=2,
             keep=(number,),

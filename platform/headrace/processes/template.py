@@ -56,14 +56,17 @@ _PR_SET_PDEATHSIG = 1
 def preload(programs: Sequence[str]) -> None:
     """Imports what the programs need, with memory and threads set up for forks where polars is not loaded yet."""
     before = {name: os.environ.get(name) for name in PREPARED_ENVIRONMENT}
-    os.environ.update({name: value for name, value in PREPARED_ENVIRONMENT.items() if before[name] is None})
+    # over what is there: polars leaves a setting for jemalloc in the environment of processes below it
+    os.environ.update(PREPARED_ENVIRONMENT)
     try:
         for program in programs:
             importlib.import_module(program).preload()
     finally:
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def serve(connection: socket.socket, owner: int) -> NoReturn:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -27,7 +28,9 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 def start_memory_decay() -> None:
     """Starts a thread that returns freed memory for as long as the process lives."""
-    threading.Thread(target=_run, name="memory-decay", daemon=True).start()
+    # read here: the process may have grown by the time that the thread runs
+    run = partial(_run, resident_bytes())
+    threading.Thread(target=run, name="memory-decay", daemon=True).start()
 
 
 def return_freed_memory() -> None:
@@ -44,8 +47,7 @@ def resident_bytes() -> int:
         return 0
 
 
-def _run() -> None:
-    start_bytes = resident_bytes()
+def _run(start_bytes: int) -> None:
     while True:
         time.sleep(EVERY_SECONDS)
         if resident_bytes() - start_bytes > GROWN_BYTES_MIN:
