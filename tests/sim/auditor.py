@@ -22,8 +22,8 @@ from headrace.checkpoint.records import (
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator.job_state import JobState
+from sim.chunks import read_chunk, tiled
 from sim.outside import SOURCE, Appended, Ledger, Source
-from sim.slot import read_chunk, tiled
 from sim.transaction_auditor import TransactionAuditor
 from sim.world import Violation, World
 

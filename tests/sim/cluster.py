@@ -240,6 +240,13 @@ class Cluster:
         process.freeze()
         self.world.after(self.world.between(500, longest_ms), process.wake)
 
+    def lose_peer(self, lost: Slot) -> None:
+        """The other slots of its attempt notice that a slot has ended."""
+        for worker in self.workers:
+            for slot in worker.slots.values():
+                if slot is not lost and slot.attempt == lost.attempt and slot.linked:
+                    slot.after(self.world.between(1, 2_000), slot.lose_peer)
+
     def _some_slot(self) -> Slot | None:
         slots = [slot for worker in self.workers for slot in worker.slots.values() if slot.alive]
         busy = [slot for slot in slots if slot.busy]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from headrace.checkpoint.journal import Journal, Replaced, Settled, Written
 from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.manifest import Manifest
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, Manifest
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator.job_state import JobState
@@ -18,11 +18,26 @@ from headrace.coordinator.machine import Machine
 from headrace.coordinator.slot_pool import Changed, Grant, PooledSlot, SlotPool
 from headrace.core.errors import HeadraceError
 from headrace.rpc.failure import failure_of
-from headrace.rpc.messages import CancelSlot, Failure, SlotInfo, ToSlot, TriggerEpoch
+from headrace.rpc.messages import (
+    Acked,
+    CancelSlot,
+    Declined,
+    Deploy,
+    Deployed,
+    Failed,
+    Failure,
+    FromSlot,
+    InputEnded,
+    Left,
+    SlotInfo,
+    Status,
+    ToSlot,
+    TriggerEpoch,
+)
 from sim.host import Host
 from sim.names import JOB
-from sim.slot import Acked, Declined, Deployed, Deployment, Failed, InputEnded, Said
 from sim.storage import Lane
+from sim.subtasks import Deployment
 from sim.world import Process, Violation
 
 if TYPE_CHECKING:
@@ -248,7 +263,7 @@ class Coordinator(Process):
 
     # ---- slots ---------------------------------------------------------------------------------------------------
 
-    def _tell(self, slot: PooledSlot, told: ToSlot | Deployment) -> None:
+    def _tell(self, slot: PooledSlot, told: ToSlot) -> None:
         session = self._sessions.get(slot.worker)
         if session is not None:
             session.down.send(lambda: session.worker.tell_slot(slot.slot, told))
@@ -264,7 +279,7 @@ class Coordinator(Process):
         files = tuple(part.path for handle in states for part in handle.files)
         self._deployed = True
         for index, slot in enumerate(self._slots):
-            self._tell(slot, Deployment(wanted.attempt, index, files))
+            self._tell(slot, Deploy(JOB, wanted.attempt, "", Deployment(index, files).to_bytes()))
 
     def _release(self) -> None:
         self._grant(self._pool.cancel_request(JOB))
@@ -328,22 +343,26 @@ class Coordinator(Process):
         self._gone(slot)
         self._changed(self._pool.slot_down(slot), "")
 
-    def slot_said(self, slot: str, attempt: int, said: Said) -> None:
+    def slot_said(self, slot: str, said: FromSlot) -> None:
         """A slot spoke; words of an older attempt are dropped."""
         index = next((index for index, each in enumerate(self._slots) if each.slot == slot), None)
-        if index is None or attempt != self._granted_for or self.over is not None:
+        if index is None or said.attempt != self._granted_for or self.over is not None:
             return
         match said:
             case Deployed():
                 self.post(on.SlotDeployed(index))
             case InputEnded():
                 self.post(on.SlotInputEnded(index))
-            case Acked(epoch, documents):
-                self.post(on.SlotAcked(index, epoch, documents))
-            case Declined(epoch):
-                self.post(on.SlotDeclined(index, epoch, Failure("storage refused", "external", retry=True)))
-            case Failed(failure):
+            case Acked(epoch=epoch, subtasks=subtasks):
+                self.post(on.SlotAcked(index, epoch, SUBTASK_DOCUMENTS.validate_json(subtasks)))
+            case Declined(epoch=epoch, failure=failure):
+                self.post(on.SlotDeclined(index, epoch, failure))
+            case Failed(failure=failure):
                 self.post(on.SlotFailed(index, failure))
+            case Left() | Status():
+                pass
+            case _:
+                assert_never(said)
 
     def checked(self) -> None:
         """Looks for workers that were not heard of for too long."""

@@ -26,6 +26,13 @@ from headrace.coordinator.states.live import Live
 from headrace.coordinator.states.running import Running
 from headrace.coordinator.states.scheduling import Scheduling
 from headrace.coordinator.states.stopping import Stopping
+from headrace.rpc.messages import CancelSlot, Deployed, InputEnded
+from headrace.worker.attempt import machine
+from headrace.worker.attempt.effects import CancelSubtasks, GiveUpEpoch, Say, Warn
+from headrace.worker.attempt.events import Connected
+from headrace.worker.attempt.events import Event as SlotEvent
+from headrace.worker.attempt.machine import AttemptMachine
+from headrace.worker.slot_epochs import SlotEpochs
 from headrace_connectors.kafka import committer
 from headrace_connectors.kafka.transaction_lanes import TransactionLanes
 from headrace_connectors.kafka.transaction_names import TransactionName, names_of
@@ -239,6 +246,81 @@ def _the_end_fences_what_is_decided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leaving, "_on_ended", broken)
 
 
+# ---- slots -----------------------------------------------------------------------------------------------------------
+
+
+def _input_ends_with_the_first_task(patch: pytest.MonkeyPatch) -> None:
+    def broken(self: AttemptMachine, task: str) -> None:
+        self._ended.add(task)
+        self._report()
+        self._do(Say(InputEnded(self._job, self._attempt)))
+
+    patch.setattr(AttemptMachine, "_on_ended", broken)
+
+
+def _a_failed_slot_says_left(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AttemptMachine, "_fail", lambda self, failure: self._cancel())
+
+
+def _a_cancel_hides_the_failure_before_it(patch: pytest.MonkeyPatch) -> None:
+    on_leaving = AttemptMachine._on_leaving
+
+    def broken(self: AttemptMachine, event: SlotEvent, now_ms: int) -> None:
+        if isinstance(event, CancelSlot):
+            self._failure = None
+        on_leaving(self, event, now_ms)
+
+    patch.setattr(AttemptMachine, "_on_leaving", broken)
+
+
+def _the_last_word_waits_for_no_thread(patch: pytest.MonkeyPatch) -> None:
+    def broken(self: AttemptMachine) -> None:
+        self._do(CancelSubtasks())
+        self._leave()
+
+    patch.setattr(AttemptMachine, "_cancel", broken)
+
+
+def _a_slot_is_deployed_before_it_is_open(patch: pytest.MonkeyPatch) -> None:
+    on_opening = AttemptMachine._on_opening
+
+    def broken(self: AttemptMachine, event: SlotEvent, now_ms: int) -> None:
+        if isinstance(event, Connected):
+            self._do(Say(Deployed(self._job, self._attempt)))
+        on_opening(self, event, now_ms)
+
+    patch.setattr(AttemptMachine, "_on_opening", broken)
+
+
+def _a_cancel_waits_until_the_slot_is_open(patch: pytest.MonkeyPatch) -> None:
+    on_opening = AttemptMachine._on_opening
+
+    def broken(self: AttemptMachine, event: SlotEvent, now_ms: int) -> None:
+        if isinstance(event, CancelSlot):
+            self._deferred.append(event)
+        else:
+            on_opening(self, event, now_ms)
+
+    patch.setattr(AttemptMachine, "_on_opening", broken)
+
+
+def _epochs_are_acknowledged_without_their_counts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AttemptMachine, "_report", lambda self: None)
+
+
+def _epochs_are_not_ordered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine, "OrderEpoch", lambda epoch, savepoint: GiveUpEpoch(epoch))
+
+
+def _names_are_never_free_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(machine, "FreeNames", lambda epoch, successors: Warn("names stay taken"))
+
+
+def _an_epoch_is_acknowledged_without_a_snapshot(patch: pytest.MonkeyPatch) -> None:
+    init = SlotEpochs.__init__
+    patch.setattr(SlotEpochs, "__init__", lambda self, subtasks: init(self, subtasks - 1))
+
+
 BREAKS: list[tuple[Breaks, int]] = [
     (_others_records_do_not_matter, 0),
     (_what_was_decided_is_not_committed_first, 0),
@@ -246,17 +328,17 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_epochs_begin_anew, 0),
     (_committed_is_said_too_early, 0),
     (_files_that_are_needed_are_pruned, 0),
-    (_a_stop_is_forgotten, 0),
+    (_a_stop_is_forgotten, 50),
     (_time_is_up_for_ever, 100),
     (_whoever_waits_is_forgotten, 40),
     (_a_savepoint_in_flight_is_forgotten, 0),
-    (_new_partitions_are_forgotten, 20),
+    (_new_partitions_are_forgotten, 75),
     # it takes a long sleep and many records
     (_nobody_looks_above_what_was_put, 150),
     (_names_are_fenced_before_the_attempts_record, 0),
     (_earlier_names_are_not_fenced, 0),
     (_only_the_newest_attempts_names_are_fenced, 0),
-    (_manifests_name_nothing, 20),
+    (_manifests_name_nothing, 170),
     (_output_is_committed_before_it_is_decided, 0),
     (_output_is_not_described, 0),
     (_a_name_is_used_again_at_once, 0),
@@ -265,10 +347,20 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_a_sweep_ends_everything, 0),
     (_what_expired_counts_as_committed, 0),
     (_lost_output_is_passed_over, 0),
-    (_output_lost_in_part_counts_as_lost, 270),
+    (_output_lost_in_part_counts_as_lost, 685),
     (_lost_output_stays_in_the_totals, 0),
-    (_the_end_fences_before_its_record, 110),
-    (_the_end_fences_what_is_decided, 110),
+    (_the_end_fences_before_its_record, 20),
+    (_the_end_fences_what_is_decided, 520),
+    (_input_ends_with_the_first_task, 0),
+    (_a_failed_slot_says_left, 10),
+    (_a_cancel_hides_the_failure_before_it, 20),
+    (_the_last_word_waits_for_no_thread, 0),
+    (_a_slot_is_deployed_before_it_is_open, 0),
+    (_a_cancel_waits_until_the_slot_is_open, 45),
+    (_epochs_are_acknowledged_without_their_counts, 0),
+    (_epochs_are_not_ordered, 0),
+    (_names_are_never_free_again, 110),
+    (_an_epoch_is_acknowledged_without_a_snapshot, 0),
 ]
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.rpc.messages import Address, SlotInfo, ToSlot
+from headrace.rpc.messages import Address, FromSlot, SlotInfo, ToSlot
 from sim.names import names_of_writer
 from sim.outside import Appended
-from sim.slot import Deployment, Said, Slot
+from sim.slot import Slot
 from sim.storage import Storage
 from sim.transactions import Brokers
 from sim.world import Line, Process, World
@@ -108,18 +108,22 @@ class Worker(Process):
             session.up.send(lambda: session.coordinator.slot_down(slot.name))
         self.after(self.world.between(300, 2_000), self._spawn)
 
-    def slot_said(self, slot: Slot, attempt: int, said: Said) -> None:
-        """Passes a slot's words on. They wait in the pipe while the worker is frozen."""
-        self.deliver(lambda: self._pass_on(slot, attempt, said))
-        if self.world.happens(self._cluster.story.doubled):
-            self.deliver(lambda: self._pass_on(slot, attempt, said))
+    def slot_lost(self, slot: Slot) -> None:
+        """The slot has ended without a goodbye to its peers."""
+        self._cluster.lose_peer(slot)
 
-    def _pass_on(self, slot: Slot, attempt: int, said: Said) -> None:
+    def slot_said(self, slot: Slot, said: FromSlot) -> None:
+        """Passes a slot's words on. They wait in the pipe while the worker is frozen."""
+        self.deliver(lambda: self._pass_on(slot, said))
+        if self.world.happens(self._cluster.story.doubled):
+            self.deliver(lambda: self._pass_on(slot, said))
+
+    def _pass_on(self, slot: Slot, said: FromSlot) -> None:
         session = self.session
         if session is not None:
-            session.up.send(lambda: session.coordinator.slot_said(slot.name, attempt, said))
+            session.up.send(lambda: session.coordinator.slot_said(slot.name, said))
 
-    def tell_slot(self, name: str, told: ToSlot | Deployment) -> None:
+    def tell_slot(self, name: str, told: ToSlot) -> None:
         """The coordinator's message for a slot has arrived here."""
         slot = self.slots.get(name)
         if slot is not None:

@@ -1,12 +1,12 @@
-"""One attempt of one job in a slot process: its subtasks from deployment to the end.
+"""The shell of an attempt: executes what `attempt.machine` decides on the real slice, links and uploader.
 
-    Deploy ──> plan again, restore, open, connect ──> Deployed ──> commands, events ──┬─ FinishSlot ──> leave ──> Left
-                                │                                  in turn, and       ├─ CancelSlot ──> cancel ─> Left
-                                └──────────── an error ───────────┐status reports     └─ an error ────> cancel ─> Failed
-                                                                  └──> cancel ──> Failed
+    coordinator's commands ──┐
+    subtasks, peers ─────────┼──> queue ──> AttemptMachine ──> effects ──> Slice, SlotLinks, Uploader, say
+    uploader ────────────────┘      ^                                         │
+                                    └───────── what became of them ───────────┘
 
-One thread, the attempt's own, does all of it. Commands of the coordinator and events of the subtasks' threads come to
-it through one queue, so nothing here needs a lock. Threads of subtasks and of the uploader only run their loops.
+One thread, the attempt's own, feeds the machine and executes its effects, so nothing here needs a lock. Threads of
+subtasks and of the uploader only run their loops. This file decides nothing: what follows what is in the machine.
 """
 
 from __future__ import annotations
@@ -16,41 +16,56 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
 from headrace.checkpoint.store import open_folder, open_store, read_url
 from headrace.core.clock import SystemClock
-from headrace.core.errors import InternalError
 from headrace.exchange.channel import Cancelled
 from headrace.exchange.transport import Listener
 from headrace.plan.physical import Task
-from headrace.rpc.deployment import ASSIGNED_SPLITS, Deployment
+from headrace.rpc.deployment import Deployment
 from headrace.rpc.failure import failure_of
-from headrace.rpc.messages import (
-    Acked,
-    AssignSplits,
-    CancelSlot,
-    Declined,
-    Deploy,
-    Deployed,
-    EpochAborted,
-    EpochCompleted,
-    Failed,
-    Failure,
-    FinishSlot,
-    FromSlot,
-    InputEnded,
-    Left,
-    LimitTime,
-    RelayHeights,
-    Status,
-    ToSlot,
-    TriggerEpoch,
+from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Status, ToSlot
+from headrace.worker.attempt.effects import (
+    CancelSubtasks,
+    CloseLinks,
+    CloseParts,
+    Connect,
+    Effect,
+    FinishSubtasks,
+    FreeNames,
+    GiveUpEpoch,
+    JoinSubtasks,
+    LoadPlan,
+    OpenSubtasks,
+    OrderEpoch,
+    RemoveFolder,
+    ReportStatus,
+    Say,
+    StartSubtasks,
+    StopUploader,
+    TellAllSources,
+    TellSources,
+    Warn,
 )
-from headrace.worker.control import Assign, AssignedSplit, Complete, Limit, Relay, SubtaskSnapshot, Trigger
+from headrace.worker.attempt.events import (
+    Broken,
+    Connected,
+    EffectFailed,
+    Event,
+    PartsClosed,
+    Planned,
+    SubtasksJoined,
+    SubtasksOpened,
+    TaskEnded,
+    Tick,
+    UploaderJoined,
+)
+from headrace.worker.attempt.machine import AttemptMachine, Phase
+from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.deployed_plan import deployed_plan
 from headrace.worker.lease import Lease
 from headrace.worker.restore import NodeStates, restored_states
@@ -64,30 +79,6 @@ _log = logging.getLogger(__name__)
 
 CANCEL_GRACE_MS = 30_000
 """How long a subtask may take to leave after cancel; then its slot's process has to end under it."""
-
-
-Command = Deploy | AssignSplits | RelayHeights | LimitTime | TriggerEpoch | EpochCompleted | EpochAborted | CancelSlot
-"""What a running attempt obeys without leaving, but for CancelSlot."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """A task's subtask has seen the end of its input."""
-
-    task: str
-
-
-class _Broken(Exception):  # noqa: N818 - a message to the attempt's thread before it is raised there
-    """Something failed: a subtask's loop (`task`), the uploader or a connection (None)."""
-
-    def __init__(self, error: BaseException, task: str | None) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.task = task
-
-
-class _Cancel(Exception):  # noqa: N818 - a request, not an error
-    """Leave the attempt now, on command."""
 
 
 class SlotRuntime:
@@ -115,18 +106,25 @@ class SlotRuntime:
         self._lease = lease
         self._grace_s = cancel_grace_ms / 1000
         self._clock = SystemClock()
-        self._queue: SimpleQueue[ToSlot | Acked | Declined | _Ended | _Broken] = SimpleQueue()
+        self._queue: SimpleQueue[Event] = SimpleQueue()
         self._cancelled = threading.Event()
-        self._ended: set[str] = set()
+        self._machine = AttemptMachine(cancel_grace_ms)
+        self._deployment: Deployment | None = None
         self._slice: Slice | None = None
+        self._report: StatusReport | None = None
         self._links: SlotLinks | None = None
         self._uploader: Uploader | None = None
         self._upload_thread: threading.Thread | None = None
         self._folder: Path | None = None
         self.left = threading.Event()
-        self.clean = False
+        self._queue.put(deploy)
         self._thread = threading.Thread(target=self._run, name=f"attempt-{deploy.attempt}", daemon=True)
         self._thread.start()
+
+    @property
+    def clean(self) -> bool:
+        """Whether the attempt was left on command, with every thread ended and everything closed."""
+        return self._machine.clean
 
     def obey(self, command: ToSlot) -> None:
         """Takes a command; returns at once. What comes after the end is ignored."""
@@ -148,7 +146,7 @@ class SlotRuntime:
 
     def input_ended(self, task: str, subtask: int) -> None:
         """EndOfInput has passed a subtask."""
-        self._queue.put(_Ended(task))
+        self._queue.put(TaskEnded(task))
 
     def _guard(self, task: str | None, run: Callable[[], None]) -> None:
         try:
@@ -156,50 +154,129 @@ class SlotRuntime:
         except Cancelled:
             pass
         except BaseException as error:  # the shell of a task: every failure is the attempt's failure
-            self._queue.put(_Broken(error, task))
+            subtask = None if task is None or self._slice is None else self._slice.index
+            self._queue.put(Broken(failure_of(error, node=task, subtask=subtask)))
 
-    # ---- from deployment to the end ----------------------------------------------------------------------------------
+    def _on_lost(self, error: Exception) -> None:
+        """A peer is gone: called by the threads of the exchange."""
+        self._queue.put(Broken(failure_of(error)))
+
+    # ---- events and effects ------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        job, attempt = self._deploy.job, self._deploy.attempt
-        failure: Failure | None = None
-        finished = False
         try:
-            self._open()
-            self._say(Deployed(job, attempt))
-            self._obey_until_finished()
-            finished = True
-        except _Cancel:
-            pass
-        except _Broken as broken:
-            index = None if self._slice is None else self._slice.index
-            subtask = None if broken.task is None else index
-            failure = failure_of(broken.error, node=broken.task, subtask=subtask)
-        except BaseException as error:  # the shell of the attempt: whatever it is, it is said
-            failure = failure_of(error)
-        try:
-            stuck = self._leave(finished=finished)
-        except Exception as error:  # nothing keeps the slot from saying how it ended
-            _log.exception("%s: leaving attempt %d", job, attempt)
-            failure, stuck = failure or failure_of(error), True
-        self.clean = failure is None and not stuck
-        try:
-            self._say(Left(job, attempt) if failure is None else Failed(job, attempt, failure))
+            while self._machine.phase is not Phase.LEFT:
+                self._handle(self._next())
         finally:
             self.left.set()
 
-    def _check_cancelled(self) -> None:
-        if self._cancelled.is_set():
-            raise _Cancel
+    def _next(self) -> Event:
+        due_ms = self._machine.due_ms
+        if due_ms is None:
+            return self._queue.get()
+        left_ms = max(due_ms - self._clock.monotonic_ms(), 0)
+        try:
+            return self._queue.get(timeout=left_ms / 1000)
+        except Empty:
+            return Tick()
 
-    def _open(self) -> None:
-        """Everything up to the first row. A cancel takes effect between two steps."""
+    def _handle(self, event: Event) -> None:
+        try:
+            for effect in self._machine.handle(event, self._clock.monotonic_ms()):
+                self._execute(effect)
+        except BaseException as error:  # the shell of the attempt: whatever it is, it is said
+            self._handle(EffectFailed(failure_of(error)))
+
+    def _execute(self, effect: Effect) -> None:  # noqa: PLR0912 - one line an effect
+        match effect:
+            case Say(word):
+                self._say(word)
+            case ReportStatus(ended):
+                self._say_status(ended)
+            case TellSources(commands):
+                self._running.tell(commands)
+            case TellAllSources(command):
+                self._running.tell(dict.fromkeys(self._running.sources, command))
+            case OrderEpoch(epoch, savepoint):
+                assert self._uploader is not None, "there is an uploader before an epoch"
+                self._uploader.order(epoch, savepoint)
+            case GiveUpEpoch(epoch):
+                assert self._uploader is not None, "there is an uploader before an epoch"
+                self._uploader.give_up(epoch)
+            case FreeNames(epoch, successors):
+                self._running.committed(epoch, successors)
+            case StartSubtasks():
+                self._running.start(self._guard)
+            case FinishSubtasks():
+                self._running.finish()
+            case CancelSubtasks():
+                self._cancel()
+            case CloseLinks():
+                if self._links is not None:
+                    self._links.close()
+            case Warn(text):
+                _log.warning("%s", text)
+            case RemoveFolder():
+                if self._folder is not None:
+                    shutil.rmtree(self._folder, ignore_errors=True)
+            case LoadPlan() | Connect() | OpenSubtasks():
+                # a step that is interrupted has no outcome: the CancelSlot that interrupted it is the next event
+                with suppress(Cancelled):
+                    self._queue.put(self._opened(effect))
+            case JoinSubtasks() | StopUploader() | CloseParts():
+                self._queue.put(self._ended(effect))
+            case _:
+                assert_never(effect)
+
+    def _opened(self, effect: LoadPlan | Connect | OpenSubtasks) -> Event:
+        """Executes a step of opening; returns the event that it promises."""
+        match effect:
+            case LoadPlan():
+                return self._load_plan()
+            case Connect():
+                return self._connect()
+            case OpenSubtasks():
+                return self._open_subtasks()
+            case _:
+                assert_never(effect)
+
+    def _ended(self, effect: JoinSubtasks | StopUploader | CloseParts) -> Event:
+        """Executes a step of leaving; returns the event that it promises."""
+        match effect:
+            case JoinSubtasks(timeout_ms):
+                running = self._slice
+                return SubtasksJoined(() if running is None else tuple(running.join(timeout_ms / 1000)))
+            case StopUploader(timeout_ms):
+                return self._stop_uploader(timeout_ms)
+            case CloseParts():
+                errors = () if self._slice is None else self._slice.close()
+                return PartsClosed(tuple(f"{type(error).__name__}: {error}" for error in errors))
+            case _:
+                assert_never(effect)
+
+    @property
+    def _running(self) -> Slice:
+        assert self._slice is not None, "an attempt that runs has a slice"
+        return self._slice
+
+    def _say_status(self, ended: frozenset[str]) -> None:
+        assert self._report is not None, "an attempt that runs has a report"
+        status = self._report.report(self._clock.monotonic_ms(), ended)
+        self._say(Status(self._deploy.job, self._deploy.attempt, status.model_dump_json().encode()))
+
+    # ---- opening -----------------------------------------------------------------------------------------------------
+
+    def _check_cancelled(self) -> None:
+        """Interrupts a long step of opening."""
+        if self._cancelled.is_set():
+            raise Cancelled
+
+    def _load_plan(self) -> Planned:
         deploy = self._deploy
-        deployment = Deployment.model_validate_json(deploy.deployment)
+        self._deployment = deployment = Deployment.model_validate_json(deploy.deployment)
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-slot-"))
         put_on_path([*fetch_code(deployment.code, self._folder, read_url), *deployment.python_path])
         plan = deployed_plan(deployment)
-        self._check_cancelled()
         options = SliceOptions(
             deploy.job,
             deployment.slot,
@@ -211,14 +288,16 @@ class SlotRuntime:
             attempt=deploy.attempt,
         )
         self._slice = Slice(plan, options, self, self._clock)
-        self._open_uploader(deployment, self._slice)
-        self._links = SlotLinks(deploy, deployment, self._listener, self._on_lost)
-        self._links.open(self._slice.mailboxes, self._slice.fed_slots, self._check_cancelled)
-        self._slice.open(lambda task: self._restored(deployment, task), self._links.outlet)
-        self._check_cancelled()
-        self._slice.start(self._guard)
+        return Planned(tuple(task.name for task in self._slice.tasks), report_interval_ms(plan))
 
-    def _open_uploader(self, deployment: Deployment, running: Slice) -> None:
+    def _connect(self) -> Connected:
+        assert self._deployment is not None, "the plan is loaded"
+        self._start_uploader(self._deployment, self._running)
+        self._links = SlotLinks(self._deploy, self._deployment, self._listener, self._on_lost)
+        self._links.open(self._running.mailboxes, self._running.fed_slots, self._check_cancelled)
+        return Connected()
+
+    def _start_uploader(self, deployment: Deployment, running: Slice) -> None:
         deploy = self._deploy
         parallelism = {task.name: task.parallelism for task in running.tasks}
         plan = UploadPlan(deploy.job, deploy.attempt, parallelism, running.plan.max_parallelism)
@@ -228,111 +307,35 @@ class SlotRuntime:
         )
         self._upload_thread.start()
 
+    def _open_subtasks(self) -> SubtasksOpened:
+        assert self._deployment is not None and self._links is not None, "the slot is connected"
+        deployment, running = self._deployment, self._running
+        running.open(lambda task: self._restored(deployment, task), self._links.outlet)
+        self._report = StatusReport(running, self._clock.monotonic_ms())
+        return SubtasksOpened()
+
     def _restored(self, deployment: Deployment, task: Task) -> NodeStates:
         self._check_cancelled()
-        assert self._slice is not None
         return restored_states(
             deployment.restore,
             [node.node for node in task.nodes],
-            self._slice.index,
+            self._running.index,
             of=task.parallelism,
-            max_parallelism=self._slice.plan.max_parallelism,
+            max_parallelism=self._running.plan.max_parallelism,
             read=read_url,
         )
 
-    def _on_lost(self, error: Exception) -> None:
-        """A peer is gone: called by the threads of the exchange."""
-        self._queue.put(_Broken(error, None))
+    # ---- leaving -----------------------------------------------------------------------------------------------------
 
-    def _leave(self, *, finished: bool) -> bool:
-        """Ends every thread and closes every part. True: a thread did not let go and was left behind."""
-        running, stuck = self._slice, False
-        if finished and running is not None:
-            running.finish()
-            finished = not running.join(self._grace_s)
-        if not finished:
-            if self._links is not None:
-                self._links.cancel()
-            if running is not None:
-                running.cancel()
-                stuck = bool(running.join(self._grace_s))
+    def _cancel(self) -> None:
         if self._links is not None:
-            self._links.close()
-        if self._uploader is not None and self._upload_thread is not None:
-            self._uploader.stop()
-            self._upload_thread.join(self._grace_s)
-            stuck = stuck or self._upload_thread.is_alive()
-        for error in [] if running is None else running.close():
-            # the attempt is over and its outcome is decided: what does not close is told in the slot's log only
-            _log.warning("%s: while it was closed: %s: %s", self._deploy.job, type(error).__name__, error)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        return stuck
+            self._links.cancel()
+        if self._slice is not None:
+            self._slice.cancel()
 
-    # ---- commands and events -----------------------------------------------------------------------------------------
-
-    def _obey_until_finished(self) -> None:
-        """Returns on FinishSlot. Raises _Cancel on CancelSlot, _Broken when something failed."""
-        running = self._slice
-        assert running is not None
-        interval_ms = report_interval_ms(running.plan)
-        report = StatusReport(running, self._clock.monotonic_ms())
-        due_ms = self._clock.monotonic_ms()
-        while True:
-            now_ms = self._clock.monotonic_ms()
-            if now_ms >= due_ms:
-                due_ms = now_ms + interval_ms
-                self._report(report)
-            try:
-                item = self._queue.get(timeout=(due_ms - now_ms) / 1000)
-            except Empty:
-                continue
-            match item:
-                case _Ended(task):
-                    self._ended.add(task)
-                    if len(self._ended) == len(running.tasks):
-                        self._report(report)
-                        self._say(InputEnded(self._deploy.job, self._deploy.attempt))
-                case Acked() | Declined():
-                    # the counts that belong to an epoch are known before it is: it may be the job's last
-                    self._report(report)
-                    self._say(item)
-                case _Broken():
-                    raise item
-                case FinishSlot():
-                    return
-                case _:
-                    self._on_command(item, running)
-
-    def _report(self, report: StatusReport) -> None:
-        status = report.report(self._clock.monotonic_ms(), frozenset(self._ended))
-        self._say(Status(self._deploy.job, self._deploy.attempt, status.model_dump_json().encode()))
-
-    def _on_command(self, command: Command, running: Slice) -> None:
-        assert self._uploader is not None
-        match command:
-            case AssignSplits(source, splits, final, emitted):
-                running.tell({source: Assign(_assigned(splits), final, emitted)})
-            case TriggerEpoch(epoch, savepoint, stop, drain):
-                self._uploader.order(epoch, savepoint)
-                running.tell(dict.fromkeys(running.sources, Trigger(epoch, stop=stop, drain=drain)))
-            case EpochCompleted(epoch, renamed):
-                running.committed(epoch, {each.name: each.successor for each in renamed})
-                running.tell(dict.fromkeys(running.sources, Complete(epoch)))
-            case EpochAborted(epoch):
-                self._uploader.give_up(epoch)
-            case RelayHeights(heights):
-                running.tell({source: Relay(height) for source, height in heights.items()})
-            case LimitTime(limits):
-                running.tell({source: Limit(limit) for source, limit in limits.items()})
-            case CancelSlot():
-                raise _Cancel
-            case Deploy():
-                raise InternalError("a slot is deployed to once")
-            case _:
-                assert_never(command)
-
-
-def _assigned(splits: bytes) -> tuple[AssignedSplit, ...]:
-    documents = ASSIGNED_SPLITS.validate_json(splits)
-    return tuple(AssignedSplit(each.split.split(), each.state) for each in documents)
+    def _stop_uploader(self, timeout_ms: int) -> UploaderJoined:
+        if self._uploader is None or self._upload_thread is None:
+            return UploaderJoined(late=False)
+        self._uploader.stop()
+        self._upload_thread.join(timeout_ms / 1000)
+        return UploaderJoined(self._upload_thread.is_alive())

@@ -1,7 +1,7 @@
 """One parallel slice of a job in a slot: the subtasks with one index, their mailboxes, threads and counters.
 
 Owns opening, starting, and the way out: told to finish or cancelled, joined, closed. What to do when is decided by
-`worker.slot_runtime`.
+`worker.attempt.machine`.
 """
 
 from __future__ import annotations

@@ -3,17 +3,15 @@
     snapshotted(..) ──> epochs that wait ──> upload thread ──> Acked(epoch), or Declined(epoch) where storage refuses
     order(..), give_up(..) ──┘
 
-A barrier may overtake the word of its epoch (it comes from another slot), so a snapshot waits until its epoch is
-ordered: only then it is known whether the state goes into a savepoint as well.
+Which snapshot is next and when an epoch is complete is decided by `slot_epochs`.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, CommittableDocument, FilePart, StateHandle, SubtaskDocument
 from headrace.checkpoint.paths import state_path, unique_part
@@ -24,12 +22,8 @@ from headrace.rpc.messages import Acked, Declined
 from headrace.state.redistribute import group_span
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
+from headrace.worker.slot_epochs import EPOCHS_MAX, SlotEpochs, Upload
 from headrace.worker.state_files import StateFiles, Write, write_whole
-
-EPOCHS_MAX = 8
-"""Epochs that may wait; the oldest is declined when there are more."""
-CLOSED_MAX = 64
-"""Epochs remembered as acknowledged or given up, so that late snapshots of them are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +34,6 @@ class UploadPlan:
     attempt: int
     parallelism: Mapping[str, int]
     max_parallelism: int
-
-
-@dataclass(slots=True)
-class _Epoch:
-    """An epoch under way. savepoint: None until it is ordered, then a URL or empty."""
-
-    begun_s: float
-    savepoint: str | None = None
-    waiting: deque[SubtaskSnapshot] = field(default_factory=deque)
-    done: list[SubtaskDocument] = field(default_factory=list)
-    bytes: int = 0
 
 
 class Uploader:
@@ -68,18 +51,17 @@ class Uploader:
         self._open_savepoint = open_savepoint
         self._say = say
         self._changed = threading.Condition()
-        self._epochs: dict[int, _Epoch] = {}
-        self._closed: deque[int] = deque(maxlen=CLOSED_MAX)
+        self._epochs: SlotEpochs[SubtaskSnapshot] = SlotEpochs(len(plan.parallelism))
         self._stopped = False
         self._files: dict[tuple[str, str, str], StateFiles] = {}
 
     def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
         """Takes what a subtask has for an epoch."""
         with self._changed:
-            if (epoch := self._open(snapshot.epoch)) is not None:
-                epoch.waiting.append(snapshot)
-                self._changed.notify()
-            overdue = self._overdue()
+            if self._stopped:
+                return
+            overdue = self._epochs.snapshotted(snapshot.epoch, snapshot, _now_ms())
+            self._changed.notify()
         for number in overdue:
             reason = ExternalError(f"{EPOCHS_MAX} newer epochs wait for storage", retry=True)
             self._say(Declined(self._plan.job, self._plan.attempt, number, failure_of(reason)))
@@ -87,14 +69,13 @@ class Uploader:
     def order(self, epoch: int, savepoint: str) -> None:
         """The epoch was begun. savepoint: URL of a folder that gets the whole state too, or empty."""
         with self._changed:
-            if (known := self._open(epoch)) is not None:
-                known.savepoint = savepoint
-                self._changed.notify()
+            self._epochs.order(epoch, savepoint, _now_ms())
+            self._changed.notify()
 
     def give_up(self, epoch: int) -> None:
         """The epoch was aborted: what still waits for it is dropped."""
         with self._changed:
-            self._close(epoch)
+            self._epochs.give_up(epoch)
 
     def stop(self) -> None:
         """Makes `run` return after the file that it writes."""
@@ -104,63 +85,35 @@ class Uploader:
 
     def run(self) -> None:
         """Uploads until `stop`. Raises what is no error of storage."""
-        while (taken := self._take()) is not None:
-            number, savepoint, snapshot = taken
+        while (upload := self._take()) is not None:
             try:
-                document, size = self._upload(snapshot, savepoint)
+                document, size = self._upload(upload.snapshot, upload.savepoint)
             except (HeadraceError, OSError) as error:
-                self._decline(number, error)
+                self._decline(upload.epoch, error)
             else:
-                self._settle(number, document, size)
+                self._settle(upload.epoch, document, size)
 
-    # ---- epochs ------------------------------------------------------------------------------------------------------
-
-    def _open(self, epoch: int) -> _Epoch | None:
-        if epoch in self._closed or self._stopped:
-            return None
-        return self._epochs.setdefault(epoch, _Epoch(time.monotonic()))
-
-    def _close(self, epoch: int) -> _Epoch | None:
-        self._closed.append(epoch)
-        return self._epochs.pop(epoch, None)
-
-    def _overdue(self) -> list[int]:
-        numbers = sorted(self._epochs)[:-EPOCHS_MAX]
-        for number in numbers:
-            self._close(number)
-        return numbers
-
-    def _take(self) -> tuple[int, str, SubtaskSnapshot] | None:
-        """The next snapshot, lower epochs first: chunks that are gone are forgotten in order."""
+    def _take(self) -> Upload[SubtaskSnapshot] | None:
         with self._changed:
             while not self._stopped:
-                for number, epoch in sorted(self._epochs.items()):
-                    if epoch.savepoint is not None and epoch.waiting:
-                        return number, epoch.savepoint, epoch.waiting.popleft()
+                if (upload := self._epochs.take()) is not None:
+                    return upload
                 self._changed.wait()
         return None
 
     def _decline(self, number: int, error: Exception) -> None:
         with self._changed:
-            open_still = self._close(number) is not None
-        if open_still:
+            was_open = self._epochs.refused(number)
+        if was_open:
             self._say(Declined(self._plan.job, self._plan.attempt, number, failure_of(error)))
 
     def _settle(self, number: int, document: SubtaskDocument, size: int) -> None:
-        plan = self._plan
         with self._changed:
-            epoch = self._epochs.get(number)
-            if epoch is None:
-                return
-            epoch.done.append(document)
-            epoch.bytes += size
-            if len(epoch.done) < len(plan.parallelism):
-                return
-            self._close(number)
-        documents = tuple(sorted(epoch.done, key=lambda done: done.task))
-        took_ms = int((time.monotonic() - epoch.begun_s) * 1000)
-        text = SUBTASK_DOCUMENTS.dump_json(documents)
-        self._say(Acked(plan.job, plan.attempt, number, text, took_ms, epoch.bytes))
+            epoch = self._epochs.uploaded(number, document, size)
+        if epoch is not None:
+            text = SUBTASK_DOCUMENTS.dump_json(epoch.documents)
+            took_ms = _now_ms() - epoch.begun_ms
+            self._say(Acked(self._plan.job, self._plan.attempt, number, text, took_ms, epoch.bytes))
 
     # ---- one snapshot ------------------------------------------------------------------------------------------------
 
@@ -232,3 +185,7 @@ class _Writer:
         self._store.write(path, data)
         self.bytes += len(data)
         return path
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -17,7 +17,8 @@ from headrace.core.source_state import SourceState, SplitState
 from headrace.rpc.messages import Acked, Declined, FromSlot
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.control import SubtaskSnapshot
-from headrace.worker.uploader import EPOCHS_MAX, Uploader, UploadPlan
+from headrace.worker.slot_epochs import EPOCHS_MAX
+from headrace.worker.uploader import Uploader, UploadPlan
 from support.running import wait_until
 from support.uploads import uploading
 
