@@ -3,10 +3,12 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.broker import broker
+from support.broker import own_broker
 from support.kafka_clients import consumer_kind
 
-__all__ = ["broker", "consumer_kind"]
+__all__ = ["consumer_kind", "own_broker"]
+
+pytest_plugins = ["support.suite.shared_broker"]
 
 # what a busy machine or a rare draw makes of a test is no finding; how to have a failure again is printed
 settings.register_profile(

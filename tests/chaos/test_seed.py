@@ -16,8 +16,10 @@ and a savepoint that is asked for while a slot is killed."""
 
 
 @pytest.mark.timeout(900)
-def test_whatever_happens_the_output_is_exact(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> None:
-    play(SEED, FAULTS, folder=tmp_path_factory.mktemp("x"), broker=broker)
+def test_whatever_happens_the_output_is_exact(
+    own_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    play(SEED, FAULTS, folder=tmp_path_factory.mktemp("x"), broker=own_broker)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -22,7 +20,7 @@ from headrace.testing.source_conformance import Received
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from headrace_connectors.kafka.librdkafka import library
 from headrace_connectors.kafka.records import QUEUED_ROWS_MAX
-from support.broker import Record, consume_all, create_topic, running_broker, unique_topic
+from support.broker import Record, consume_all, create_topic, unique_topic
 from support.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
@@ -176,12 +174,6 @@ def test_settings_that_are_not_valid(broker: EmbeddedBroker, producer_kind: str)
     for properties in ({"no.such.setting": "1"}, {"linger.ms": "soon"}):
         with pytest.raises(UserError, match="settings are not valid"):
             open_writer(config_of(broker, "any", properties=properties))
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    with running_broker(tmp_path / "kafka") as running:
-        yield running
 
 
 def test_a_killed_broker_is_ridden_out(own_broker: EmbeddedBroker, producer_kind: str) -> None:
