@@ -94,6 +94,7 @@ class SharedBroker:
 
 
 _SHARED = pytest.StashKey[SharedBroker]()
+_LOG = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -123,7 +124,14 @@ def broker(pytestconfig: pytest.Config) -> EmbeddedBroker:
         data, port = pytestconfig.stash[_SHARED].place()
     else:
         data, port = _asked(pytestconfig.workerinput[_ADDRESS])  # type: ignore[attr-defined]
-    return EmbeddedBroker(BrokerConfig(data, port=port))
+    found = EmbeddedBroker(BrokerConfig(data, port=port))
+    pytestconfig.stash[_LOG] = found.log
+    return found
+
+
+def log_of(config: pytest.Config) -> Path | None:
+    """The log of the run's broker; None if no test of this process has used it."""
+    return config.stash.get(_LOG, None)
 
 
 def _asked(address: str) -> tuple[Path, int]:
