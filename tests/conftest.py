@@ -3,9 +3,9 @@
 import pytest
 
 from support.broker import own_broker
-from support.kafka_clients import consumer_kind
+from support.kafka_clients import consumer_kind, producer_kind
 
-__all__ = ["consumer_kind", "own_broker"]
+__all__ = ["consumer_kind", "own_broker", "producer_kind"]
 
 pytest_plugins = [
     "support.suite.properties",

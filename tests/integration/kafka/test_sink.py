@@ -18,7 +18,6 @@ from headrace.core.types import schema_of
 from headrace.local.broker import EmbeddedBroker
 from headrace.testing.source_conformance import Received
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
-from headrace_connectors.kafka.librdkafka import library
 from headrace_connectors.kafka.records import QUEUED_ROWS_MAX
 from support.broker import Record, consume_all, create_topic, unique_topic
 from support.running import WAIT_SECONDS
@@ -26,16 +25,6 @@ from support.running import WAIT_SECONDS
 pytestmark = pytest.mark.broker
 
 SCHEMA = schema_of({"k": "string", "n": "int64"})
-
-
-@pytest.fixture(params=["native", "client"])
-def producer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to librdkafka must do the same."""
-    if request.param == "client":
-        monkeypatch.setattr("headrace_connectors.kafka.producers.library", lambda: None)
-    else:
-        assert library() is not None, "the wheel's librdkafka has what the batch call needs"
-    return str(request.param)
 
 
 def config_of(broker: EmbeddedBroker, topic: str, **fields: Any) -> KafkaSinkConfig:

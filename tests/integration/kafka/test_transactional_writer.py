@@ -22,7 +22,6 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.librdkafka import library
 from headrace_connectors.kafka.transactional_writer import TransactionalWriter
 from support.broker import Broker, consume_all, create_topic, unique_topic
 from support.raw_transactions import RawTransactions, raw_transactions
@@ -31,16 +30,6 @@ from support.running import WAIT_SECONDS, wait_until
 pytestmark = pytest.mark.broker
 
 SCHEMA = schema_of({"k": "string", "n": "int64"})
-
-
-@pytest.fixture(params=["native", "client"])
-def producer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to librdkafka must do the same."""
-    if request.param == "client":
-        monkeypatch.setattr("headrace_connectors.kafka.producers.library", lambda: None)
-    else:
-        assert library() is not None, "the wheel's librdkafka has what the batch call needs"
-    return str(request.param)
 
 
 @pytest.fixture
