@@ -8,6 +8,7 @@ from headrace.local.broker.ports import is_free
 from support.running import wait_until
 from support.suite.inner_run import inner_run
 
+PLUGINS = ("scheduling", "shared_broker", "traces")
 pytestmark = pytest.mark.broker
 
 USES = """
@@ -25,7 +26,7 @@ def test_{name}(broker):
 def test_all_processes_have_the_same_broker_which_outlives_them_and_ends_with_the_run(tmp_path: Path) -> None:
     crashes = USES.format(name="a", then="os._exit(1)") + USES.format(name="after", then="")
     files = {"test_a.py": crashes, "test_b.py": USES.format(name="b", then="")}
-    code, output = inner_run(tmp_path, files, "-n", "2", "--dist", "loadfile")
+    code, output = inner_run(tmp_path, files, "-n", "2", "--dist", "loadfile", plugins=PLUGINS)
     assert code == 1, output
     assert "1 failed, 2 passed" in output
     (port,) = {int((tmp_path / f"{name}.port").read_text()) for name in ("a", "after", "b")}
@@ -34,7 +35,7 @@ def test_all_processes_have_the_same_broker_which_outlives_them_and_ends_with_th
 
 def test_it_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
     """By the test itself, whose process is the controller."""
-    code, _ = inner_run(tmp_path, {"test_a.py": USES.format(name="a", then="os.kill(os.getpid(), 9)")})
+    code, _ = inner_run(tmp_path, {"test_a.py": USES.format(name="a", then="os.kill(os.getpid(), 9)")}, plugins=PLUGINS)
     assert code == -9
     port = int((tmp_path / "a.port").read_text())
     wait_until(lambda: is_free(port), "nobody listens there any more")

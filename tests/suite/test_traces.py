@@ -42,6 +42,18 @@ def test_a_failing_test_leaves_logs_states_and_processes(tmp_path: Path, process
     assert "sleep 600" in kept["processes.txt"]
 
 
+def test_a_test_whose_process_dies_leaves_them_too_and_is_not_run_again(tmp_path: Path) -> None:
+    dies = "import os\ndef test_dies(tmp_path): (tmp_path / 'log').write_text('last words'); os._exit(1)\n"
+    files = {"test_a.py": dies + "def test_after(): pass", "test_b.py": "def test(): pass"}
+    code, output = inner_run(tmp_path, files, "-n", "2", "--dist", "loadfile")
+    assert code == 1
+    assert "1 failed, 2 passed" in output
+    folder = tmp_path / "test-failures" / "test_a.py-test_dies"
+    assert f"\n{folder}\n" in output
+    assert (folder / "files" / "test_dies0" / "log").read_text() == "last words"
+    assert "crashed while running" in (folder / "crash.txt").read_text()
+
+
 def test_nothing_is_left_of_tests_that_pass(tmp_path: Path) -> None:
     code, _ = inner_run(tmp_path, {"test_it.py": "def test(tmp_path): (tmp_path / 'a').write_text('b')"})
     assert code == 0

@@ -6,7 +6,12 @@ pytest-xdist it hands out tests to the others, without it runs them.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+BROKER_LOG = pytest.StashKey[Path]()
+"""In a configuration's stash once something of this process has used the run's broker."""
 
 
 def is_controller(config: pytest.Config) -> bool:

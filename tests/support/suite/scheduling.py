@@ -5,6 +5,7 @@ A file is never divided, so module fixtures stay what they are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,5 +37,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
             chosen = next_file(list(self.workqueue), seconds, processes=len(self.nodes), last=last)
             self.workqueue.move_to_end(chosen, last=False)
             super()._assign_work_unit(node)
+
+        def remove_node(self, node: WorkerController) -> str | None:
+            """Returns the test during which a process died. Others run the rest of its files, but not that test again,
+            which pytest-xdist would let kill them all, one after the other."""
+            files: Iterable[dict[str, bool]] = self.assigned_work[node].values()
+            pending = [(file, test) for file in files for test, is_done in file.items() if not is_done]
+            if pending:
+                file, crashed = pending[0]
+                file[crashed] = True
+            super().remove_node(node)
+            return crashed if pending else None
 
     return LongestFirst(config, log)

@@ -21,7 +21,7 @@ from headrace.core.errors import ExternalError, HeadraceError
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from support.broker import broker_config
 from support.patience import BROKER_SESSION_TIMEOUT_MS, WAIT_SECONDS
-from support.suite import is_controller
+from support.suite import BROKER_LOG, is_controller
 
 _SESSION = {"broker.session.timeout.ms": str(BROKER_SESSION_TIMEOUT_MS)}
 _HEAP_MB = 1024
@@ -31,7 +31,8 @@ _ADDRESS = "broker_socket"
 class SharedBroker:
     """The broker in the controller. Methods may be called from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, stash: pytest.Stash) -> None:
+        self._stash = stash
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._broker: EmbeddedBroker | None = None
@@ -52,6 +53,7 @@ class SharedBroker:
                 broker = EmbeddedBroker(replace(config, heap_mb=_HEAP_MB))
                 broker.start()
                 self._broker = broker
+                self._stash[BROKER_LOG] = broker.log
             return self._broker.data, self._broker.port
 
     def listen(self) -> str:
@@ -94,12 +96,11 @@ class SharedBroker:
 
 
 _SHARED = pytest.StashKey[SharedBroker]()
-_LOG = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if is_controller(config):
-        config.stash[_SHARED] = SharedBroker()
+        config.stash[_SHARED] = SharedBroker(config.stash)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -125,13 +126,8 @@ def broker(pytestconfig: pytest.Config) -> EmbeddedBroker:
     else:
         data, port = _asked(pytestconfig.workerinput[_ADDRESS])  # type: ignore[attr-defined]
     found = EmbeddedBroker(BrokerConfig(data, port=port))
-    pytestconfig.stash[_LOG] = found.log
+    pytestconfig.stash[BROKER_LOG] = found.log
     return found
-
-
-def log_of(config: pytest.Config) -> Path | None:
-    """The log of the run's broker; None if no test of this process has used it."""
-    return config.stash.get(_LOG, None)
 
 
 def _asked(address: str) -> tuple[Path, int]:

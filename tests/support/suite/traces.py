@@ -18,8 +18,7 @@ from zlib import crc32
 
 import pytest
 
-from support.suite import is_controller
-from support.suite.shared_broker import log_of
+from support.suite import BROKER_LOG, is_controller
 
 FOLDER = "test-failures"
 SECTION = "logs and states"
@@ -31,7 +30,7 @@ _SKIPPED_FOLDERS = {"__pycache__", "site-packages", "node_modules", ".git"}
 _SKIPPED_FILES = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)|.*\.(jar|whl|so|pyc)")
 """Kafka's records and indexes, and code."""
 _BEGUN = pytest.StashKey[float]()
-_KEPT = pytest.StashKey[Path]()
+_KEPT = pytest.StashKey[bool]()
 _TEMPORARY = pytest.StashKey[Path]()
 
 
@@ -50,10 +49,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Before fixtures are torn down: processes still run, and nothing is removed yet."""
     report = yield
     if report.failed:
-        with suppress(OSError):  # the failure itself must be reported whatever the disk does
-            kept = _keep(item, report)
-            report.sections.append((SECTION, str(kept)))
+        is_first = _KEPT not in item.stash
+        item.stash[_KEPT] = True
+        temporary = item.config.stash.get(_TEMPORARY, None)
+        _keep(item.config, report, temporary, since=item.stash.get(_BEGUN, 0.0), is_first=is_first)
     return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(report: pytest.TestReport, sched: object) -> None:
+    """In the controller: the test's process has died."""
+    config: pytest.Config = sched.config  # type: ignore[attr-defined]
+    factory: pytest.TempPathFactory = config._tmp_path_factory  # type: ignore[attr-defined]
+    temporary = factory.getbasetemp() / f"popen-{report.node.gateway.id}"
+    _keep(config, report, temporary, since=0.0, is_first=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -67,23 +76,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             terminalreporter.write_line(path)
 
 
-def _keep(item: pytest.Item, report: pytest.TestReport) -> Path:
-    folder = item.config.rootpath / FOLDER / folder_name(item.nodeid)
-    if _KEPT not in item.stash:
-        shutil.rmtree(folder, ignore_errors=True)  # of an earlier run
-        folder.mkdir(parents=True)
-        item.stash[_KEPT] = folder
-    (folder / f"{report.when}.txt").write_text(
-        "\n".join([report.longreprtext, *(f"\n---- {title}\n{text}" for title, text in report.sections)])
-    )
-    temporary = item.config.stash.get(_TEMPORARY, None)
-    if temporary is not None:
-        (folder / "processes.txt").write_text("\n".join(processes_of(str(temporary))) + "\n")
-        copy_changed(temporary, folder / "files", since=item.stash.get(_BEGUN, 0.0))
-    broker_log = log_of(item.config)
-    if broker_log is not None:
-        _copy_end(broker_log, folder / "shared-broker.log")
-    return folder
+def _keep(
+    config: pytest.Config, report: pytest.TestReport, temporary: Path | None, *, since: float, is_first: bool
+) -> None:
+    """`is_first`: nothing of this test has been kept in this run."""
+    folder = config.rootpath / FOLDER / folder_name(report.nodeid)
+    with suppress(OSError):  # the failure itself must be reported whatever the disk does
+        if is_first:
+            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        parts = [report.longreprtext, *(f"---- {title}\n{text}" for title, text in report.sections)]
+        (folder / f"{re.sub(r'[^a-z]+', '', report.when or '') or 'crash'}.txt").write_text("\n".join(parts))
+        if temporary is not None and temporary.is_dir():
+            (folder / "processes.txt").write_text("\n".join(processes_of(str(temporary))) + "\n")
+            copy_changed(temporary, folder / "files", since=since)
+        if (broker_log := config.stash.get(BROKER_LOG, None)) is not None:
+            _copy_end(broker_log, folder / "shared-broker.log")
+    report.sections.append((SECTION, str(folder)))
 
 
 def folder_name(nodeid: str) -> str:
