@@ -17,7 +17,6 @@ LONG = 101, 6
 for while a slot is killed."""
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("seed", "faults"), [SHORT, pytest.param(*LONG, marks=pytest.mark.full)])
 def test_whatever_happens_the_output_is_exact(
     own_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory, seed: int, faults: int
