@@ -62,10 +62,10 @@ def test_what_the_last_run_measured_is_taken_over(tmp_path: Path, monkeypatch: p
     cached = tmp_path / ".pytest_cache" / "v" / "headrace" / "seconds-commit"
     cached.parent.mkdir(parents=True)
     cached.write_text(json.dumps({"tests/a.py": 3.14}))
-    file = tmp_path / "tests" / "durations.json"
-    file.write_text(json.dumps({"commit": {"tests/a.py": 1.0, "tests/b.py": 2.0, "tests/gone.py": 9.0}}))
+    measured = tmp_path / "tests" / "durations.json"
+    measured.write_text(json.dumps({"commit": {"tests/a.py": 1.0, "tests/b.py": 2.0, "tests/gone.py": 9.0}}))
     monkeypatch.setattr("support.suite.durations.ROOT", tmp_path)
-    monkeypatch.setattr("support.suite.durations.MEASURED", file)
+    monkeypatch.setattr("support.suite.durations.MEASURED", measured)
 
     assert main() == 0
     assert durations(COMMIT) == {"tests/a.py": 3.1, "tests/b.py": 2.0}
