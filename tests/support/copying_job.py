@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from support.broker import Broker, consume_all, create_topic, produce, unique_topic
 from support.cluster import Cluster
 from support.cluster_job import ClusterJob
+from support.patience import SHORT_CHECKPOINT_TIMEOUT, SHORT_TRANSACTION_TIMEOUT
 from support.running import wait_until
 from support.stopping_points import StoppingPoints
 
@@ -20,7 +21,7 @@ PARTITIONS = 2
 PIPELINE = """\
 name: {name}
 parallelism: 2
-checkpoint: {{interval: 500ms, timeout: 6s}}
+checkpoint: {{interval: 500ms, timeout: {checkpoint_timeout}}}
 restart: {{strategy: exponential-delay, initial: 200ms, max: 500ms}}
 sources:
   rows:
@@ -43,7 +44,7 @@ sinks:
 class CopyingJob(ClusterJob):
     """With its topics and rows."""
 
-    def __init__(self, cluster: Cluster, broker: Broker, points: StoppingPoints, *, transaction_timeout: str) -> None:
+    def __init__(self, cluster: Cluster, broker: Broker, points: StoppingPoints) -> None:
         self.broker = broker
         self.name = unique_topic("copy")
         for kind in ("rows", "copies"):
@@ -51,7 +52,8 @@ class CopyingJob(ClusterJob):
         text = PIPELINE.format(
             name=self.name,
             brokers=broker.bootstrap,
-            transaction_timeout=transaction_timeout,
+            transaction_timeout=SHORT_TRANSACTION_TIMEOUT,
+            checkpoint_timeout=SHORT_CHECKPOINT_TIMEOUT,
             points=points.folder,
         )
         super().__init__(cluster, cluster.folder / f"{self.name}.yaml", text)

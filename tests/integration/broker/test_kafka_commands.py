@@ -23,7 +23,6 @@ from support.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
 
-PATIENT_SECONDS = 60.0
 """What a command waits for one answer where the broker may stand still for a while."""
 
 
@@ -57,7 +56,7 @@ def nobody_listens() -> Iterator[str]:
 def test_topics_survive_down_and_up_and_a_crash_and_up_twice_is_harmless(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", PATIENT_SECONDS)
+    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", WAIT_SECONDS)
     first = document("up", "--port", "0")
     assert first["started"]
     assert first["data"] == str(home / "kafka" / "data")
@@ -117,7 +116,7 @@ def test_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 def brokers(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> EmbeddedBroker:
     """The session's broker, as the one that KAFKA_BROKERS names. It may stand still for a while."""
     monkeypatch.setenv("KAFKA_BROKERS", broker.bootstrap)
-    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", PATIENT_SECONDS)
+    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", WAIT_SECONDS)
     monkeypatch.setattr("headrace.local.broker.records._SILENT_SECONDS", WAIT_SECONDS)
     return broker
 

@@ -32,7 +32,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 @pytest.fixture
 def job(cluster: Cluster, broker: EmbeddedBroker, points: StoppingPoints) -> Iterator[CopyingJob]:
     """Runs, and has two checkpoints with rows behind it."""
-    job = CopyingJob(cluster, broker, points, transaction_timeout="8s")
+    job = CopyingJob(cluster, broker, points)
     job.submit()
     for _ in range(2):
         job.write_and_see()

@@ -15,7 +15,7 @@ import pytest
 
 from headrace.local.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
-from support.cluster import PATIENT, Cluster, kill, running_cluster
+from support.cluster import Cluster, kill, running_cluster
 from support.cluster_flow import Flow
 from support.cluster_job import ClusterJob
 from support.open_transactions import ONGOING, open_transactions, require_none_left, require_none_open
@@ -57,7 +57,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Slots for three subtasks."""
     folder = tmp_path_factory.mktemp("r")
     site = third_party_path(folder / "site")
-    with running_cluster(folder, workers=1, slots=3, python_path=site, times=PATIENT) as running:
+    with running_cluster(folder, workers=1, slots=3, python_path=site) as running:
         yield running
 
 
@@ -102,9 +102,9 @@ def versions_of(broker: EmbeddedBroker, topic: str) -> dict[tuple[str, int], lis
     return dict(versions)
 
 
-def test_versions_of_a_key_never_go_back(cluster: Cluster, broker: EmbeddedBroker) -> None:
+def test_versions_of_a_key_never_go_back(cluster: Cluster, own_broker: EmbeddedBroker) -> None:
     """Across epochs, a killed slot and rescaling, on a broker that is slow: who reads last has the newest."""
-    name = unique_topic("versions")
+    broker, name = own_broker, unique_topic("versions")
     rows, versions = (create_topic(broker, f"{name}-{kind}", 2) for kind in ("a", "versions"))
     text = VERSIONS.format(name=name, brokers=broker.bootstrap)
     job = ClusterJob(cluster, cluster.folder / f"{name}.yaml", text)
