@@ -62,9 +62,10 @@ class Figure:
         return f"{line}   {beside} {median(self.other):,.0f} ({spread(self.other)})   ratio {self.ratio:.3f}"
 
 
-def alternating(name: str, pairs: int, value: Callable[[], float], other: Callable[[], float]) -> Figure:
-    """Rows per CPU-second of both in turn, the first of each pair alternating; the first pair warms up and is left
-    out."""
+def alternating(
+    name: str, pairs: int, value: Callable[[], float], other: Callable[[], float], unit: str = "rows/CPU-s"
+) -> Figure:
+    """Both in turn, the first of each pair alternating; the first pair warms up and is left out."""
     values: list[float] = []
     others: list[float] = []
     for pair in range(pairs + 1):
@@ -72,4 +73,4 @@ def alternating(name: str, pairs: int, value: Callable[[], float], other: Callab
         for found, run in both if pair % 2 else reversed(both):
             found.append(run())
         print(f"{name} {pair}/{pairs}: {values[-1]:,.0f} beside {others[-1]:,.0f}", file=sys.stderr, flush=True)
-    return Figure(name, "rows/CPU-s", values[1:], others[1:])
+    return Figure(name, unit, values[1:], others[1:])

@@ -9,6 +9,9 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
 
 LOOK = """
 import json, os, sys, threading
@@ -42,11 +45,11 @@ class Loaded:
         return [name for name in self.modules if any(name == each or name.startswith(f"{each}.") for each in packages)]
 
 
-def loaded_by(code: str) -> Loaded:
+def loaded_by(code: str, home: Path | None = None) -> Loaded:
     """Looks at a fresh interpreter after `code`."""
     answer = subprocess.run(
         [sys.executable, "-c", f"{code}\n{LOOK}"],
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"} | ({} if home is None else {"HEADRACE_HOME": str(home)}),
         capture_output=True,
         text=True,
         check=False,
@@ -62,6 +65,7 @@ import headrace.coordinator.connector_host_process
 import headrace.coordinator.hosted_job
 import headrace.plan.explain
 import headrace.spec.pipeline
+import headrace.worker.preload
 """
 LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "psycopg", "s3fs", "sqlalchemy"}
 """Clients of the world outside: they load when a job opens what needs them, never with a connector's config."""
@@ -98,3 +102,47 @@ BatchEncoder().encode(decoded.rows.clear())
 
 def test_rows_load_no_pandas() -> None:
     assert loaded_by(ROWS).within({"pandas"}) == []
+
+
+COMMAND = """
+import sys
+sys.argv = ["headrace", *{arguments!r}]
+from headrace.cli.app import main
+try:
+    main()
+except SystemExit:
+    pass
+"""
+SERVICES = {"fastapi", "grpc", "prometheus_client", "starlette", "uvicorn"}
+"""What serves a cluster."""
+ENGINE_PACKAGES = {"numpy", "orjson", "polars", "polars_hash", "pyarrow", "sqlglot"}
+"""What plans and runs pipelines."""
+ON_DEMAND = {"asyncio", "httpx", "hypothesis", "pandas", "py4j", "pyspark", "rich"} | LIVE_HALVES
+FORBIDDEN = {
+    "--version": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"pydantic", "headrace.cli.run"},
+    "--help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"pydantic", "headrace.cli.run"},
+    "run --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.cli.replay"},
+    "list": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
+    "status job": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
+    "cancel job": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
+    "savepoint job": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
+    "validate {file}": {"pyarrow", "headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
+    "cluster status": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
+}
+"""Command -> modules that it does not load, with all within them."""
+PIPELINE = """
+name: doubled
+sources: {numbers: {kafka: {brokers: "localhost:1", topic: numbers}, format: json, schema: {n: int64}}}
+steps: {doubled: {from: numbers, select: {m: n * 2}}}
+sinks: {out: {from: doubled, print: {}}}
+"""
+
+
+@pytest.mark.parametrize("command", FORBIDDEN)
+def test_a_command_loads_what_it_uses(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(PIPELINE)
+    arguments = [word.format(file=file) for word in command.split()]
+    loaded = loaded_by(COMMAND.format(arguments=arguments), home=tmp_path)
+    assert "typer" in loaded.modules
+    assert loaded.within(FORBIDDEN[command]) == []

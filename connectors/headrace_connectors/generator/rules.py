@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 from pydantic import BeforeValidator, Field, model_validator
 
 from headrace.core.config import Config, Duration
@@ -173,6 +172,8 @@ class ColumnMaker:
                 words = mixed(self._seed, self._stream + (_FIRST_LETTERS + group if group else 0), rows)
             letters[:, place] = _ALPHABET[(words >> np.uint64(5 * within)) & np.uint64(31)]
         offsets = np.arange(0, (len(rows) + 1) * length, length, dtype=np.int64)
+        import pyarrow as pa
+
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(letters)]
         series = pl.from_arrow(pa.Array.from_buffers(pa.large_string(), len(rows), buffers))
         assert isinstance(series, pl.Series)

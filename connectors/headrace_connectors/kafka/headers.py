@@ -18,7 +18,7 @@ def header_columns(rows: pl.DataFrame, columns: Mapping[str, str]) -> list[list[
 def _bytes(column: pl.Series) -> list[bytes | None]:
     if column.dtype in (pl.String, pl.Binary):
         return column.cast(pl.Binary).to_list()
-    from headrace.formats.json import encode_json_object
+    from headrace.formats.json.encode import encode_json_object
 
     texts = pl.from_arrow(encode_json_object(column.to_frame("value"), ["value"]))
     assert isinstance(texts, pl.Series)

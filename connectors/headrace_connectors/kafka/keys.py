@@ -20,7 +20,7 @@ def key_encoder(columns: tuple[str, ...], schema: Schema) -> KeyEncoder:
     """The encoder for these key columns, chosen once."""
     if len(columns) == 1 and schema.field(columns[0]).type in _RAW:
         return lambda rows: rows.get_column(columns[0]).cast(pl.Binary)
-    from headrace.formats.json import encode_json_object
+    from headrace.formats.json.encode import encode_json_object
 
     def as_object(rows: pl.DataFrame) -> pl.Series:
         keys = _series(encode_json_object(rows, columns)).cast(pl.Binary)

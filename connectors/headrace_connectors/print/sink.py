@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import polars as pl
-import pyarrow as pa
 
 from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
 from headrace.core.batch import OP, visible_columns
 from headrace.core.errors import ExternalError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class PrintSinkConfig(SinkConfig):
@@ -75,7 +77,7 @@ def _told() -> Iterator[None]:
 
 def _lines(batch: SinkBatch) -> pl.Series:
     if batch.messages is None:
-        from headrace.formats.json import encode_json_object
+        from headrace.formats.json.encode import encode_json_object
 
         rows = batch.rows
         return _text(encode_json_object(rows, visible_columns(rows)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.core.types import DataType, Decimal, ListOf, Primitive, Schema, Struct, Timestamp
-from headrace.formats.json import encode_json_object
+from headrace.formats.json.encode import encode_json_object
 
 _MICROSECONDS = "%Y-%m-%d %H:%M:%S%.6f"
 

@@ -1,61 +1,91 @@
 """The `headrace` command: mounts one module a verb.
 
-What a verb needs is imported when it runs: `headrace --help` must answer at once, and `run` sets the environment
-before polars loads.
+A start loads the verb that is called and nothing else: the table below is all that `headrace --help` shows. What a
+verb needs is imported when it runs, so that `run` can set the environment before polars loads.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from typing import Annotated, NamedTuple
 
 import typer
 
-from headrace.cli import (
-    archive,
-    audit,
-    cancel,
-    checkpoints,
-    cluster,
-    connectors,
-    coordinator,
-    dead_letters,
-    demo,
-    explain,
-    infer,
-    init,
-    jobs,
-    kafka,
-    logs,
-    preview,
-    replay,
-    rescale,
-    run,
-    savepoint,
-    state,
-    status,
-    stop,
-    submit,
-    test,
-    transactions,
-    upgrade,
-    validate,
-    verify,
-    worker,
-)
-
 WORKER_ROLE = "headrace-worker"
 """What a worker's process is called in lists of processes."""
+_COMPLETION_VARIABLE = "_HEADRACE_COMPLETE"
+"""Set by the shell where it asks for completions."""
 
-app = typer.Typer(
-    name="headrace",
-    help="Kafka-native stream processing for Python: pipelines in YAML or Python, event time, exact results.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: loading rich would take as long as all the rest
-    context_settings={"help_option_names": ["-h", "--help"]},
+
+class _Verb(NamedTuple):
+    """A command, or a group of them where `attribute` is a Typer, and the module of `headrace.cli` that has it."""
+
+    name: str
+    module: str
+    attribute: str
+    summary: str = ""
+    hidden: bool = False
+
+    def mount(self, app: typer.Typer) -> None:
+        """Imports its module and adds it."""
+        value = getattr(import_module(f"headrace.cli.{self.module}"), self.attribute)
+        if isinstance(value, typer.Typer):
+            app.add_typer(value, short_help=self.summary)
+        else:
+            app.command(self.name, short_help=self.summary, hidden=self.hidden)(value)
+
+    def name_only(self, app: typer.Typer) -> None:
+        """Adds a command of its name that does nothing."""
+        app.command(self.name, short_help=self.summary, hidden=self.hidden)(_nothing)
+
+
+VERBS = (
+    _Verb("demo", "demo", "demo", "see it work: real flights, a real broker"),
+    _Verb("init", "init", "init", "make a small project that runs at once"),
+    _Verb("run", "run", "run", "run a pipeline on this host"),
+    _Verb("replay", "replay", "replay", "run a pipeline over a range of its sources, on Spark"),
+    _Verb("verify", "verify", "verify", "run a range on both engines and compare the rows"),
+    _Verb("test", "test", "test", "run the tests inside a pipeline file"),
+    _Verb("validate", "validate", "validate", "check a pipeline, run nothing"),
+    _Verb("explain", "explain", "explain", "show what a pipeline does, and its plan"),
+    _Verb("preview", "preview", "preview", "show the first rows of a node"),
+    _Verb("infer", "infer", "infer", "make a schema from a topic or a file"),
+    _Verb("connectors", "connectors", "connectors", "list connectors, or show one's fields"),
+    _Verb("archive", "archive", "archive", "keep topics as Parquet files, as a pipeline"),
+    _Verb("submit", "submit", "submit", "give a pipeline to a cluster"),
+    _Verb("list", "jobs", "jobs", "list the jobs of a cluster"),
+    _Verb("status", "status", "status", "show a job: nodes, rows, lag, last checkpoint"),
+    _Verb("logs", "logs", "logs", "show what a job's processes logged"),
+    _Verb("checkpoints", "checkpoints", "checkpoints", "list the checkpoints of a job"),
+    _Verb("savepoint", "savepoint", "savepoint", "keep a job's state for later"),
+    _Verb("stop", "stop", "stop", "stop a job at a cut, to go on from there"),
+    _Verb("cancel", "cancel", "cancel", "end a job at once"),
+    _Verb("rescale", "rescale", "rescale", "run a job on with another parallelism"),
+    _Verb("upgrade", "upgrade", "upgrade", "run another pipeline on from a job's state"),
+    _Verb("audit", "audit", "audit", "prove a job's output against what it wrote"),
+    _Verb("coordinator", "coordinator", "coordinator", "run a coordinator in the foreground"),
+    _Verb("worker", "worker", "worker", "run a worker in the foreground"),
+    _Verb(WORKER_ROLE, "worker", "worker", hidden=True),
+    _Verb("cluster", "cluster", "app", "a session cluster on this host"),
+    _Verb("state", "state", "app", "look inside a checkpoint or savepoint"),
+    _Verb("kafka", "kafka", "app", "a development broker, and a look at any"),
+    _Verb("transactions", "transactions", "app", "see and end what jobs left open"),
+    _Verb("dead-letters", "dead_letters", "app", "look at diverted rows, send them again"),
 )
+
+app: typer.Typer
+"""The command with every verb; made when it is asked for, which `main` does not."""
+
+
+def __getattr__(name: str) -> object:
+    """`app`."""
+    if name == "app":
+        return _whole()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _print_version(asked: bool) -> None:
@@ -66,7 +96,6 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
@@ -75,37 +104,47 @@ def root(
     """Kafka-native stream processing for Python: pipelines in YAML or Python, event time, exact results."""
 
 
-app.command("demo", short_help="see it work: real flights, a real broker")(demo.demo)
-app.command("init", short_help="make a small project that runs at once")(init.init)
-app.command("run", short_help="run a pipeline on this host")(run.run)
-app.command("replay", short_help="run a pipeline over a range of its sources, on Spark")(replay.replay)
-app.command("verify", short_help="run a range on both engines and compare the rows")(verify.verify)
-app.command("test", short_help="run the tests inside a pipeline file")(test.test)
-app.command("validate", short_help="check a pipeline, run nothing")(validate.validate)
-app.command("explain", short_help="show what a pipeline does, and its plan")(explain.explain)
-app.command("preview", short_help="show the first rows of a node")(preview.preview)
-app.command("infer", short_help="make a schema from a topic or a file")(infer.infer)
-app.command("connectors", short_help="list connectors, or show one's fields")(connectors.connectors)
-app.command("archive", short_help="keep topics as Parquet files, as a pipeline")(archive.archive)
-app.command("submit", short_help="give a pipeline to a cluster")(submit.submit)
-app.command("list", short_help="list the jobs of a cluster")(jobs.jobs)
-app.command("status", short_help="show a job: nodes, rows, lag, last checkpoint")(status.status)
-app.command("logs", short_help="show what a job's processes logged")(logs.logs)
-app.command("checkpoints", short_help="list the checkpoints of a job")(checkpoints.checkpoints)
-app.command("savepoint", short_help="keep a job's state for later")(savepoint.savepoint)
-app.command("stop", short_help="stop a job at a cut, to go on from there")(stop.stop)
-app.command("cancel", short_help="end a job at once")(cancel.cancel)
-app.command("rescale", short_help="run a job on with another parallelism")(rescale.rescale)
-app.command("upgrade", short_help="run another pipeline on from a job's state")(upgrade.upgrade)
-app.command("audit", short_help="prove a job's output against what it wrote")(audit.audit)
-app.command("coordinator", short_help="run a coordinator in the foreground")(coordinator.coordinator)
-app.command("worker", short_help="run a worker in the foreground")(worker.worker)
-app.command(WORKER_ROLE, hidden=True)(worker.worker)
-app.add_typer(cluster.app)
-app.add_typer(state.app)
-app.add_typer(kafka.app)
-app.add_typer(transactions.app)
-app.add_typer(dead_letters.app)
+def _nothing() -> None:
+    """Stands in for a verb that is not called."""
+
+
+def _root() -> typer.Typer:
+    bare = typer.Typer(
+        name="headrace",
+        help="Kafka-native stream processing for Python: pipelines in YAML or Python, event time, exact results.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help: loading rich would take as long as all the rest
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    bare.callback()(root)
+    return bare
+
+
+@cache
+def _whole() -> typer.Typer:
+    return _mounted(VERBS)
+
+
+def _mounted(verbs: Iterable[_Verb]) -> typer.Typer:
+    made = _root()
+    for verb in verbs:
+        verb.mount(made)
+    return made
+
+
+def _called(first: str | None) -> typer.Typer:
+    """The command as far as a command line needs that begins with this word."""
+    if _COMPLETION_VARIABLE in os.environ:
+        return _whole()
+    verbs = [verb for verb in VERBS if verb.name == first]
+    if verbs:
+        return _mounted(verbs)
+    # help, the version or a misspelt verb: names are enough; commands with their options take longer than all the rest
+    listed = _root()
+    for verb in VERBS:
+        verb.name_only(listed)
+    return listed
 
 
 def main() -> None:
@@ -116,4 +155,4 @@ def main() -> None:
         # in place of this process, so that role and home stand where lists of processes show them
         os.environ["HEADRACE_HOME"] = str(Home.from_environment().root)
         os.execv(sys.executable, [sys.executable, "-m", "headrace", WORKER_ROLE, *sys.argv[2:]])
-    app(prog_name="headrace")
+    _called(next(iter(sys.argv[1:]), None))(prog_name="headrace")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="cluster",
     help="A session cluster on this host: a coordinator and workers that run until they are stopped.",
-    short_help="a session cluster on this host",
     no_args_is_help=True,
 )
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="dead-letters",
     help="Messages and rows that could not be processed and were kept: look at them, send them again.",
-    short_help="look at diverted rows, send them again",
     no_args_is_help=True,
 )
 

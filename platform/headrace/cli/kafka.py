@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="kafka",
     help="A development broker (real Apache Kafka) on this host, and a look at any broker.",
-    short_help="a development broker, and a look at any",
     no_args_is_help=True,
 )
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="state",
     help="What is inside a checkpoint or savepoint.",
-    short_help="look inside a checkpoint or savepoint",
     no_args_is_help=True,
 )
 

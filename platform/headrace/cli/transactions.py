@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="transactions",
     help="Kafka transactions (and other staged output) of our jobs: see what is open, commit it, abort it.",
-    short_help="see and end what jobs left open",
     no_args_is_help=True,
 )
 

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import polars as pl
-import pyarrow as pa
 
 from headrace.core.errors import DataError
 from headrace.core.types import DataType, ListOf, Schema, Struct
 
-Encode = Callable[[pl.DataFrame], pa.Array]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Encode: TypeAlias = "Callable[[pl.DataFrame], pa.Array]"
 """Rows with all visible columns of a sink to its messages, one each."""
 
 

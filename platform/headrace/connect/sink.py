@@ -29,12 +29,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import polars as pl
-import pyarrow as pa
 
 from headrace.core.config import Config
 from headrace.core.types import Schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from headrace.connect.publisher import Publisher, Share
     from headrace.connect.row_check import Encode, RowCheck
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 TIME_MIN = -(1 << 63)
 """The watermark before anything is known."""
@@ -32,4 +34,4 @@ class EndOfInput:
 
 
 Signal = Watermark | Barrier | EndOfInput
-Element = pl.DataFrame | Signal
+Element: TypeAlias = "pl.DataFrame | Signal"

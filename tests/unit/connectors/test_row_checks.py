@@ -15,7 +15,7 @@ from headrace.connect.sink import SinkBatch, SinkConfig, SinkContext
 from headrace.core.batch import TS
 from headrace.core.errors import DataError
 from headrace.core.types import schema_of
-from headrace.formats.json import encode_json_object
+from headrace.formats.json.encode import encode_json_object
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.record_maker import RecordMaker

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
-from headrace.formats.json import FORMAT, JsonFormat, encode_json_object
+from headrace.formats.json import FORMAT, JsonFormat
 from headrace.formats.json.decode import JsonDecoder
+from headrace.formats.json.encode import encode_json_object
 from support.formats import frames
 
 GOLDEN = Path(__file__).parent / "golden" / "json_out.jsonl"

@@ -1,4 +1,7 @@
-"""The CSV format: one line a message, fields in the schema's order. docs/formats.md has the rules."""
+"""The CSV format: one line a message, fields in the schema's order. docs/formats.md has the rules.
+
+Decoder and encoder are imported when one is opened: a command that only plans does not need pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ from headrace.connect.format import Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
 from headrace.core.types import ListOf, Schema, Struct
-from headrace.formats.csv.decode import CsvDecoder
-from headrace.formats.csv.encode import CsvEncoder
 from headrace.formats.csv.line import Dialect
 from headrace.formats.writable_times import times_check
 
@@ -65,10 +66,14 @@ class CsvFormat(FormatConfig):
 
     def open_decoder(self, schema: Schema) -> Decoder:
         """Reads lines with the fields `columns`, or the schema's columns."""
+        from headrace.formats.csv.decode import CsvDecoder
+
         return CsvDecoder(schema, self._dialect, self.columns or schema.names)
 
     def open_encoder(self, schema: Schema) -> Encoder:
         """Writes lines with the schema's columns in order."""
+        from headrace.formats.csv.encode import CsvEncoder
+
         return CsvEncoder(schema, self._dialect, header=self.header)
 
     def open_check(self, schema: Schema, node: str) -> RowCheck | None:

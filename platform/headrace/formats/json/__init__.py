@@ -1,4 +1,7 @@
-"""The JSON format: one object a message. DESIGN section 3 has the rules; docs/formats.md says them to users."""
+"""The JSON format: one object a message. DESIGN section 3 has the rules; docs/formats.md says them to users.
+
+Decoder and encoder are imported when one is opened: a command that only plans does not need pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,9 @@ from headrace.connect.format import Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
 from headrace.core.types import Schema
-from headrace.formats.json.decode import JsonDecoder
-from headrace.formats.json.encode import JsonEncoder, encode_json_object
 from headrace.formats.writable_times import times_check
 
-__all__ = ["FORMAT", "JsonFormat", "encode_json_object"]
+__all__ = ["FORMAT", "JsonFormat"]
 
 
 class JsonFormat(FormatConfig):
@@ -31,10 +32,14 @@ class JsonFormat(FormatConfig):
 
     def open_decoder(self, schema: Schema) -> Decoder:
         """Reads objects with the schema's fields; others are ignored."""
+        from headrace.formats.json.decode import JsonDecoder
+
         return JsonDecoder(schema)
 
     def open_encoder(self, schema: Schema) -> Encoder:
         """Writes objects with the schema's columns in order."""
+        from headrace.formats.json.encode import JsonEncoder
+
         return JsonEncoder(schema, timestamps=self.timestamps)
 
     def open_check(self, schema: Schema, node: str) -> RowCheck | None:

@@ -28,7 +28,6 @@ from headrace.local.broker.java import find_java
 from headrace.local.broker.ports import free_port, is_free
 from headrace.local.broker.process import BrokerProcess, marks, start_detached, start_leashed
 from headrace.local.broker.properties import HOST, LOGGING, server_properties
-from headrace.local.broker.topics import cluster_id_of
 
 _STARTS_MAX = 5
 _FORMAT_SECONDS = 180.0
@@ -210,6 +209,9 @@ class EmbeddedBroker:
 
     def _wait_answering(self, process: BrokerProcess, port: int, cluster: str) -> bool:
         """Wait until the broker, and not another one on that port, answers; False when it died or took too long."""
+        # librdkafka takes longer to load than all the rest, and `headrace cluster` comes by here for a port
+        from headrace.local.broker.topics import cluster_id_of
+
         deadline = time.monotonic() + self._config.start_seconds
         while process.is_alive() and time.monotonic() < deadline:
             if is_free(port, self._host):
