@@ -16,7 +16,7 @@ from support.flow_site import Flow
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FLOWS = ("sliding", "two_stages", "late_rows")
+FLOWS = ("two_stages", *(pytest.param(name, marks=pytest.mark.full) for name in ("sliding", "late_rows")))
 
 
 @pytest.mark.parametrize("name", FLOWS)

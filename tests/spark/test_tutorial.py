@@ -110,6 +110,7 @@ def in_bash(steps: list[Step], folder: Path, brokers: str) -> list[list[str]]:
     return [part.splitlines() for part in parts]
 
 
+@pytest.mark.full
 def test_the_commands_of_the_tutorial(broker: EmbeddedBroker, tmp_path: Path) -> None:
     folder = tmp_path / "backfill"
     shutil.copytree(
