@@ -65,7 +65,7 @@ def site(flow: Flow, tmp_path: Path, request: pytest.FixtureRequest) -> FlowSite
     return made
 
 
-@pytest.mark.parametrize(("flow", "engines"), sequences())
+@pytest.mark.parametrize(("flow", "engines"), list(sequences()))
 def test_the_rows_of_the_golden(flow: Flow, engines: str, site: FlowSite, spark: SparkSession) -> None:
     draw = random.Random(f"{flow.name} {engines}")
     document = site.document(AT_ONCE)
