@@ -125,7 +125,7 @@ def golden() -> list[str]:
 
 
 def rows_after_kill(command: Command, point: str, *, attempts_before: int = 0) -> list[str]:
-    """Kills the driver at the point; what readers of the topic see then, which has to be so many shares."""
+    """Kills the driver at the point and checks what it leaves. Returns the rows that readers of the topic see then."""
     command.killed_at(point)
     records, shares = STEPS[point]
     assert command.records() == ["attempt"] * attempts_before + records, point
@@ -146,7 +146,7 @@ def test_a_driver_that_is_killed(command: Command, tmp_path: Path) -> None:
 def test_a_driver_that_is_killed_at_every_step(command: Command, tmp_path: Path) -> None:
     seen = 0
     for point in STEPS:
-        # the attempt that was killed before it decided anything is followed by another one, which all later ones resume
+        # an attempt that dies before its checkpoint is replaced; one that dies later is resumed
         visible = rows_after_kill(command, point, attempts_before=0 if point == COMPUTING else 1)
         assert len(visible) >= seen
         seen = len(visible)
@@ -154,7 +154,7 @@ def test_a_driver_that_is_killed_at_every_step(command: Command, tmp_path: Path)
 
 
 def check_taken_up(command: Command, tmp_path: Path) -> None:
-    """Gives the command once more, which ends with all rows, each once, with a savepoint, and with nothing left."""
+    """Runs the command once more: all rows are there, each once, and a savepoint; no other file is left."""
     done = finish(command.start(), SPARK_SECONDS)
     assert done.code == 0, done.err
     assert command.rows() == golden()

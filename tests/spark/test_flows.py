@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 AT_ONCE = 1e9
 PARALLELISM = (1, 2, 3)
 MIXED = {"kafka_idle": "slsl", "allowed_lateness": "lsls", "numbers": "slsl"}
-"""Flow -> its sequence of engines in the commit tier: floors, windows that are corrected, and exact partial results are
-what one engine leaves to the other."""
+"""Flow -> engines in the commit tier, besides Spark alone: floors, windows that are corrected later, and exact partial
+results go from one engine to the other."""
 
 
 def sequences() -> Iterator[ParameterSet]:

@@ -1,4 +1,4 @@
-"""Tests of drivers and tasks without Spark: they write hundreds of small files, which no power cut is to survive."""
+"""Tests of drivers and tasks without Spark. They write hundreds of small files, which need not survive a power cut."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of the time of these tests would be spent waiting for the disk."""
+    """Waiting for the disk takes a third of these tests' time."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
