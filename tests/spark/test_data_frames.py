@@ -1,4 +1,5 @@
-"""The DataFrame back end: the same rows as by RDDs, where a session has none of them (Spark Connect)."""
+"""The DataFrame back end: the same rows as by RDDs, where a session has none of them. The commit tier has it in
+`test_connect`."""
 
 from __future__ import annotations
 
@@ -16,9 +17,10 @@ from support.flow_site import Flow
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FLOWS = ("two_stages", *(pytest.param(name, marks=pytest.mark.full) for name in ("sliding", "late_rows")))
+FLOWS = ("sliding", "two_stages", "late_rows")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FLOWS)
 def test_rows_are_those_of_the_golden(name: str, spark: SparkSession, tmp_path: Path) -> None:
     flow = Flow(name)

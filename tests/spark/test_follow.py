@@ -1,8 +1,8 @@
 """Pipelines that are followed on Spark, on a real broker: what comes out is what the native run gives, whatever happens
 on the way.
 
-Most increments run without a JVM (`support.local_exchange`); what Spark itself has a part in runs on Spark. The issue's
-50 increments: `--increments 50` (tests/conftest.py).
+Drivers that are killed or stopped run without a JVM (`support.local_exchange`). 50 increments of one that is killed:
+`--increments 50` (tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ def make_flow(broker: EmbeddedBroker, folder: Path, count: int) -> Flow:
     return Flow(broker, folder, batches(topic, count), topic)
 
 
-def test_every_batch_an_increment(flow: Flow, spark: SparkSession) -> None:
+def test_every_batch_an_increment(broker: EmbeddedBroker, tmp_path: Path, spark: SparkSession) -> None:
+    flow = make_flow(broker, tmp_path, 4)
     order = flow.order(flow.file(unique_topic("live")))
     outcome = order.run(RddExchange(spark), order.feed())
     out = Path(order.file).stem
@@ -202,6 +203,7 @@ def check_killed(flow: Flow, kills: Sequence[tuple[int, str]]) -> None:
     assert flow.output(Path(order.file).stem) == flow.output(native)
 
 
+@pytest.mark.full
 def test_handed_over(flow: Flow) -> None:
     """Half of the batches followed; asked to stop, with a savepoint; the native engine goes on from there."""
     out = unique_topic("over")
