@@ -1,57 +1,54 @@
-"""A Spark session for tests: two cores of this process's host, loopback only, everything it writes below a temp folder.
-
-One for each module: `spark`. Workers of Spark run this interpreter and import headrace as installed.
-"""
+"""Fixtures of the tests on Spark. `spark`: a local session, which the modules of one test process share."""
 
 from __future__ import annotations
 
-import sys
-import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.session import ALWAYS
-from support.spark_home import end_jvm
+from support.shared_spark import SharedSpark
 from support.spark_settings import spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOPBACK = "127.0.0.1"
+HERE = Path(__file__).parent
 TIMEOUT_S = 1_800
 """For a test of this folder that says nothing else: it may start Spark, a broker and a cluster on a busy machine."""
+SHARED = SharedSpark()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives the tests of this folder their time; pyspark leaves sockets to the garbage collector, which comes in any
-    of them."""
-    here = Path(__file__).parent
-    for item in items:
-        if not item.path.is_relative_to(here):
-            continue
+    """Gives the tests of this folder their time, and puts modules that share the session one behind the other."""
+    places = [place for place, item in enumerate(items) if item.path.is_relative_to(HERE)]
+    own = [items[place] for place in places]
+    for item in own:
+        # pyspark leaves sockets to the garbage collector, which runs in any of these tests
         item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+    sharing = {item.path for item in own if "spark" in getattr(item, "fixturenames", ())}
+    for place, item in zip(places, sorted(own, key=lambda item: item.path not in sharing), strict=True):
+        items[place] = item
 
 
-def settings(folder: Path) -> dict[str, str]:
-    """What a session of tests is configured with; `folder` is for what it writes."""
-    return {
-        **ALWAYS,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": LOOPBACK,
-        "spark.driver.bindAddress": LOOPBACK,
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.shuffle.partitions": "2",
-        "spark.default.parallelism": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.log.level": "ERROR",
-    }
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Ends the shared session when the next module of this process does not use it.
+
+    That module may start a Spark of its own in this process; outside of this folder no test expects pyspark's sockets.
+    """
+    result = yield
+    if nextitem is None or not _shares(nextitem):
+        SHARED.end()
+    return result
+
+
+def _shares(item: pytest.Item) -> bool:
+    same_module = (other for other in item.session.items if other.path == item.path)
+    return any("spark" in getattr(other, "fixturenames", ()) for other in same_module)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,21 +59,6 @@ def settings_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local session of two cores, stopped at the module's end."""
-    folder = tmp_path_factory.mktemp("spark")
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pyspark has an opinion on the pandas that is installed, which nothing uses
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-        patch.setenv("SPARK_LOCAL_IP", LOOPBACK)
-        patch.setenv("SPARK_LOCAL_DIRS", str(folder / "local"))
-        from pyspark.sql import SparkSession
-
-        builder = SparkSession.builder.master("local[2]").appName("headrace-tests")
-        for name, value in settings(folder).items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
-        yield session
-        session.stop()
-        end_jvm()
+def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """The shared session: two cores of this host."""
+    return SHARED.session(tmp_path_factory.mktemp("spark"))

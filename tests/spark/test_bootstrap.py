@@ -202,6 +202,7 @@ def savepoint(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     )
 
 
+@pytest.mark.full  # `test_bootstrap_kafka` has a smaller one
 def test_a_job_goes_on_from_it(savepoint: str, tmp_path: Path) -> None:
     straight, restored = pipeline(tmp_path / "straight"), pipeline(tmp_path / "restored")
     run(straight, tmp_path)
@@ -221,6 +222,7 @@ def _sorted(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row) for row in rows)
 
 
+@pytest.mark.full
 def test_keys_lie_in_the_shares_that_own_them(savepoint: str, tmp_path: Path) -> None:
     manifest = find(savepoint).manifest
     assert damage(manifest) is None

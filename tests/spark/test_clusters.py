@@ -25,6 +25,7 @@ from support.spark_trial import Trial, faults_installed
 from support.standalone_spark import StandaloneSpark, standalone_spark
 
 SMALL = {"spark.executor.memory": "512m", "spark.log.level": "ERROR"}
+ONE_EXECUTOR = SMALL | {"spark.cores.max": "1"}
 SPECULATION = SMALL | {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -66,6 +67,7 @@ def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.full
 def test_a_replay_on_a_standalone_cluster(cluster: StandaloneSpark, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "headrace", "replay", str(write_project(tmp_path)), "--master", cluster.master]
     done = ran([*command, *conf(SMALL), "--json"], tmp_path)
@@ -80,7 +82,7 @@ def test_a_replay_by_spark_submit(cluster: StandaloneSpark, tmp_path: Path) -> N
     file = write_project(tmp_path)
     application = find_spec("headrace.cli.spark_application.headrace_replay")
     assert application is not None and application.origin is not None
-    command = [str(cluster.home / "bin" / "spark-submit"), "--master", cluster.master, *conf(SMALL)]
+    command = [str(cluster.home / "bin" / "spark-submit"), "--master", cluster.master, *conf(ONE_EXECUTOR)]
     command += ["--py-files", f"{tmp_path / 'mine.py'},{tmp_path / 'its_helper.py'}"]
     done = ran([*command, application.origin, "--", str(file), "--json"], tmp_path)
     assert done.returncode == 0, done.stderr
@@ -88,6 +90,7 @@ def test_a_replay_by_spark_submit(cluster: StandaloneSpark, tmp_path: Path) -> N
     check_results(tmp_path / "out")
 
 
+@pytest.mark.full
 def test_a_task_that_is_tried_twice_at_a_time_counts_once_and_shares_never_are(
     cluster: StandaloneSpark, folder: Path, tmp_path: Path
 ) -> None:
@@ -112,6 +115,7 @@ def test_a_master_that_does_not_answer(tmp_path: Path) -> None:
     assert done.err.startswith("error: no Spark master answers at spark://127.0.0.1:9"), "and nothing else"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("master", "said"), [("local[none]", "Spark knows no such master")])
 def test_a_master_that_cannot_be(master: str, said: str, tmp_path: Path) -> None:
     done = headrace(["replay", str(write_project(tmp_path)), "--master", master, "--allow-local-storage"], tmp_path)

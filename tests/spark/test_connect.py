@@ -53,6 +53,7 @@ def pipeline(folder: Path) -> Pipeline:
     return FLOW.load({"RATE": "1e9", "OUT": str(folder / "out"), "DATA": str(folder)})
 
 
+@pytest.mark.full
 def test_results_in_a_notebook(session: SparkSession, tmp_path: Path) -> None:
     from pyspark.sql import functions as sql
 
@@ -86,6 +87,7 @@ def test_the_command(server: str, session: SparkSession, tmp_path: Path) -> None
     assert find(document["savepoint"]).manifest.drained
 
 
+@pytest.mark.full
 def test_states_are_read_and_made(session: SparkSession, tmp_path: Path) -> None:
     model = Pipeline.from_dict(
         {

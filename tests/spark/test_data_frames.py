@@ -1,4 +1,5 @@
-"""The DataFrame back end: the same rows as by RDDs, where a session has none of them (Spark Connect)."""
+"""The DataFrame back end: the same rows as by RDDs, where a session has none of them. The commit tier has it in
+`test_connect`."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 FLOWS = ("sliding", "two_stages", "late_rows")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FLOWS)
 def test_rows_are_those_of_the_golden(name: str, spark: SparkSession, tmp_path: Path) -> None:
     flow = Flow(name)

@@ -50,6 +50,7 @@ def trial(cluster: SparkSession, folder: Path, tmp_path: Path) -> Trial:
     return Trial(cluster, tmp_path, folder / "faults")
 
 
+@pytest.mark.full
 def test_every_fault_in_one_replay(trial: Trial) -> None:
     faults = {
         "first": "raise",

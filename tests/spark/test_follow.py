@@ -1,8 +1,8 @@
 """Pipelines that are followed on Spark, on a real broker: what comes out is what the native run gives, whatever happens
 on the way.
 
-Most increments run without a JVM (`support.local_exchange`); what Spark itself has a part in runs on Spark. The issue's
-50 increments: `--increments 50` (tests/conftest.py).
+Drivers that are killed or stopped run without a JVM (`support.local_exchange`). 50 increments of one that is killed:
+`--increments 50` (tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -18,18 +18,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # re-exported
 
 from headrace.core.errors import UserError
 from headrace.local.broker import EmbeddedBroker
+from headrace.spark.exchange import RddExchange
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.followed import STEPS, Batch, Feed, FollowOrder, run_killed
 from support.local_exchange import LocalExchange
 from support.log_ends import log_ends
+from support.rotation import of_this_commit
 from support.running import headrace, wait_until
 from support.spark_settings import SPARK_SECONDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.broker
 
@@ -162,9 +168,10 @@ def make_flow(broker: EmbeddedBroker, folder: Path, count: int) -> Flow:
     return Flow(broker, folder, batches(topic, count), topic)
 
 
-def test_every_batch_an_increment(flow: Flow) -> None:
+def test_every_batch_an_increment(broker: EmbeddedBroker, tmp_path: Path, spark: SparkSession) -> None:
+    flow = make_flow(broker, tmp_path, 4)
     order = flow.order(flow.file(unique_topic("live")))
-    outcome = order.run(LocalExchange(1), order.feed())
+    outcome = order.run(RddExchange(spark), order.feed())
     out = Path(order.file).stem
     assert outcome.finished
     assert outcome.increments == len(flow.batches)
@@ -175,17 +182,28 @@ def test_every_batch_an_increment(flow: Flow) -> None:
     assert outcome.late == flow.output(native).late.total() > 0
 
 
+def test_killed(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """kill -9 of the driver at one step of a commit, between increments that nothing happens to."""
+    check_killed(make_flow(broker, tmp_path, 3), [(2, of_this_commit(STEPS))])
+
+
+@pytest.mark.full
 def test_killed_at_every_step(broker: EmbeddedBroker, tmp_path: Path, increments: int) -> None:
     """kill -9 of the driver, once at each step of a commit, between increments that nothing happens to."""
-    flow = make_flow(broker, tmp_path, increments)
-    kills = tuple((2 + number * (increments - 3) // len(STEPS), step) for number, step in enumerate(STEPS))
-    order = flow.order(flow.file(unique_topic("killed")), kills=kills)
-    assert run_killed(order, tmp_path) == len(kills)
+    kills = [(2 + number * (increments - 3) // len(STEPS), step) for number, step in enumerate(STEPS)]
+    check_killed(make_flow(broker, tmp_path, increments), kills)
+
+
+def check_killed(flow: Flow, kills: Sequence[tuple[int, str]]) -> None:
+    """Follows with kills at these steps of these epochs: the output is that of a native run."""
+    order = flow.order(flow.file(unique_topic("killed")), kills=tuple(kills))
+    assert run_killed(order, flow.folder) == len(kills)
     native = unique_topic("native")
     flow.native(flow.file(native))
     assert flow.output(Path(order.file).stem) == flow.output(native)
 
 
+@pytest.mark.full
 def test_handed_over(flow: Flow) -> None:
     """Half of the batches followed; asked to stop, with a savepoint; the native engine goes on from there."""
     out = unique_topic("over")
@@ -222,6 +240,7 @@ def test_a_new_partition_is_read_from_its_beginning(flow: Flow) -> None:
     assert any(floor.partition == PARTITIONS and floor.position == 0 for floor in second.floors)
 
 
+@pytest.mark.full
 def test_on_spark_until_ctrl_c(flow: Flow) -> None:
     """The command itself: increments while rows come, then Ctrl-C; again, to the end of the source."""
     out = unique_topic("command")

@@ -1,5 +1,6 @@
 """docs/tutorial-backfill.md does what it says: its commands run as they stand, and print what it shows.
 
+They start three Sparks: the full tier runs them. The commit tier checks that each of them is one that headrace takes.
 A page's line may have `..` for what differs between runs. Seconds and per cents may be others, lines may be left out.
 """
 
@@ -20,14 +21,15 @@ import pytest
 
 from headrace.local.broker import EmbeddedBroker
 from support.broker import consume_all
+from support.commands import headrace
 from support.local_cluster import home_of_processes
 from support.repository import ROOT
 from support.running import RUN_TIMES
 
-pytestmark = pytest.mark.broker
-
 PAGE = ROOT / "docs" / "tutorial-backfill.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+OF_HEADRACE = re.compile(r"""\bheadrace ((?:[^|;()'"]|'[^']*'|"[^"]*")+)""")
+"""A command in a line of the shell, and its arguments."""
 MARK = "@@ command"
 SECONDS_MAX = 1_700
 CONSUMED = re.compile(r"\bkafka consume (\S+)")
@@ -110,6 +112,17 @@ def in_bash(steps: list[Step], folder: Path, brokers: str) -> list[list[str]]:
     return [part.splitlines() for part in parts]
 
 
+def test_its_commands_are_taken() -> None:
+    commands = [
+        shlex.split(command) for step in steps_of(PAGE.read_text()) for command in OF_HEADRACE.findall(step.command)
+    ]
+    assert {"submit", "archive", "verify", "replay", "explain", "run"} <= {command[0] for command in commands}
+    for command in commands:
+        headrace(*command, "--help")  # names of options are read before help is shown
+
+
+@pytest.mark.full
+@pytest.mark.broker
 def test_the_commands_of_the_tutorial(broker: EmbeddedBroker, tmp_path: Path) -> None:
     folder = tmp_path / "backfill"
     shutil.copytree(

@@ -121,6 +121,7 @@ def kill_first_executor(site: Site) -> None:
     found[0].kill()
 
 
+@pytest.mark.full
 def test_the_driver_here_and_an_executor_killed(site: Site, tmp_path: Path) -> None:
     write_project(tmp_path, module=held_until(tmp_path / "go"), helper=tmp_path / "elsewhere")
     before = len(site.yarn.applications())
@@ -147,6 +148,7 @@ def test_the_driver_there(site: Site, tmp_path: Path) -> None:
     assert not list((tmp_path / "home" / "checkpoints").glob("driver-*")), "what told its end is gone"
 
 
+@pytest.mark.full
 def test_a_driver_there_that_fails_tells_why_and_is_not_tried_again(site: Site, tmp_path: Path) -> None:
     write_project(tmp_path, helper=tmp_path / "elsewhere")
     options = site.options("--deploy-mode", "cluster", "--until", "no/savepoint")
@@ -157,6 +159,7 @@ def test_a_driver_there_that_fails_tells_why_and_is_not_tried_again(site: Site, 
     assert attempts == {"01"}
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_the_driver_there(site: Site, tmp_path: Path) -> None:
     write_project(tmp_path, module=held_until(tmp_path / "never"), helper=tmp_path / "elsewhere")
     before = len(site.yarn.applications())

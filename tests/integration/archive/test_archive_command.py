@@ -16,6 +16,7 @@ from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSourceConfig
 from support.archive import delete_records, read_records
 from support.broker import create_topic, produce, unique_topic
+from support.commands import invoked
 from support.local_cluster import processes_of
 from support.log_ends import wait_settled
 from support.raw_transactions import transactional
@@ -104,6 +105,7 @@ def test_a_pipeline_over_archive_and_kafka_gives_the_same_rows(broker: EmbeddedB
     assert result("both", "      archive: kept") == alone
 
 
+@pytest.mark.full
 def test_killed_and_taken_up_there_is_no_hole(broker: EmbeddedBroker, tmp_path: Path) -> None:
     topic = create_topic(broker, unique_topic("fed"), 2)
     options = ["archive", topic, "--brokers", broker.bootstrap, "--to", "kept", "--parallelism", "2", "--print"]
@@ -160,8 +162,12 @@ def test_killed_and_taken_up_there_is_no_hole(broker: EmbeddedBroker, tmp_path: 
         (["--resume"], 2, "no archive run"),
     ],
 )
-def test_wrong_use(broker: EmbeddedBroker, tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
-    ran = headrace(["archive", "t", "--brokers", broker.bootstrap, "--to", "kept", *arguments], tmp_path)
-    assert ran.code == code, ran.err
-    assert message in ran.err
+def test_wrong_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
+    ran = invoked("archive", "t", "--brokers", "localhost:1", "--to", "kept", *arguments)
+    assert ran.exit_code == code, ran.output
+    assert message in ran.stderr
     assert not (tmp_path / "kept").exists()

@@ -89,6 +89,7 @@ def arguments(cluster: Kubernetes, file: Path, conf: dict[str, str], *further: s
     return ["replay", str(file), "--master", f"k8s://{cluster.url}", *settings, "--json", *further]
 
 
+@pytest.mark.full
 def test_executors_are_pods_and_one_is_killed(cluster: Kubernetes, shared: Path, tmp_path: Path) -> None:
     """The driver is here: the folder that pods share has the same path on this host."""
     place = shared / "client"
@@ -142,6 +143,7 @@ def test_the_driver_is_a_pod_too(cluster: Kubernetes, shared: Path, tmp_path: Pa
     wait_until(lambda: not cluster.pods("executor"), "its pods are gone")
 
 
+@pytest.mark.full
 def test_what_is_missing_is_said_before_anything_starts(cluster: Kubernetes, tmp_path: Path) -> None:
     file = project(tmp_path, tmp_path, STORAGE)
     mounted = volume("executor", STORAGE)
@@ -163,6 +165,7 @@ def test_what_is_missing_is_said_before_anything_starts(cluster: Kubernetes, tmp
     assert "no Kubernetes API answers at http://127.0.0.1:9" in done.err
 
 
+@pytest.mark.full
 def test_a_pod_is_told_of(cluster: Kubernetes) -> None:
     """As the one who submits sees it, with the client of Spark."""
     spec = {"containers": [{"name": "driver", "image": "nobody/nothing:1"}]}

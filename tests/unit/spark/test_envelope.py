@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -23,7 +23,6 @@ ENVELOPES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=50)
 @given(ENVELOPES)
 def test_there_and_back(envelope: Envelope) -> None:
     data = envelope.pack()

@@ -1,7 +1,7 @@
 """The pipelines of tests/flows, cut at random and gone on from there by either engine: always the rows of the golden.
 
 Without Spark: levels run in this process, in any order, tasks twice, with little memory (`support.local_exchange`).
-What is drawn hangs on one number, which is printed where a run fails.
+Every choice of a run follows from one seed. The commit tier runs one fixed seed a flow, the full tier draws them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.core.errors import UserError
@@ -24,16 +24,15 @@ from support.flow_in_memory import InMemory, in_memory, write_inputs
 from support.flow_site import Flow, flows
 from support.local_exchange import LocalExchange
 
-few = settings(
-    deadline=None,
-    max_examples=3,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # another number is another run: nothing to shrink
+drawn = settings(
+    max_examples=10,  # a run takes seconds
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # another seed is another run: nothing to shrink
 )
 ENGINES = ("s", "ss", "sss", "sls", "lsl", "ssl")
 """Who runs the stretches one after the other: s the Spark engine, l slots."""
 BLOB_ROWS = (65_536, 500, 13)
-every_flow = pytest.mark.parametrize("flow", flows(), ids=lambda flow: flow.name)
+FLOWS = flows()
+every_flow = pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
 
 
 @pytest.fixture(scope="module")
@@ -47,19 +46,29 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @every_flow
-@few
+def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path: Path) -> None:
+    engines = ENGINES[FLOWS.index(flow) % len(ENGINES)]
+    stretch_by_stretch(flow, inputs, tmp_path, engines, random.Random(flow.name))
+
+
+@pytest.mark.full
+@every_flow
+@drawn
 @given(seed=st.integers(0, 1 << 32), engines=st.sampled_from(ENGINES))
-def test_the_rows_of_the_golden(
+def test_the_rows_of_the_golden_whatever_is_drawn(
     flow: Flow, inputs: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, engines: str
 ) -> None:
-    draw = random.Random(seed)
+    stretch_by_stretch(flow, inputs, tmp_path_factory.mktemp("f"), engines, random.Random(seed))
+
+
+def stretch_by_stretch(flow: Flow, inputs: Path, folder: Path, engines: str, draw: random.Random) -> None:
+    """Runs the flow to its end, a stretch by each of the engines, and checks its rows."""
     with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr("headrace.spark.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.reading_task.MERGE_ROWS", draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.fold.LOOK_BYTES", 10_000)
         patch.setattr("headrace.spark.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
         patch.setattr("headrace.spark.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
-        folder = tmp_path_factory.mktemp("f")
         begin, cut = None, None
         for number, engine in enumerate(engines, start=1):
             last = number == len(engines)

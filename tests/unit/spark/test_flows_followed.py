@@ -1,5 +1,7 @@
 """The pipelines of tests/flows, followed: read in increments that are cut at random, with state in units, by one driver
 after the other, now and then with another parallelism. Always the rows of the golden.
+
+Every choice of a run follows from one seed. The commit tier runs one fixed seed a flow, the full tier draws them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.coordinator.origin import OriginWish, find_origin
@@ -24,11 +26,9 @@ from support.flow_in_memory import InMemory, in_memory, write_inputs
 from support.flow_site import Flow, flows
 from support.local_exchange import LocalExchange
 
-few = settings(
-    deadline=None,
-    max_examples=3,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+drawn = settings(
+    max_examples=10,  # a run takes seconds
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # another seed is another run: nothing to shrink
 )
 every_flow = pytest.mark.parametrize(
     "flow", [flow for flow in flows() if flow.name not in NOT_REPLAYABLE], ids=lambda flow: flow.name
@@ -84,10 +84,22 @@ class GrowingSources(FollowSources):
 
 
 @every_flow
-@few
+def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path: Path) -> None:
+    increment_by_increment(flow, inputs, tmp_path, random.Random(flow.name))
+
+
+@pytest.mark.full
+@every_flow
+@drawn
 @given(seed=st.integers(0, 1 << 32))
-def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
-    draw = random.Random(seed)
+def test_the_rows_of_the_golden_whatever_is_drawn(
+    flow: Flow, inputs: Path, tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    increment_by_increment(flow, inputs, tmp_path_factory.mktemp("f"), random.Random(seed))
+
+
+def increment_by_increment(flow: Flow, inputs: Path, folder: Path, draw: random.Random) -> None:
+    """Follows the flow to its end, one driver after the other, and checks its rows."""
     with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr("headrace.operators.key_buckets.BUCKET_ROWS_MAX", draw.choice([1, 5, 4_096]))
         patch.setattr("headrace.spark.earlier_state.UNITS_MAX", draw.choice([1, 3, 32]))
@@ -95,7 +107,6 @@ def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path_factory: pyte
         patch.setattr("headrace.spark.fold.LOOK_BYTES", 10_000)
         patch.setattr("headrace.spark.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
         patch.setattr("headrace.spark.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
-        folder = tmp_path_factory.mktemp("f")
         cuts: list[Cut] = []
         for _ in range(INCREMENTS):
             cuts.append(random_cut(draw, cuts[-1] if cuts else None, run.ends))
@@ -103,7 +114,8 @@ def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path_factory: pyte
         begin = None
         if draw.random() < 0.5:
             stretch = Stretch(run.until(cuts.pop(0)), parallelism, floors=run.floors)
-            begin = live(stretch, folder) if draw.random() < 0.5 else replayed(stretch, LocalExchange(seed), folder)
+            exchange = LocalExchange(draw.randrange(1 << 32))
+            begin = live(stretch, folder) if draw.random() < 0.5 else replayed(stretch, exchange, folder)
         finished = False
         while not finished:
             if draw.random() < 0.2:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import InternalError
@@ -22,7 +22,6 @@ def trailer(channel: Channel, count: int, watermark: int = 7) -> Envelope:
     return Envelope(Kind.TRAILER, 1, 0, encode_watermark(watermark), channel[0], channel[1], count)
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     counts=st.tuples(*[st.integers(0, 6)] * 3),
     watermarks=st.tuples(*[st.integers(-5, 5)] * 3),

@@ -23,7 +23,7 @@ from headrace.spark.order import STATE_BYTES_MAX
 from headrace_connectors.memory import open_collected
 from support.local_exchange import LocalExchange
 
-SMALL, LARGE = 3_000, 12_000
+SMALL, LARGE = 1_000, 4_000
 """Keys that the first increment brings; every row has a key of its own."""
 STEP = 10
 STEPS = 8

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.plan.physical import PhysicalPlan
@@ -42,7 +42,6 @@ def test_partitions_of_a_level_are_those_of_its_tasks() -> None:
         levels.at(0, 6)
 
 
-@settings(deadline=None)
 @given(to_level=st.integers(1, 5), to_partition=st.integers(0, 50), start=st.integers(0, 4))
 def test_everything_comes_to_its_place(to_level: int, to_partition: int, start: int) -> None:
     levels = Levels((3, 2, 4, 1, 7, 60), {})

@@ -4,7 +4,7 @@ from collections import deque
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Watermark
@@ -30,7 +30,6 @@ def read(ready: deque[Envelope]) -> tuple[list[int], list[int], int]:
     return [v for frame in frames for v in frame["v"]], [f.height for f in frames], decode_watermark(last.payload)
 
 
-@settings(deadline=None, max_examples=50)
 @given(sizes=st.lists(st.integers(1, 30), max_size=12), bound=st.integers(1, 40))
 def test_rows_keep_their_order_in_blobs_of_a_worthwhile_size(sizes: list[int], bound: int) -> None:
     ready: deque[Envelope] = deque()

@@ -1,0 +1,23 @@
+"""Cases that take turns: a commit runs one of them, the next commit another one; the full tier runs all of them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from typing import TypeVar
+
+from support.repository import ROOT
+
+Case = TypeVar("Case")
+
+
+def of_this_commit(cases: Sequence[Case]) -> Case:
+    """The case whose turn it is: a commit always runs the same one, so its result does not change from run to run."""
+    return cases[int(_commit(), 16) % len(cases)]
+
+
+@cache
+def _commit() -> str:
+    command = ["git", "-c", f"safe.directory={ROOT}", "rev-parse", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout.strip()
