@@ -22,7 +22,7 @@ from support.flow_rows import Log, logs
 from support.slots import Attempt, Snapshot, deployed
 
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # an example takes three attempts
-few = settings(deadline=None, max_examples=4, suppress_health_check=list(HealthCheck), phases=NO_SHRINKING)
+few = settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck), phases=NO_SHRINKING)
 
 EXPRESSIONS = {name: expression for name, (expression, *_) in AGGREGATES.items()}
 TUMBLING = {"from": "rows", "key_by": ["key"], "window": {"tumbling": "20ms"}, "aggregate": EXPRESSIONS}
