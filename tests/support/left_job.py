@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -21,7 +22,8 @@ from support.broker import consume_all, create_topic, unique_topic
 from support.open_transactions import wait_settled
 from support.patience import WAIT_SECONDS
 
-JOB = "00112233aabb"
+JOB = uuid.uuid4().hex[:12]
+"""Another one in each test process, for they share a broker."""
 DECIDED, OPEN = f"headrace-{JOB}-out-1-0-0", f"headrace-{JOB}-out-1-0-1"
 
 

@@ -102,9 +102,9 @@ def versions_of(broker: EmbeddedBroker, topic: str) -> dict[tuple[str, int], lis
     return dict(versions)
 
 
-def test_versions_of_a_key_never_go_back(cluster: Cluster, broker: EmbeddedBroker) -> None:
+def test_versions_of_a_key_never_go_back(cluster: Cluster, own_broker: EmbeddedBroker) -> None:
     """Across epochs, a killed slot and rescaling, on a broker that is slow: who reads last has the newest."""
-    name = unique_topic("versions")
+    broker, name = own_broker, unique_topic("versions")
     rows, versions = (create_topic(broker, f"{name}-{kind}", 2) for kind in ("a", "versions"))
     text = VERSIONS.format(name=name, brokers=broker.bootstrap)
     job = ClusterJob(cluster, cluster.folder / f"{name}.yaml", text)
