@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.connect.source import Offsets
+from headrace.core.arrow_arrays import binary_array
 from headrace_connectors.kafka.fetched import BINARY_BYTES_MAX
 from headrace_connectors.kafka.librdkafka import MESSAGE
 
@@ -95,7 +96,7 @@ def copied(addresses: Addresses, lengths: npt.NDArray[np.uint64]) -> pa.Array:
     """The bytes at these addresses as an Arrow column that owns them; NULL where the address is 0."""
     if len(addresses) < FEW_ROWS:
         pairs = zip(addresses.tolist(), lengths.tolist(), strict=True)
-        return pa.array([ctypes.string_at(at, length) if at else None for at, length in pairs], pa.binary())
+        return binary_array([ctypes.string_at(at, length) if at else None for at, length in pairs])
     missing = addresses == 0
     size = int(lengths.sum())
     assert int(lengths.max()) <= BINARY_BYTES_MAX, "a record is far smaller than 2 GiB"

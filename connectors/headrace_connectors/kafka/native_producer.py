@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
+from headrace.core.arrow_arrays import mask_of
 from headrace.core.errors import HeadraceError
 from headrace_connectors.kafka import librdkafka
 from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, base_settings, translated
@@ -177,6 +178,6 @@ def _pointers(column: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.
     starts = offsets[:-1].astype(np.uint64) + np.uint64(base or offset_buffer.address)
     lengths = (offsets[1:] - offsets[:-1]).astype(np.uint64)
     if column.null_count:
-        missing = column.is_null().to_numpy(zero_copy_only=False)
+        missing = mask_of(column.is_null())
         starts[missing], lengths[missing] = 0, 0
     return starts, lengths

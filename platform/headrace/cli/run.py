@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from headrace.core.source_state import AppliedFloor
     from headrace.local.compile import Compiled
     from headrace.local.job import Progress
+    from headrace.processes.spawning import Starter
 
 TTY_SECONDS, PLAIN_SECONDS = 1.0, 5.0
 
@@ -87,6 +88,7 @@ def run(
     """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""
     # subtasks are the parallelism: a pool of polars threads under each of them would only get in their way
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    starter = None if threads else _own_starter()
     from headrace.coordinator.origin import OriginWish, find_origin
     from headrace.coordinator.planning import JobPlans
     from headrace.core.errors import UserError
@@ -116,9 +118,8 @@ def run(
             origin = find_origin(
                 start, JobPlans(compiled.pipeline.to_dict()), compiled.pipeline.parallelism, time.time_ns() // 1_000_000
             )
-        ran = _in_slots(
-            compiled, _Wish(given, origin, resume, savepoint, final), str(named_file(file).parent), started_s
-        )
+        wish = _Wish(given, origin, resume, savepoint, final)
+        ran = _in_slots(compiled, wish, str(named_file(file).parent), started_s, starter)
     seconds = time.monotonic() - started_s
     if ran.failure is not None:
         _report_failure(ran, seconds, file, as_json=as_json)
@@ -151,7 +152,16 @@ def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s:
     return _Ran(state.value, job.progress(), job.applied_floors())
 
 
-def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float) -> _Ran:
+def _own_starter() -> Starter:
+    """Starts slots and the connector host. Before planning: what this process does from here on starts threads."""
+    from headrace.coordinator.connector_host import PROGRAM as HOST
+    from headrace.processes.forking import own_starter
+    from headrace.worker.slot_process import PROGRAM as SLOT
+
+    return own_starter([SLOT, HOST])
+
+
+def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float, starter: Starter | None) -> _Ran:
     from headrace.core.errors import HeadraceError
     from headrace.core.settings import Home
     from headrace.local.runs import RecordedRun, forget_if_nothing_kept, forget_run, record_run, recorded_run
@@ -169,7 +179,7 @@ def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float) ->
         final=wish.final,
         times=times_from(os.environ),
     )
-    job = SlotRun(compiled.pipeline, options, home)
+    job = SlotRun(compiled.pipeline, options, home, starter)
     recorded = RecordedRun(job.job, job.storage, os.getpid())
     record_run(home, name, recorded)
     try:

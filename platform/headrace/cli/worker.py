@@ -38,6 +38,11 @@ def worker(
     """Run one worker of a cluster until Ctrl-C, SIGTERM or the coordinator's word."""
     import logging
 
+    from headrace.processes.forking import own_starter
+    from headrace.worker.slot_process import PROGRAM
+
+    # before anything starts a thread
+    starter = own_starter([PROGRAM])
     from headrace.core.settings import Home
     from headrace.rpc.time_settings import times_from
     from headrace.worker.advertise import address_towards
@@ -55,8 +60,12 @@ def worker(
         times=times_from(os.environ),
         memory_limit_bytes=None if memory_limit is None else _size_bytes(memory_limit),
         reconnect_for_ms=None if reconnect_for is None else _duration_ms(reconnect_for),
+        starter=starter,
     )
-    Supervisor(config).run()
+    try:
+        Supervisor(config).run()
+    finally:
+        starter.close()
 
 
 def _read_token(path: Path) -> str:

@@ -8,6 +8,7 @@ A package declares, in its pyproject.toml,
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -20,6 +21,8 @@ from headrace.core.errors import UserError, did_you_mean
 
 CONNECTORS = "headrace.connectors"
 FORMATS = "headrace.formats"
+BUNDLED = ("headrace.", "headrace_connectors.")
+"""Packages of the connectors and formats that come with headrace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,16 @@ def _entries(group: str) -> dict[str, EntryPoint]:
 def connector_names() -> tuple[str, ...]:
     """Names of all installed connectors, sorted."""
     return tuple(_entries(CONNECTORS))
+
+
+def load_bundled() -> None:
+    """Imports the connectors and formats that come with headrace; they start no thread and open nothing by that. One
+    that lacks an optional package is left to the pipeline that names it."""
+    for group, load in ((CONNECTORS, connector), (FORMATS, format_named)):
+        for name, entry in _entries(group).items():
+            if entry.value.startswith(BUNDLED):
+                with suppress(UserError):
+                    load(name)
 
 
 def format_names() -> tuple[str, ...]:

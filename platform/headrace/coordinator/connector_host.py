@@ -9,13 +9,10 @@ host that died is not revived: the driver starts another one and opens it with t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,12 +43,16 @@ from headrace.coordinator.connector_host_messages import (
     length_of,
 )
 from headrace.core.errors import ExternalError, HeadraceError
+from headrace.processes.child import Child
+from headrace.processes.order import ProcessOrder
+from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.failure import error_of
 
 __all__ = ["ConnectorHost", "DiscoveredSource", "HostTimes"]
 
-_PROGRAM = "headrace.coordinator.connector_host_process"
+PROGRAM = "headrace.coordinator.connector_host_process"
 _ROLE = "headrace-connector-host"
+STDERR = 2
 LEAVING_S = 2.0
 """How long a process may take to end after it has closed its socket."""
 
@@ -78,7 +79,7 @@ class ConnectorHost:
     def __init__(
         self,
         job: str,
-        process: subprocess.Popen[bytes],
+        process: Child,
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         times: HostTimes,
     ) -> None:
@@ -105,16 +106,19 @@ class ConnectorHost:
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
         times: HostTimes | None = None,
+        starter: Starter | None = None,
     ) -> ConnectorHost:
-        """Starts the process. `environment` comes on top of this process's; `log` gets what it prints.
+        """Starts the process. `environment` comes on top of this process's; `log` gets what it prints; `starter`: else
+        it is a fresh interpreter.
 
         Raises ExternalError where it cannot be started.
         """
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                # a plain Popen: asyncio's child watcher and a kill would reap the process behind each other's back
-                process = await asyncio.to_thread(_launch, job, theirs, dict(environment or {}), log)
+                # not asyncio's way: its child watcher and a kill would reap the process behind each other's back
+                launch = _Launch(job, theirs.fileno(), dict(environment or {}), log)
+                process = await asyncio.to_thread(launch.start, starter or SpawnStarter())
             return cls(job, process, await asyncio.open_connection(sock=ours), times or HostTimes())
         except OSError as cause:
             ours.close()
@@ -304,29 +308,40 @@ class ConnectorHost:
         self._process.kill()
 
 
-def _launch(
-    job: str, connection: socket.socket, environment: dict[str, str], log: Path | None
-) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", _PROGRAM, _ROLE, "--fd", str(connection.fileno()), "--job", job]
-    with contextlib.ExitStack() as files:
-        out = subprocess.DEVNULL if log is None else files.enter_context(log.open("ab"))
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=None if log is None else out,
-            pass_fds=[connection.fileno()],
-            env=os.environ | {"POLARS_MAX_THREADS": "1"} | environment,
-        )
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """How a host is started. `connection`: descriptor of its end of the socket pair."""
+
+    job: str
+    connection: int
+    environment: Mapping[str, str]
+    log: Path | None
+
+    def start(self, starter: Starter) -> Child:
+        """Starts it; waits for a template where that is to come up first. Raises as `Starter.start`."""
+        environment = os.environ | {"POLARS_MAX_THREADS": "1"} | dict(self.environment)
+        home = environment.get("HEADRACE_HOME", "")
+        with (self.log or Path(os.devnull)).open("ab") as out:
+            order = ProcessOrder(
+                program=PROGRAM,
+                # job and home are for lists of processes
+                arguments=(_ROLE, "--job", self.job, "--home", home, "--fd", str(self.connection)),
+                environment=environment,
+                stdout=out.fileno(),
+                stderr=STDERR if self.log is None else out.fileno(),
+                keep=(self.connection,),
+            )
+            return starter.start(order)
 
 
-def _reaped(process: subprocess.Popen[bytes]) -> int:
+def _reaped(process: Child) -> int:
     """The exit code of a process that has closed its socket: it leaves by itself, or has a moment to."""
-    try:
-        return process.wait(LEAVING_S)
-    except subprocess.TimeoutExpired:
+    code = process.wait(LEAVING_S)
+    if code is None:
         process.kill()
-        return process.wait()
+        code = process.wait()
+    assert code is not None, "a killed process ends"
+    return code
 
 
 def _ending(code: int) -> str:

@@ -1,10 +1,11 @@
 """The connector host: a child process of the coordinator that holds one job's enumerators and committers.
 
-    python -m headrace.coordinator.connector_host_process headrace-connector-host --fd N --job ID
+    program headrace.coordinator.connector_host_process, arguments headrace-connector-host --job ID --home PATH --fd N
 
-It answers the requests that come over the inherited socket N. Each source has a thread of its own, and so have the
-committers: a slow look for splits never delays a commit. It ends when the socket closes, so that it never outlives its
-coordinator: output that was decided but not committed then is the next coordinator's to commit.
+It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It answers the
+requests that come over the inherited socket N. Each source has a thread of its own, and so have the committers: a slow
+look for splits never delays a commit. It ends when the socket closes, so that it never outlives its coordinator: output
+that was decided but not committed then is the next coordinator's to commit.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import traceback
 from collections.abc import Sequence
 from typing import assert_never
 
+from headrace.connect import registry
 from headrace.coordinator.connector_host_messages import (
     LENGTH_BYTES,
     AnswerFrame,
@@ -158,12 +160,18 @@ def _node(request: Request) -> str | None:
     return request.source if isinstance(request, DiscoverRequest) else None
 
 
+def preload() -> None:
+    """Imports what every job needs."""
+    registry.load_bundled()
+
+
 def main(arguments: Sequence[str]) -> None:
     """Runs until the coordinator is gone; never returns."""
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=[ROLE])
     parser.add_argument("--fd", type=int, required=True)
-    parser.add_argument("--job", required=True)
+    for name in ("--job", "--home"):
+        parser.add_argument(name, required=True)
     given = parser.parse_args(arguments)
     # Ctrl-C goes to all processes of a terminal; when to end is the coordinator's to say
     signal.signal(signal.SIGINT, signal.SIG_IGN)

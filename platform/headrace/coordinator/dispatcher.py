@@ -56,6 +56,7 @@ from headrace.coordinator.triggers import Triggers
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Home
+from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.spec.pipeline import Pipeline
 
 LOG = logging.getLogger("headrace.coordinator")
@@ -84,8 +85,18 @@ class _Known:
 class Dispatcher:
     """All jobs of a coordinator."""
 
-    def __init__(self, home: Home, cluster: str, fleet: Fleet, clock: Clock, on_shutdown: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        cluster: str,
+        fleet: Fleet,
+        clock: Clock,
+        on_shutdown: Callable[[], None],
+        starter: Starter | None = None,
+    ) -> None:
+        """starter: starts connector hosts; else they are fresh interpreters."""
         self._home = home
+        self._starter = starter or SpawnStarter()
         self._cluster = cluster
         self._fleet = fleet
         self._clock = clock
@@ -97,7 +108,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resuming: set[asyncio.Task[None]] = set()
         self._submitting: list[str] = []
-        self.output = JobOutput(self._held, self._triggers, clock)
+        self.output = JobOutput(self._held, self._triggers, clock, self._starter)
 
     async def start(self) -> None:
         """Finds the jobs of this home; those that had not ended go on."""
@@ -254,6 +265,7 @@ class Dispatcher:
             claimed=submission.options["from_savepoint"] if submission.options.get("claim") else None,
             log_folder=folder,
             environment={"HEADRACE_HOME": str(self._home.root)},
+            starter=self._starter,
         )
         known.log = JobLog(submission.job, folder)
         watch = JobWatch(

@@ -121,7 +121,7 @@ class JobDriver:
         self.over = asyncio.Event()
         folder = setup.log_folder
         log = None if folder is None else folder / "connector-host.log"
-        self._host = JobHost(self.job, setup.environment, log, self.post, self.over)
+        self._host = JobHost(self.job, setup.environment, log, self.post, self.over, setup.starter)
 
     @property
     def job(self) -> str:

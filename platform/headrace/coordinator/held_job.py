@@ -17,6 +17,7 @@ from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_store import JobSubmission
 from headrace.coordinator.transaction_safety import Phase
 from headrace.core.settings import Home
+from headrace.processes.spawning import Starter
 
 HOSTS_MAX = 3
 """Temporary connector hosts at a time; more wait."""
@@ -73,8 +74,9 @@ def phase_of(*, driven: bool, ended: bool) -> Phase:
 class ToolHosts:
     """Starts connector hosts beside the jobs' own: a look, however slow, never stands in the way of a commit."""
 
-    def __init__(self, times: HostTimes | None = None) -> None:
+    def __init__(self, times: HostTimes | None = None, starter: Starter | None = None) -> None:
         self._times = times
+        self._starter = starter
         self._free = asyncio.Semaphore(HOSTS_MAX)
 
     @asynccontextmanager
@@ -89,7 +91,7 @@ class ToolHosts:
         """A host with nothing open, for as long as the context lasts. Raises ExternalError."""
         async with self._free:
             log = held.folder / "tools.log" if held.folder.is_dir() else None
-            host = await ConnectorHost.start(held.job, held.environment, log, self._times)
+            host = await ConnectorHost.start(held.job, held.environment, log, self._times, self._starter)
             try:
                 yield host
             finally:

@@ -20,6 +20,7 @@ from headrace.checkpoint.manifest import CommittableDocument
 from headrace.coordinator import events as on
 from headrace.coordinator.connector_host import ConnectorHost
 from headrace.core.errors import Domain, HeadraceError
+from headrace.processes.spawning import Starter
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure
 
@@ -34,6 +35,7 @@ class JobHost:
 
     post   takes the events; over: set when the job is, after which nothing is started any more
     log    file that gets what the process prints; environment: comes on top of this process's
+    starter  starts the process; else it is a fresh interpreter
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class JobHost:
         log: Path | None,
         post: Callable[[on.Event], None],
         over: asyncio.Event,
+        starter: Starter | None = None,
     ) -> None:
         self._job = job
+        self._starter = starter
         self._environment = environment
         self._log = log
         self._post = post
@@ -74,7 +78,9 @@ class JobHost:
     async def _start(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> Failure | None:
         self._opened = None
         try:
-            self._host = host = await ConnectorHost.start(self._job, self._environment, self._log)
+            self._host = host = await ConnectorHost.start(
+                self._job, self._environment, self._log, starter=self._starter
+            )
             if self._over.is_set():
                 # the job ended meanwhile, and with it whoever would close this one
                 return Failure("the job is over", Domain.EXTERNAL.value, retry=True)

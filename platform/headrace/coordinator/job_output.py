@@ -22,19 +22,26 @@ from headrace.coordinator.job_transactions import JobTransactions
 from headrace.coordinator.triggers import Triggers
 from headrace.core.clock import Clock
 from headrace.core.errors import HeadraceError
+from headrace.processes.spawning import Starter
 from headrace.rpc.failure import failure_of
 
 LOG = logging.getLogger("headrace.coordinator")
 
 
 class JobOutput:
-    """`coordinator.output_service.OutputService`. `find`: the job that a reference means; raises NoSuchJob."""
+    """`coordinator.output_service.OutputService`.
 
-    def __init__(self, find: Callable[[str], HeldJob], triggers: Triggers, clock: Clock) -> None:
+    find     the job that a reference means; raises NoSuchJob
+    starter  starts connector hosts; else they are fresh interpreters
+    """
+
+    def __init__(
+        self, find: Callable[[str], HeldJob], triggers: Triggers, clock: Clock, starter: Starter | None = None
+    ) -> None:
         self._find = find
         self._triggers = triggers
         self._tasks: set[asyncio.Task[None]] = set()
-        self._hosts = ToolHosts()
+        self._hosts = ToolHosts(starter=starter)
         self._audit = JobAudit(self._hosts)
         self._transactions = JobTransactions(self._hosts, clock)
 

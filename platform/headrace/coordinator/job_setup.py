@@ -9,6 +9,7 @@ from headrace.checkpoint.store import ObjectStore
 from headrace.coordinator.plan_facts import JobConfig
 from headrace.coordinator.planning import JobPlans
 from headrace.core.source_state import AppliedFloor
+from headrace.processes.spawning import SpawnStarter, Starter
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class JobSetup:
 
     store     the job's own folder; storage: its URL
     writer    random token of this run of the coordinator
+    starter   starts the job's connector host
     claimed   path of the savepoint whose files are the job's: they go once it has a checkpoint of its own
     """
 
@@ -31,3 +33,4 @@ class JobSetup:
     claimed: str | None = None
     log_folder: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    starter: Starter = field(default_factory=SpawnStarter)

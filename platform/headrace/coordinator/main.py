@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
     from headrace.coordinator.service import ClusterService
+    from headrace.processes.spawning import Starter
 
 LOG = logging.getLogger("headrace.coordinator")
 COORDINATOR_FILE = "coordinator.json"
@@ -46,8 +47,11 @@ class CoordinatorConfig:
     token: str = ""
 
 
-async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None) -> None:
-    """Runs a coordinator until SIGTERM, SIGINT or a client's shutdown. Raises UserError, ExternalError."""
+async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, starter: Starter | None = None) -> None:
+    """Runs a coordinator until SIGTERM, SIGINT or a client's shutdown. Raises UserError, ExternalError.
+
+    starter: starts connector hosts; else they are fresh interpreters.
+    """
     from headrace.coordinator.dispatcher import Dispatcher
     from headrace.coordinator.fleet import Fleet
     from headrace.core.clock import SystemClock
@@ -70,7 +74,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None) -
         loop.call_later(0.2, over.set)  # the answer to who asked goes out first
 
     fleet = Fleet(cluster, times_from(os.environ))
-    dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown)
+    dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown, starter)
     grpc_port = await fleet.start(config.host, config.grpc_port, config.token)
     server, serving, port = await _start_rest(config, dispatcher)
     try:
@@ -153,10 +157,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--grpc-port", type=int, default=0)
     parser.add_argument("--token-file", type=Path)
     given = parser.parse_args(arguments)
+    from headrace.coordinator.connector_host import PROGRAM as HOST_PROGRAM
+    from headrace.processes.forking import own_starter
+
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         token = _read_token(given.token_file)
-        asyncio.run(serve(CoordinatorConfig(given.home, given.host, given.port, given.grpc_port, token)))
+        # before anything starts a thread
+        starter = own_starter([HOST_PROGRAM])
+        config = CoordinatorConfig(given.home, given.host, given.port, given.grpc_port, token)
+        try:
+            asyncio.run(serve(config, starter=starter))
+        finally:
+            starter.close()
     except (UserError, ExternalError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the process's own stderr
         raise SystemExit(1) from error

@@ -204,7 +204,8 @@ def _record_batch(batch: pl.DataFrame) -> tuple[pa.RecordBatch, pa.Schema]:
     if len(records) == 1:
         return records[0], reader.schema
     assert not records, "a batch of one chunk is one record batch"
-    return pa.RecordBatch.from_pylist([], schema=reader.schema), reader.schema
+    schema = reader.schema
+    return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema), schema
 
 
 def _compact(batch: pl.DataFrame) -> memoryview:

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.connect.format import Decoded
+from headrace.core.arrow_arrays import binary_array, mask_of, number_array
 
 Indices = npt.NDArray[np.int64]
+_NEWLINE = binary_array([b"\n"])[0]
 JOIN_BYTES_MAX = (1 << 31) - 1
 """Most bytes that one Arrow binary array with 32-bit offsets holds."""
 
@@ -24,7 +26,7 @@ def live_messages(values: pa.Array) -> tuple[pa.Array, Indices | None]:
         values = values.cast(pa.binary() if values.nbytes <= JOIN_BYTES_MAX else pa.large_binary())
     if values.null_count == 0:
         return values, None
-    index = np.flatnonzero(np.asarray(values.is_valid()))
+    index = np.flatnonzero(mask_of(values.is_valid()))
     return values.drop_null(), index.astype(np.int64, copy=False)
 
 
@@ -37,8 +39,8 @@ def join_lines(values: pa.Array) -> bytes | None:
     size = len(values)
     if size == 0:
         return b""
-    lists = pa.ListArray.from_arrays(pa.array([0, size], pa.int32()), values)
-    joined = pc.binary_join(lists, b"\n")
+    lists = pa.ListArray.from_arrays(number_array(np.array([0, size], np.int32)), values)
+    joined = pc.binary_join(lists, _NEWLINE)
     _, _, data = joined.buffers()
     length: int = pc.binary_length(joined)[0].as_py()
     return bytes(data.slice(0, length).to_pybytes())
@@ -55,7 +57,7 @@ def message_bytes(values: pa.Array) -> tuple[npt.NDArray[np.uint8], Indices]:
 
 def take(values: pa.Array, index: Indices) -> pa.Array:
     """The messages at `index`."""
-    return values.take(pa.array(index))
+    return values.take(number_array(index))
 
 
 def assemble(

@@ -42,6 +42,7 @@ from headrace.local.job import Progress
 from headrace.local.run_folder import WORKER, run_folder
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
+from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.failure import error_of
 from headrace.rpc.messages import ClusterTimes, Failure
 from headrace.spec.pipeline import Pipeline
@@ -94,7 +95,9 @@ class _Over:
 class SlotRun:
     """Runs a pipeline; `run` blocks the calling (main) thread. `stop` may be called by `on_progress`."""
 
-    def __init__(self, pipeline: Pipeline, options: RunOptions, home: Home) -> None:
+    def __init__(self, pipeline: Pipeline, options: RunOptions, home: Home, starter: Starter | None = None) -> None:
+        """starter: starts slots and the connector host; else they are fresh interpreters."""
+        self._starter = starter or SpawnStarter()
         self._pipeline = pipeline
         self._options = options
         self._home = home
@@ -173,6 +176,7 @@ class SlotRun:
             token=token,
             times=self._options.times,
             shows_output=True,
+            starter=self._starter,
         )
 
     def _open(self, fleet: Fleet, executor: ThreadPoolExecutor, folder: Path) -> JobDriver:
@@ -209,6 +213,7 @@ class SlotRun:
             floors=options.floors,
             log_folder=folder,
             environment={"HEADRACE_HOME": str(self._home.root)},
+            starter=self._starter,
         )
         watch = JobWatch(changed=_ignore, answered=_ignore_answer, ended=self._on_ended)
         return JobDriver(setup, fleet, executor, watch, clock, JobHistory())

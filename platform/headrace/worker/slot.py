@@ -1,6 +1,7 @@
-"""The process of a slot: `python -m headrace.worker.slot headrace-slot ..`, started by a supervisor.
+"""The process of a slot: the program `headrace.worker.slot headrace-slot ..`, started by a supervisor.
 
-It loads everything first, listens for rows, says hello and waits. It runs one attempt, in `slot_runtime`, and exits.
+It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It loads what
+is not loaded yet, listens for rows, says hello and waits. It runs one attempt, in `slot_runtime`, and exits.
 It never outlives its supervisor:
 
 * the pipe closes: the supervisor is dead, or wants it so
@@ -28,6 +29,7 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import TYPE_CHECKING, NoReturn
 
+from headrace.processes.title import replace_last_argument
 from headrace.rpc import codec
 from headrace.rpc.messages import Address, Deploy, Failed, FromSlot, Left, SlotInfo, ToSlot
 from headrace.rpc.v1 import slot_pipe_pb2
@@ -44,6 +46,8 @@ WAITING_MAX = 65_536
 _FLUSH_SECONDS = 5.0
 _LEFT_SECONDS = 10.0
 _PR_SET_PDEATHSIG = 1
+NO_JOB = "idle".ljust(64)
+"""Stands in a slot's command line until the job's id is written over it."""
 
 _Pipe = SlotPipe[slot_pipe_pb2.SlotFrame, slot_pipe_pb2.SupervisorFrame]
 
@@ -51,10 +55,11 @@ _Pipe = SlotPipe[slot_pipe_pb2.SlotFrame, slot_pipe_pb2.SupervisorFrame]
 @dataclass(frozen=True, slots=True)
 class SlotOptions:
     """A slot's command line. Times in ms, `lost`: silence of another slot that is a loss; `folder` gets its Unix
-    socket; `parent`: the supervisor's process id."""
+    socket; `parent`: the supervisor's process id; `home`: for those who look for the processes of one."""
 
-    fd: int
     slot: str
+    home: Path
+    fd: int
     host: str
     folder: Path
     parent: int
@@ -66,7 +71,9 @@ class SlotOptions:
     def arguments(self) -> list[str]:
         """As `main` takes them."""
         given = {name: getattr(self, name) for name in SlotOptions.__slots__}
-        return [part for name, value in given.items() for part in (f"--{name}", str(value))]
+        parts = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+        # last: the job is written over it in place
+        return [*parts, "--job", NO_JOB]
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -77,9 +84,12 @@ def main(arguments: list[str]) -> NoReturn:
         parser.add_argument(f"--{name}", type=int, required=True)
     for name in ("slot", "host"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--folder", type=Path, required=True)
+    for name in ("folder", "home"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--job", required=True)
     given = vars(parser.parse_args(arguments))
-    given.pop("role")
+    for name in ("role", "job"):
+        given.pop(name)
     options = SlotOptions(**given)
     _die_with(options.parent)
     # children of a map function, say, must not hold the pipe open
@@ -111,7 +121,9 @@ class _Slot:
         """Loads, listens, obeys, exits."""
         _load()
         from headrace.exchange.transport import LinkTimes, Listener
+        from headrace.worker.memory_decay import start_memory_decay
 
+        start_memory_decay()
         options = self._options
         times = LinkTimes(ping_ms=options.heartbeat, lost_ms=options.lost)
         listener = Listener(options.host, options.folder, times=times)
@@ -140,6 +152,7 @@ class _Slot:
         """Runs the attempt to its end. Gives whether it was left on command."""
         from headrace.worker.slot_runtime import SlotRuntime
 
+        replace_last_argument(NO_JOB, deploy.job)
         runtime = SlotRuntime(
             deploy, listener, partial(self._say, lease), lease=lease, cancel_grace_ms=self._options.cancel
         )
@@ -185,12 +198,21 @@ def _beat(sent_ns: int) -> slot_pipe_pb2.SlotFrame:
     return slot_pipe_pb2.SlotFrame(beat=slot_pipe_pb2.Beat(sent_ns=sent_ns))
 
 
-def _load() -> None:
-    """Imports now what an attempt would wait for."""
+def preload() -> None:
+    """Imports what every attempt needs: no thread of ours starts, no socket opens and no row runs."""
     from headrace.connect import registry
-    from headrace.worker import slot_runtime
+    from headrace.exchange import transport
+    from headrace.worker import memory_decay, slot_runtime
 
-    assert slot_runtime
+    assert slot_runtime and transport and memory_decay
+    registry.load_bundled()
+
+
+def _load() -> None:
+    """Imports now what an attempt would wait for, connectors of third parties included."""
+    from headrace.connect import registry
+
+    preload()
     for name in registry.connector_names():
         try:
             registry.connector(name)

@@ -6,8 +6,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +14,9 @@ from enum import Enum
 from pathlib import Path
 
 from headrace.core.settings import Home
+from headrace.processes.child import Child
+from headrace.processes.order import ProcessOrder
+from headrace.processes.spawning import Starter
 from headrace.rpc import codec
 from headrace.rpc.messages import CancelSlot, ClusterTimes, Deploy, FinishSlot, FromSlot, SlotInfo, ToSlot
 from headrace.rpc.v1 import slot_pipe_pb2
@@ -23,7 +24,8 @@ from headrace.worker.slot import FAILED, LEASE_EXPIRED, OVERRUN, SUPERVISOR_GONE
 from headrace.worker.slot_log import SlotLog
 from headrace.worker.slot_pipe import PipeFull, SlotPipe
 
-MODULE, ROLE = "headrace.worker.slot", "headrace-slot"
+PROGRAM, ROLE = "headrace.worker.slot", "headrace-slot"
+STDOUT = 1
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _READER_SECONDS = 2.0
 _EXITS = {
@@ -55,11 +57,12 @@ class SlotPlaces:
 
 @dataclass(frozen=True, slots=True)
 class SlotSetup:
-    """What slots are started with. shows_output: their stdout is this process's; else it goes to their logs."""
+    """What slots are started with and by. shows_output: their stdout is this process's; else it goes to their logs."""
 
     host: str
     places: SlotPlaces
     times: ClusterTimes
+    starter: Starter
     shows_output: bool = False
 
 
@@ -78,7 +81,8 @@ class SlotHandlers:
 
 
 class SlotProcess:
-    """A slot process. To be made by the thread that lives as long as the supervisor: Linux ends it with that thread.
+    """A slot process. To be made by the thread that lives as long as the supervisor: Linux ends a fresh interpreter
+    with that thread.
 
     info        what it said of itself; None: it has not yet
     state       starting, idle or, once it was deployed to, busy for good
@@ -100,6 +104,7 @@ class SlotProcess:
         self._scratch = places.scratch / name
         self._scratch.mkdir(parents=True)
         self.log = SlotLog(places.logs, name)
+        home = Home.from_environment().root
         ours, theirs = socket.socketpair()
         options = SlotOptions(
             fd=theirs.fileno(),
@@ -111,9 +116,17 @@ class SlotProcess:
             lease=times.lease,
             cancel=times.cancel,
             lost=times.worker_lost,
+            home=home,
         )
         with theirs:
-            self._process = _start(options, self.log, self._scratch, shows_output=setup.shows_output)
+            try:
+                self._process = self._start(options, setup)
+            except BaseException:
+                # nobody else knows of this slot yet
+                ours.close()
+                self.log.close()
+                shutil.rmtree(self._scratch, ignore_errors=True)
+                raise
         self._pipe: _Pipe = SlotPipe(ours, slot_pipe_pb2.SlotFrame.FromString, _beat, times.heartbeat / 1_000)
         self._reader = threading.Thread(target=self._read, name=f"slot {name}", daemon=True)
         self._reader.start()
@@ -143,7 +156,7 @@ class SlotProcess:
 
     def kill(self, reason: str) -> None:
         """Ends it now. The first reason stands."""
-        if self._process.poll() is None:
+        if not self.has_ended():
             self._kill_reason = self._kill_reason or reason
             self._process.kill()
 
@@ -153,11 +166,7 @@ class SlotProcess:
 
     def wait(self, timeout_s: float) -> bool:
         """Waits for its end. Gives whether it has ended."""
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        return self._process.wait(timeout_s) is not None
 
     def end(self) -> tuple[str, bool]:
         """After its end: takes in its last words and removes its things. Gives reason, and whether it left cleanly."""
@@ -165,7 +174,8 @@ class SlotProcess:
         self._pipe.close()
         self.log.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
-        code = self._process.returncode
+        code = self._process.poll()
+        assert code is not None, "the process has ended"
         if self._kill_reason is not None:
             return self._kill_reason, False
         if code == 0:
@@ -181,6 +191,23 @@ class SlotProcess:
         except (OSError, IndexError):
             return 0
 
+    def _start(self, options: SlotOptions, setup: SlotSetup) -> Child:
+        environment = os.environ | {
+            "HEADRACE_HOME": str(options.home),
+            "POLARS_MAX_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            "TMPDIR": str(self._scratch),
+        }
+        order = ProcessOrder(
+            program=PROGRAM,
+            arguments=(ROLE, *options.arguments()),
+            environment=environment,
+            stdout=STDOUT if setup.shows_output else self.log.fd,
+            stderr=self.log.fd,
+            keep=(options.fd,),
+        )
+        return setup.starter.start(order)
+
     def _read(self) -> None:
         while (frame := self._pipe.receive()) is not None:
             self.heard_s = time.monotonic()
@@ -194,26 +221,6 @@ class SlotProcess:
                 case _:
                     pass
         self._handlers.on_closed(self)
-
-
-def _start(options: SlotOptions, log: SlotLog, scratch: Path, *, shows_output: bool) -> subprocess.Popen[bytes]:
-    environment = os.environ | {
-        "HEADRACE_HOME": str(Home.from_environment().root),
-        "POLARS_MAX_THREADS": "1",
-        "PYTHONUNBUFFERED": "1",
-        "TMPDIR": str(scratch),
-    }
-    # -P: the folder that the worker was started in is nothing to the jobs that it runs
-    command = [sys.executable, "-P", "-X", "faulthandler", "-m", MODULE, ROLE, *options.arguments()]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=None if shows_output else log.fd,
-        stderr=log.fd,
-        env=environment,
-        pass_fds=[options.fd],
-        start_new_session=True,  # Ctrl-C in a terminal is the supervisor's to answer
-    )
 
 
 def _killed_by(number: int) -> str:

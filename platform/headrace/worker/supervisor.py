@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import assert_never
 
 from headrace import __version__
-from headrace.core.errors import HeadraceError, InternalError, Unreachable, UserError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable, UserError
+from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.client import ClientHandlers, ControlClient
 from headrace.rpc.messages import (
     ClusterTimes,
@@ -74,6 +75,7 @@ class WorkerConfig:
     memory_limit_bytes  resident memory of one slot above which it is killed; None: no limit
     reconnect_for_ms    gives up after so long without a coordinator; None: never
     shows_output        what slots print on stdout goes to this process's, not to their logs
+    starter             starts slots; whoever made it closes it
     """
 
     worker: str
@@ -86,6 +88,7 @@ class WorkerConfig:
     memory_limit_bytes: int | None = None
     reconnect_for_ms: int | None = None
     shows_output: bool = False
+    starter: Starter = field(default_factory=SpawnStarter, repr=False)
 
 
 class Supervisor:
@@ -238,15 +241,25 @@ class Supervisor:
                 self._judge(slot, now_s)
         self._check_coordinator(now_s)
         self._measure(now_s)
-        while len(self._slots) < self._config.slots and self._backoff.may_start(now_s):
-            self._start_slot()
+        self._fill(now_s)
+
+    def _fill(self, now_s: float) -> None:
+        """Starts the slots that are missing, as soon as that does not hold up this thread."""
+        starter = self._config.starter
+        try:
+            while starter.ready() and len(self._slots) < self._config.slots and self._backoff.may_start(now_s):
+                self._start_slot()
+        except (ExternalError, UserError) as error:
+            _log.error("no slot can be started: %s", error)
+            self._backoff.ended(now_s, 0.0, healthy=False)
 
     def _start_slot(self) -> None:
         assert self._folder is not None, "slots start after the folder is held"
         # names a process: one that the coordinator knew before this worker was started anew has another
         name = f"{self._config.worker}-{secrets.token_hex(4)}"
         config = self._config
-        setup = SlotSetup(config.host, self._folder.places, config.times, shows_output=config.shows_output)
+        places, starter = self._folder.places, config.starter
+        setup = SlotSetup(config.host, places, config.times, starter, shows_output=config.shows_output)
         handlers = SlotHandlers(self._on_up, self._on_said, self._on_closed)
         with self._lock:
             self._slots[name] = SlotProcess(name, setup, handlers)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from headrace.connect.format import Decoded
 from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, polars_type
 from headrace.formats.csv.line import Dialect, MalformedLine, ValueReader
-from headrace.formats.messages import Indices, assemble, live_messages
+from headrace.formats.messages import Indices, assemble, live_messages, take
 from headrace.formats.staging import staged_frame
 from headrace.formats.text_columns import Mask, parse_dates, parse_timestamps
 from headrace.formats.text_values import FLOAT32_LIMIT, INT64_MAX, MICROSECONDS
@@ -55,7 +55,7 @@ class CsvDecoder:
     def _read_lines(self, live: pa.Array, index: Indices) -> tuple[pl.DataFrame, Indices, dict[int, str]]:
         """Reads the messages at `index` one by one: the good rows, their places, and the bad ones."""
         rows, places, bad = [], [], {}
-        for place, raw in zip(index.tolist(), live.take(pa.array(index)).to_pylist(), strict=True):
+        for place, raw in zip(index.tolist(), take(live, index).to_pylist(), strict=True):
             try:
                 rows.append(self._reader.read(raw))
                 places.append(place)

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, polars_type
 from headrace.formats.json.decimals import read_decimals
+from headrace.formats.messages import take
 from headrace.formats.text_columns import Mask, parse_dates, parse_timestamps
 from headrace.formats.text_values import FLOAT32_LIMIT, INT64_MAX, MICROSECONDS
 
@@ -252,7 +253,7 @@ def _forgiven(name: str, read: pl.Series, values: pa.Array) -> Mask:
     key = orjson.dumps(name)
     present = key + b":null", key + b": null"
     nulls = np.flatnonzero(doubtful)
-    for index, raw in zip(nulls.tolist(), values.take(pa.array(nulls)).to_pylist(), strict=True):
+    for index, raw in zip(nulls.tolist(), take(values, nulls).to_pylist(), strict=True):
         count = raw.count(key)
         if b"\\" not in raw and (count == 0 or (count == 1 and (present[0] in raw or present[1] in raw))):
             doubtful[index] = False

@@ -230,25 +230,16 @@ def _ask_to_end(home: Home, record: ClusterRecord) -> None:
 def _end_slots(home: Home) -> None:
     """Slots end with their worker; those of a worker that was killed or frozen end within their lease, or here."""
     deadline = time.monotonic() + SLOT_SECONDS
-    for slot in [MarkedProcess(pid, (SLOT_ROLE,)) for pid in _slots_of(home)]:
+    for slot in [MarkedProcess(pid, (SLOT_ROLE, str(home.root))) for pid in _slots_of(home)]:
         if not slot.wait_gone(max(deadline - time.monotonic(), 0)):
             slot.kill()
 
 
 def _slots_of(home: Home) -> list[int]:
-    """Slot processes whose environment names this home. Empty where the system does not show environments."""
-    mark = f"HEADRACE_HOME={home.root}"
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        pid = int(folder.name)
-        if SLOT_ROLE not in command_line(pid):
-            continue
-        try:
-            if mark in os.fsdecode((folder / "environ").read_bytes()).split("\0"):
-                found.append(pid)
-        except OSError:
-            continue  # it has just ended, or is somebody else's
-    return found
+    """Slot processes of this home."""
+    marks = {SLOT_ROLE, str(home.root)}
+    pids = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if marks <= set(command_line(pid))]
 
 
 # ---- asking ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,122 @@
+"""A started process as its owner sees it: alive, ended with a code, killed."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from typing import Protocol
+
+UNKNOWN_CODE = 255
+"""Of a child whose exit code another part of this process has taken."""
+
+
+class Child(Protocol):
+    """A child of this process. Codes are as in `subprocess`: below 0, the signal that ended it."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        ...
+
+    def poll(self) -> int | None:
+        """Its exit code; None: it runs."""
+        ...
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Waits for its end. Returns its exit code; None: it still runs after the timeout."""
+        ...
+
+    def kill(self) -> None:
+        """Sends SIGKILL, unless it has ended."""
+        ...
+
+
+class SpawnedChild:
+    """A child that `subprocess` started."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit code; None: it runs."""
+        return self._process.poll()
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Waits for its end. Returns its exit code; None: it still runs after the timeout."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        """Sends SIGKILL, unless it has ended."""
+        self._process.kill()
+
+
+class ForkedChild:
+    """A child that a template forked and that this process has adopted. Linux only. May be used by several threads.
+
+    The pid stays this child's until its exit code is collected, which only this object does; so signals never reach
+    another process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._lock = threading.Lock()
+        self._code: int | None = None
+        self._ended = os.pidfd_open(pid)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._pid
+
+    def poll(self) -> int | None:
+        """Its exit code; None: it runs."""
+        with self._lock:
+            if self._code is None:
+                self._collect()
+            return self._code
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Waits for its end. Returns its exit code; None: it still runs after the timeout."""
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._lock:
+            if self._code is not None:
+                return self._code
+            # a duplicate: another thread may collect the code, and close the original, while this one waits
+            ended = os.dup(self._ended)
+        try:
+            poller = select.poll()
+            poller.register(ended, select.POLLIN)
+            left_ms = None if deadline_s is None else max(deadline_s - time.monotonic(), 0) * 1_000
+            poller.poll(left_ms)
+        finally:
+            os.close(ended)
+        return self.poll()
+
+    def kill(self) -> None:
+        """Sends SIGKILL, unless it has ended."""
+        with self._lock:
+            if self._code is None:
+                self._collect()
+            if self._code is None:
+                os.kill(self._pid, signal.SIGKILL)
+
+    def _collect(self) -> None:
+        try:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+        except ChildProcessError:
+            pid, status = self._pid, UNKNOWN_CODE << 8
+        if pid == self._pid:
+            self._code = os.waitstatus_to_exitcode(status)
+            os.close(self._ended)

@@ -1,0 +1,280 @@
+"""Starts processes by forking a template, and keeps a template ready: the owner's side.
+
+    fork_off ──> READY <──hello── STARTING <── a fresh interpreter <─┐
+                   │  order, pid                                     │ it died, it hangs, files on the import path have
+                   └─────────────────────────────────────────────────┘ changed (and the installed version has not)
+
+An owner forks its first template off itself, before it has threads. Later ones are fresh interpreters, for a process
+with threads must not fork. Where no template comes up, a process is started as a fresh interpreter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from headrace.core.errors import ExternalError
+from headrace.processes import template
+from headrace.processes.child import Child, ForkedChild
+from headrace.processes.installation import Fingerprint, fingerprint, import_path, require_running_version
+from headrace.processes.method import StartMethod, start_method
+from headrace.processes.order import ProcessOrder, receive_exactly, send_order
+from headrace.processes.orphans import Orphans
+from headrace.processes.spawning import SpawnStarter, Starter
+from headrace.processes.title import set_command_line
+
+READY_SECONDS = 60.0
+"""A template that is not ready by then is given up: importing takes seconds, even on a busy host."""
+ANSWER_SECONDS = 20.0
+"""A fork takes milliseconds; a template that does not answer is stopped or broken."""
+FAILURES_MAX = 3
+"""Templates in a row that did not come up; after that the owner starts fresh interpreters only."""
+_PR_SET_CHILD_SUBREAPER = 36
+
+_log = logging.getLogger(__name__)
+
+
+def own_starter(programs: Sequence[str]) -> Starter:
+    """The starter of a process that exists to own others, by HEADRACE_START_METHOD.
+
+    To be called before the process has threads: it imports the programs and forks the template off itself. Raises
+    UserError for a method that does not exist.
+    """
+    if start_method() is StartMethod.SPAWN:
+        return SpawnStarter()
+    template.preload(programs)
+    if threading.active_count() > 1:
+        return TemplateStarter(programs, reaps_orphans=True)
+    return TemplateStarter(programs, _fork_off(programs), reaps_orphans=True)
+
+
+class _Template:
+    """One template process and the connection to it."""
+
+    def __init__(self, process: Child, connection: socket.socket, path: Fingerprint) -> None:
+        self.process = process
+        self.path = path
+        self._connection = connection
+        self._ready = False
+        self._ready_by_s = time.monotonic() + READY_SECONDS
+
+    def is_ready(self, timeout_s: float) -> bool:
+        """Whether it takes orders. Raises OSError where it has ended or is late."""
+        if not self._ready:
+            self._connection.settimeout(max(timeout_s, 0.0))
+            try:
+                hello = self._connection.recv(1)
+            except (BlockingIOError, TimeoutError) as error:
+                if time.monotonic() > self._ready_by_s:
+                    raise OSError(f"not ready after {READY_SECONDS:g} s") from error
+                return False
+            if hello != template.READY:
+                raise OSError("it ended while it started")
+            self._ready = True
+        return True
+
+    def fork(self, order: ProcessOrder, answer_s: float) -> int:
+        """The pid of the child. Raises OSError where the template fails, ExternalError where the fork does."""
+        self._connection.settimeout(answer_s)
+        send_order(self._connection, order)
+        answer = receive_exactly(self._connection, template.PID.size)
+        if answer is None:
+            raise OSError("it ended")
+        pid = int(template.PID.unpack(answer)[0])
+        if pid < 0:
+            raise ExternalError(f"{order.role} cannot be started: {os.strerror(-pid)}", retry=True)
+        return pid
+
+    def has_ended(self) -> bool:
+        """Whether its process is gone."""
+        return self.process.poll() is not None
+
+    def end(self) -> None:
+        """Ends it; its children go on."""
+        self._connection.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class TemplateStarter:
+    """Starts processes from a template. May be used by several threads.
+
+    programs       what templates import
+    first          the template that this process forked off itself
+    reaps_orphans  this process collects the exit codes of processes that nobody started here: descendants of its
+                   children, which it adopts as a subreaper. Not for a process that has other children than these
+    answer_s       how long a template may take to fork
+    """
+
+    def __init__(
+        self,
+        programs: Sequence[str],
+        first: _Template | None = None,
+        *,
+        reaps_orphans: bool = False,
+        answer_s: float = ANSWER_SECONDS,
+    ) -> None:
+        self._programs = tuple(programs)
+        # as it is now: what a job puts on the path is not for other processes
+        self._path = import_path()
+        self._template = first
+        self._answer_s = answer_s
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._spawning = SpawnStarter()
+        self._orphans = Orphans() if reaps_orphans else None
+        self._closed = False
+        if first is not None:
+            self._know(first.process)
+        become_subreaper()
+
+    def ready(self) -> bool:
+        """Whether `start` would return at once; starts a template where there is none."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._orphans is not None:
+                self._orphans.reap()
+            return self._prepared(timeout_s=0.0)
+        finally:
+            self._lock.release()
+
+    def start(self, order: ProcessOrder) -> Child:
+        """Starts a process; waits for a template where there is none. Raises ExternalError, UserError."""
+        with self._lock:
+            while self._failures < FAILURES_MAX and not self._closed:
+                try:
+                    if self._prepared(timeout_s=READY_SECONDS):
+                        return self._fork(order)
+                except OSError as error:
+                    self._discard(error)
+            child = self._spawning.start(order)
+            self._know(child)
+            return child
+
+    def close(self) -> None:
+        """Ends the template; started processes stay. Idempotent."""
+        with self._lock:
+            self._closed = True
+            if self._template is not None:
+                self._template.end()
+                self._template = None
+
+    def _prepared(self, timeout_s: float) -> bool:
+        """Whether orders can be taken: by a template, or because there will be none."""
+        if self._failures >= FAILURES_MAX or self._closed:
+            return True
+        current = fingerprint(self._path)
+        if self._template is not None and self._template.path != current:
+            require_running_version("a process was")
+            _log.info("packages have changed: a new template is started")
+            self._template.end()
+            self._template = None
+        try:
+            if self._template is None:
+                self._template = _start_template(self._programs, current)
+                self._know(self._template.process)
+            elif self._template.has_ended():
+                raise OSError("it ended")
+            return self._template.is_ready(timeout_s)
+        except OSError as error:
+            self._discard(error)
+            return False
+
+    def _fork(self, order: ProcessOrder) -> Child:
+        assert self._template is not None, "a template was prepared"
+        if self._failures >= FAILURES_MAX:
+            raise OSError("no template comes up")
+        child = ForkedChild(self._template.fork(order, self._answer_s))
+        self._failures = 0
+        self._know(child)
+        return child
+
+    def _know(self, child: Child) -> None:
+        if self._orphans is not None:
+            self._orphans.know(child)
+
+    def _discard(self, error: OSError) -> None:
+        if self._template is None:
+            return
+        code = self._template.process.poll()
+        self._template.end()
+        self._template = None
+        self._failures += 1
+        how = f"{error}" if code is None else f"{error}, exit code {code}"
+        then = "fresh interpreters from now on" if self._failures >= FAILURES_MAX else "another one is started"
+        _log.warning("the template failed: %s; %s", how, then)
+
+
+def become_subreaper() -> None:
+    """Makes Linux give this process the orphans among its descendants; pid 1 gets them anyway."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _fork_off(programs: Sequence[str]) -> _Template:
+    """Forks the template off this process, which has a single thread of its own."""
+    ours, theirs = socket.socketpair()
+    owner = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    become_subreaper()
+    pid = template.quiet_fork()
+    if pid == 0:
+        _become_template(theirs, owner, programs)
+    theirs.close()
+    return _Template(ForkedChild(pid), ours, fingerprint(import_path()))
+
+
+def _become_template(connection: socket.socket, owner: int, programs: Sequence[str]) -> NoReturn:
+    """The fork's life: it lets go of what it has from its owner, but for stderr, and serves."""
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        template.die_with_parent(owner)
+        number = connection.fileno()
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        os.closerange(3, number)
+        os.closerange(number + 1, os.sysconf("SC_OPEN_MAX"))
+        command = [sys.executable, "-P", "-m", template.PROGRAM, *_arguments(number, owner, programs)]
+        set_command_line(command, os.environ, template.ROLE)
+        template.serve(connection, owner)
+    except BaseException:  # the shell of the process: the owner starts another one
+        traceback.print_exc()
+        os._exit(template.PROGRAM_FAILED)
+
+
+def _start_template(programs: Sequence[str], path: Fingerprint) -> _Template:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        number = theirs.fileno()
+        order = ProcessOrder(
+            program=template.PROGRAM,
+            arguments=_arguments(number, os.getpid(), programs),
+            environment={**template.PREPARED_ENVIRONMENT, **os.environ},
+            stdout=2,
+            stderr=2,
+            keep=(number,),
+        )
+        try:
+            process = SpawnStarter().start(order)
+        except BaseException:
+            ours.close()
+            raise
+    return _Template(process, ours, path)
+
+
+def _arguments(fd: int, owner: int, programs: Sequence[str]) -> tuple[str, ...]:
+    each = [part for program in programs for part in ("--program", program)]
+    return (template.ROLE, "--fd", str(fd), "--owner", str(owner), *each)

@@ -1,0 +1,185 @@
+"""The template: a process in which everything is imported and nothing has run, and which forks children on request.
+
+    owner ──order, descriptors──> template ── fork ──> middle ── fork ──> child
+      │ <──────────pid──────────────┤                    └─ exits: the child's parent is now the owner, which has made
+      │                             └─ "go" once the middle has been reaped      itself a subreaper
+      └── signals, exit code ── child: resets what it inherited, then runs its program
+
+* The child is the owner's, not the template's: it survives the template, and its exit code goes to the owner.
+* The child waits for "go". Before that its parent is the middle, whose end would kill a child that has asked for a
+  parent-death signal.
+* The template has one thread and holds no lock of a library that a child could find locked: it opens no socket but its
+  own, runs no polars query, and loads no connector of a third party, for one that starts a thread when it is imported
+  would spoil it. A library's own threads (polars' cleaner) do not exist in a child.
+
+It ends with its owner, whose end closes its socket.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import errno
+import gc
+import importlib
+import os
+import signal
+import socket
+import struct
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from headrace.processes.inheritance import reset
+from headrace.processes.installation import import_path
+from headrace.processes.order import ProcessOrder, receive_order
+
+PROGRAM, ROLE = "headrace.processes.template", "headrace-template"
+READY = b"\x01"
+PID = struct.Struct(">i")
+"""The answer to an order: the child's pid, or minus the error number of the fork."""
+PREPARED_ENVIRONMENT = {
+    # before polars and numpy load: neither may start threads
+    "POLARS_MAX_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # jemalloc's threads, which return memory to the system, do not survive a fork; `memory_decay` stands in for them,
+    # which takes one arena that every thread's frees go to
+    "_RJEM_MALLOC_CONF": "background_thread:false,narenas:1,dirty_decay_ms:500,muzzy_decay_ms:0",
+}
+OWNER_GONE, PROGRAM_FAILED = 71, 1
+_PR_SET_PDEATHSIG = 1
+
+
+def preload(programs: Sequence[str]) -> None:
+    """Imports what the programs need, with memory and threads set up for forks where polars is not loaded yet."""
+    before = {name: os.environ.get(name) for name in PREPARED_ENVIRONMENT}
+    os.environ.update({name: value for name, value in PREPARED_ENVIRONMENT.items() if before[name] is None})
+    try:
+        for program in programs:
+            importlib.import_module(program).preload()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+
+
+def serve(connection: socket.socket, owner: int) -> NoReturn:
+    """Forks a child for each order until the owner is gone. `preload` has been called; no thread of ours runs."""
+    # a collection in a child would write to every page that it shares
+    gc.freeze()
+    try:
+        connection.sendall(READY)
+        _Server(connection, owner).run()
+    except OSError:
+        pass  # the owner is gone in the middle of a word
+    except BaseException:  # the shell of the process: its log has it, and the owner starts another one
+        traceback.print_exc()
+        os._exit(PROGRAM_FAILED)
+    os._exit(0)
+
+
+def die_with_parent(parent: int, code: int = OWNER_GONE) -> None:
+    """Asks Linux to kill this process with its parent; exits if the parent is gone already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(code)
+
+
+def quiet_fork() -> int:
+    """`os.fork`, without Python's warning of threads: the module says which are there, and why that is safe."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+class _Server:
+    """Takes orders one after the other. owner: the process that adopts the children."""
+
+    def __init__(self, connection: socket.socket, owner: int) -> None:
+        self._connection = connection
+        self._owner = owner
+        self._path = import_path()
+
+    def run(self) -> None:
+        """Returns when the owner is gone. Raises OSError where it goes in the middle of a word."""
+        while (received := receive_order(self._connection)) is not None:
+            order, kept = received
+            answer = self._fork(order, kept)
+            for descriptor in (order.stdout, order.stderr, *kept):
+                os.close(descriptor)
+            self._connection.sendall(PID.pack(answer))
+
+    def _fork(self, order: ProcessOrder, kept: Sequence[int]) -> int:
+        """Forks a child that the owner adopts. Returns its pid, or minus an error number."""
+        go, say_go = os.pipe()
+        pid_in, pid_out = os.pipe()
+        try:
+            middle = quiet_fork()
+            if middle == 0:
+                os.close(say_go)
+                self._run_middle(order, kept, go=go, pid_out=pid_out)
+            os.close(pid_out)
+            pid_out = -1
+            answer = os.read(pid_in, PID.size)
+            # once the middle is reaped, Linux has given the child to the owner
+            os.waitpid(middle, 0)
+            if len(answer) < PID.size:
+                return -errno.EAGAIN
+            os.write(say_go, b"g")
+            return int(PID.unpack(answer)[0])
+        except OSError as error:
+            return -(error.errno or errno.EAGAIN)
+        finally:
+            for descriptor in (go, say_go, pid_in, pid_out):
+                if descriptor >= 0:
+                    os.close(descriptor)
+
+    def _run_middle(self, order: ProcessOrder, kept: Sequence[int], *, go: int, pid_out: int) -> NoReturn:
+        """Forks the child, reports its pid and exits, so that the child becomes an orphan."""
+        try:
+            child = quiet_fork()
+        except OSError as error:
+            child = -(error.errno or errno.EAGAIN)
+        if child == 0:
+            self._run_child(order, kept, go=go)
+        with suppress(OSError):
+            os.write(pid_out, PID.pack(child))
+        os._exit(0)
+
+    def _run_child(self, order: ProcessOrder, kept: Sequence[int], *, go: int) -> NoReturn:
+        try:
+            # where the template dies before "go", the owner may not know this child, which then ends
+            if not os.read(go, 1) or os.getppid() != self._owner:
+                os._exit(OWNER_GONE)
+            self._connection.detach()
+            reset(order, kept, self._path)
+            main = importlib.import_module(order.program)
+            sys.modules["__main__"] = main
+            main.main(list(order.arguments))
+        except SystemExit as request:
+            os._exit(request.code if isinstance(request.code, int) else PROGRAM_FAILED)
+        except BaseException:  # the shell of the process: its log has it
+            traceback.print_exc()
+            os._exit(PROGRAM_FAILED)
+        os._exit(0)
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """A template that was started as a fresh interpreter."""
+    parser = argparse.ArgumentParser(prog=PROGRAM)
+    parser.add_argument("role", choices=[ROLE])
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--owner", type=int, required=True)
+    parser.add_argument("--program", action="append", required=True)
+    given = parser.parse_args(arguments)
+    os.set_inheritable(given.fd, False)  # noqa: FBT003 - its only form
+    preload(given.program)
+    serve(socket.socket(fileno=given.fd), given.owner)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,113 @@
+"""The command line by which a forked process is found: `ps`, `pkill -f`, `/proc/PID/cmdline` and `environ`.
+
+A fork shows the command line of the process that it was forked off. Linux lets a process say where its arguments and
+its environment lie (PR_SET_MM_MAP); where that is switched off, they are written over the old ones, cut to their size.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_PR_SET_NAME, _PR_SET_MM, _PR_SET_MM_MAP = 15, 35, 14
+_NAME_BYTES_MAX = 15
+_NO_FILE = 0xFFFFFFFF
+
+
+class _Map(ctypes.Structure):
+    """`struct prctl_mm_map` of Linux."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("start_code", "end_code", "start_data", "end_data", "start_brk", "brk")),
+        *((name, ctypes.c_uint64) for name in ("start_stack", "arg_start", "arg_end", "env_start", "env_end", "auxv")),
+        ("auxv_size", ctypes.c_uint32),
+        ("exe_fd", ctypes.c_uint32),
+    )
+
+
+# the kernel reads arguments and environment from here for as long as the process lives
+_area: mmap.mmap | None = None
+
+
+def set_command_line(arguments: Sequence[str], environment: Mapping[str, str], name: str) -> None:
+    """Makes lists of processes show this. `name`: a word of at most 15 bytes, for `ps -o comm` and `top`.
+
+    To be called by a process with a single thread: the end of the heap must not move meanwhile.
+    """
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NAME, name.encode()[:_NAME_BYTES_MAX], 0, 0, 0)
+    shown = b"".join(os.fsencode(each) + b"\0" for each in arguments)
+    variables = b"".join(os.fsencode(f"{key}={value}") + b"\0" for key, value in environment.items())
+    if not _move(libc, shown, variables):
+        _overwrite(shown)
+
+
+def replace_last_argument(before: str, after: str) -> None:
+    """Writes `after` over the last argument, which is `before` and at least as long."""
+    if sys.platform != "linux":
+        return
+    start, end = _argument_area()
+    old, new = os.fsencode(before), os.fsencode(after)
+    place = end - 1 - len(old)
+    if place > start and len(new) <= len(old) and ctypes.string_at(place, len(old)) == old:
+        ctypes.memmove(place, new.ljust(len(old), b"\0"), len(old))
+
+
+def _move(libc: ctypes.CDLL, arguments: bytes, variables: bytes) -> bool:
+    """Puts both into memory of their own. Returns whether the kernel takes them from there."""
+    global _area  # noqa: PLW0603 - one process, one command line
+    # private: the kernel shows no memory that may be a file's
+    area = mmap.mmap(-1, len(arguments) + len(variables) + 1, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    area.write(arguments + variables)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    stat = _stat()
+    code = _Map(
+        start_code=stat[23],
+        end_code=stat[24],
+        start_data=stat[42],
+        end_data=stat[43],
+        start_brk=stat[44],
+        start_stack=stat[25],
+        arg_start=start,
+        arg_end=start + len(arguments),
+        env_start=start + len(arguments),
+        env_end=start + len(arguments) + len(variables),
+        auxv=0,
+        auxv_size=0,
+        exe_fd=_NO_FILE,
+    )
+    sbrk = libc.sbrk
+    sbrk.restype, sbrk.argtypes = ctypes.c_void_p, [ctypes.c_ssize_t]
+    prctl = libc.prctl
+    prctl.argtypes = [ctypes.c_int, *([ctypes.c_ulong] * 4)]
+    address, size = ctypes.addressof(code), ctypes.sizeof(code)
+    # the last thing before the call: whatever allocates in between may move the end of the heap
+    code.brk = sbrk(0)
+    if prctl(_PR_SET_MM, _PR_SET_MM_MAP, address, size, 0) != 0:
+        return False
+    _area = area
+    return True
+
+
+def _overwrite(arguments: bytes) -> None:
+    start, end = _argument_area()
+    room = end - start
+    # the last byte stays NUL: otherwise the kernel takes what follows, the environment, for arguments too
+    ctypes.memmove(start, arguments[: room - 1].ljust(room, b"\0"), room)
+
+
+def _argument_area() -> tuple[int, int]:
+    stat = _stat()
+    return stat[45], stat[46]
+
+
+def _stat() -> list[int]:
+    """The fields of /proc/self/stat from the fourth on, which is number 1 here: the state is a letter."""
+    text = Path("/proc/self/stat").read_text()
+    return [0, *(int(field) for field in text.rpartition(")")[2].split()[1:])]

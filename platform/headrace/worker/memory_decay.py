@@ -1,0 +1,52 @@
+"""Returns memory that polars has freed to the system, in a process that was forked.
+
+polars allocates by jemalloc, whose own threads return freed pages after half a second. Those threads do not survive a
+fork. Without them jemalloc does so only as it is called: a forked slot whose windows have closed keeps their memory for
+as long as no rows come (measured: 222 MiB at a peak, 173 after it; 76 in a fresh interpreter, 62 with this).
+
+The template sets one arena for all threads (`processes.template`), so calls of any thread serve. Twice as many calls
+as jemalloc counts between two looks at what has decayed cost 5 ms of CPU, and are made only while memory is in use.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+EVERY_SECONDS = 5.0
+GROWN_BYTES_MIN = 16 << 20
+"""A process that uses no more than this above its start has nothing to return."""
+_CALLS = 2_000
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def start_memory_decay() -> None:
+    """Starts a thread that returns freed memory for as long as the process lives."""
+    threading.Thread(target=_run, name="memory-decay", daemon=True).start()
+
+
+def return_freed_memory() -> None:
+    """Makes the allocators of polars and Arrow look for pages that have been free for half a second."""
+    pl.DataFrame({"group": range(_CALLS)}).partition_by("group")
+    pa.default_memory_pool().release_unused()
+
+
+def resident_bytes() -> int:
+    """Of this process; 0 where the system does not show it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0
+
+
+def _run() -> None:
+    start_bytes = resident_bytes()
+    while True:
+        time.sleep(EVERY_SECONDS)
+        if resident_bytes() - start_bytes > GROWN_BYTES_MIN:
+            return_freed_memory()

@@ -1,0 +1,204 @@
+"""Processes that are forked from a template are what fresh interpreters would be; both by one suite."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.local.marked_process import command_line
+from headrace.processes.child import Child
+from headrace.processes.forking import TemplateStarter
+from headrace.processes.order import ProcessOrder
+from headrace.processes.spawning import SpawnStarter, Starter
+from support.told_program import PROGRAM, ROLE
+
+PATIENCE_S = 120.0
+
+
+class Told:
+    """A process that runs `support.told_program`, and the socket over which it is told what to do."""
+
+    def __init__(self, starter: Starter, folder: Path, arguments: Sequence[str] = (), **environment: str) -> None:
+        ours, theirs = socket.socketpair()
+        self.log = folder / "log"
+        with theirs, self.log.open("ab") as log:
+            number = theirs.fileno()
+            order = ProcessOrder(
+                program=PROGRAM,
+                arguments=(ROLE, "--fd", str(number), *arguments),
+                environment=os.environ | environment,
+                stdout=log.fileno(),
+                stderr=log.fileno(),
+                keep=(number,),
+            )
+            self.child: Child = starter.start(order)
+        self._ours = ours
+        self._lines = ours.makefile("rw", encoding="utf-8")
+        # from here on it shows its own command line, not its template's
+        self.ask("hello")
+
+    def tell(self, *words: object) -> None:
+        """Says it; what it answers is not waited for."""
+        self._lines.write(json.dumps(words) + "\n")
+        self._lines.flush()
+
+    def ask(self, *words: object) -> Any:
+        """Its answer."""
+        self.tell(*words)
+        return json.loads(self._lines.readline())
+
+    def close(self) -> None:
+        """It ends, for nobody will tell it anything any more. Idempotent."""
+        with suppress(OSError):
+            self._lines.close()
+        self._ours.close()
+
+    def __enter__(self) -> Told:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.child.wait(PATIENCE_S)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def importable() -> Iterator[None]:
+    """Templates and fresh interpreters find the program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        yield
+
+
+@pytest.fixture(scope="module")
+def forking(importable: None) -> Iterator[TemplateStarter]:
+    starter = TemplateStarter([PROGRAM])
+    yield starter
+    starter.close()
+
+
+@pytest.fixture(params=["forkserver", "spawn"])
+def starter(request: pytest.FixtureRequest) -> Starter:
+    if request.param == "spawn":
+        return SpawnStarter()
+    made: TemplateStarter = request.getfixturevalue("forking")
+    return made
+
+
+def test_a_process_has_what_was_ordered_and_nothing_else(starter: Starter, tmp_path: Path) -> None:
+    inheritable = os.open(tmp_path, os.O_RDONLY)
+    os.set_inheritable(inheritable, True)
+    with Told(starter, tmp_path, ["--home", "here"], TMPDIR=str(tmp_path), MARK="ä") as told:
+        facts = told.ask("facts")
+        arguments = command_line(told.child.pid)
+        shown = Path(f"/proc/{told.child.pid}/environ").read_bytes().split(b"\0")
+        told.close()
+        assert told.child.wait(PATIENCE_S) == 0
+    os.close(inheritable)
+
+    assert (facts["pid"], facts["parent"], facts["session"]) == (told.child.pid, os.getpid(), told.child.pid)
+    assert arguments[-6:-1] == [ROLE, *facts["arguments"][-4:]]
+    assert {"MARK=ä".encode(), f"TMPDIR={tmp_path}".encode()} <= set(shown)
+    assert facts["environment"]["MARK"] == "ä"
+    assert facts["temporary"] == str(tmp_path)
+    descriptors = facts["descriptors"]
+    assert descriptors["0"] == "/dev/null"
+    assert descriptors["1"] == descriptors["2"] == str(told.log)
+    # its socket, and what lists the descriptors
+    assert len(descriptors) <= 5, descriptors
+    assert facts["folder"] == str(Path.cwd())
+    assert str(Path.cwd()) not in facts["path"]
+    assert "" not in facts["path"]
+    assert facts["handled"] == ["SIGINT"]
+    assert facts["blocked"] == []
+    assert facts["threads"] == ["MainThread"]
+    assert facts["handlers"] == 0
+    assert facts["stdin"] == ""
+
+
+def test_random_numbers_differ(starter: Starter, tmp_path: Path) -> None:
+    with Told(starter, tmp_path) as one, Told(starter, tmp_path) as two:
+        first, second = one.ask("facts")["random"], two.ask("facts")["random"]
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+
+
+@pytest.mark.parametrize(("word", "code"), [("exit", 0), ("exit", 72), ("raise", 3)])
+def test_exit_codes(starter: Starter, tmp_path: Path, word: str, code: int) -> None:
+    with Told(starter, tmp_path) as told:
+        assert told.child.poll() is None
+        assert told.child.wait(0.01) is None
+        told.tell(word, code)
+        assert told.child.wait(PATIENCE_S) == code
+        assert told.child.poll() == told.child.wait() == code
+        told.child.kill()  # harmless: it has ended
+
+
+def test_killed(starter: Starter, tmp_path: Path) -> None:
+    with Told(starter, tmp_path) as told:
+        told.child.kill()
+        assert told.child.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+def test_an_exception_is_in_the_log(starter: Starter, tmp_path: Path) -> None:
+    with Told(starter, tmp_path) as told:
+        told.tell("no such word")
+        assert told.child.wait(PATIENCE_S) == 1
+    assert "AssertionError: no such word" in told.log.read_text()
+
+
+def test_children_survive_a_template_that_is_killed(forking: TemplateStarter, tmp_path: Path) -> None:
+    with Told(forking, tmp_path) as before:
+        os.kill(_template(), signal.SIGKILL)
+        with Told(forking, tmp_path) as after:
+            assert before.ask("query") == after.ask("query") == [{"k": 1, "len": 2}, {"k": 2, "len": 1}]
+            before.tell("exit", 7)
+            after.tell("exit", 8)
+            assert (before.child.wait(PATIENCE_S), after.child.wait(PATIENCE_S)) == (7, 8)
+
+
+def test_a_template_that_hangs_is_replaced(tmp_path: Path) -> None:
+    starter = TemplateStarter([PROGRAM], answer_s=0.5)
+    with ExitStack() as end:
+        end.callback(starter.close)
+        first = end.enter_context(Told(starter, tmp_path))
+        os.kill(_template(), signal.SIGSTOP)
+        second = end.enter_context(Told(starter, tmp_path))
+        assert second.ask("query") == first.ask("query")
+
+
+def _template() -> int:
+    """The newest template of this process."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [int(pid) for pid in children if "headrace-template" in command_line(int(pid))][-1]
+
+
+@pytest.mark.parametrize("children", [50, pytest.param(1_000, marks=pytest.mark.full)])
+def test_nothing_is_left_of_children_that_ended(forking: TemplateStarter, tmp_path: Path, children: int) -> None:
+    with Told(forking, tmp_path):
+        template = _template()
+
+    def held() -> tuple[int, int, int]:
+        descriptors = len(list(Path("/proc/self/fd").iterdir())) + len(list(Path(f"/proc/{template}/fd").iterdir()))
+        threads = len(list(Path(f"/proc/{template}/task").iterdir()))
+        return descriptors, threads, len(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+    def resident_kib() -> int:
+        lines = Path(f"/proc/{template}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+    before, before_kib = held(), resident_kib()
+    for number in range(children):
+        with Told(forking, tmp_path) as each:
+            each.tell("exit", number % 200)
+            assert each.child.wait(PATIENCE_S) == number % 200
+    assert held() == before
+    assert _template() == template
+    assert resident_kib() < before_kib + 2_048

@@ -1,0 +1,100 @@
+"""Modules, libraries and threads that a process has once it has started, by kind of process. A module is a cost on
+every start; for the engine, which is loaded once and then forked, a library that starts threads or keeps locks is a
+fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+LOOK = """
+import json, os, sys, threading
+
+with open("/proc/self/maps") as maps:
+    libraries = sorted({line.split()[-1].rpartition("/")[2] for line in maps if ".so" in line})
+names = []
+for task in os.listdir("/proc/self/task"):
+    with open(f"/proc/self/task/{task}/comm") as name:
+        names.append(name.read().strip())
+print(json.dumps({
+    "modules": sorted(sys.modules),
+    "libraries": libraries,
+    "threads": [thread.name for thread in threading.enumerate()],
+    "tasks": sorted(names),
+}))
+"""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a process has loaded and started. threads: those that Python knows; tasks: those that the system knows."""
+
+    modules: list[str]
+    libraries: list[str]
+    threads: list[str]
+    tasks: list[str]
+
+    def within(self, packages: set[str]) -> list[str]:
+        """The modules of these packages."""
+        return [name for name in self.modules if any(name == each or name.startswith(f"{each}.") for each in packages)]
+
+
+def loaded_by(code: str) -> Loaded:
+    """Looks at a fresh interpreter after `code`."""
+    answer = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{LOOK}"],
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return Loaded(**json.loads(answer.stdout.splitlines()[-1]))
+
+
+ENGINE = """
+from headrace.worker.slot import _load
+_load()
+import headrace.coordinator.connector_host_process
+import headrace.coordinator.hosted_job
+import headrace.plan.explain
+import headrace.spec.pipeline
+"""
+LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "psycopg", "s3fs", "sqlalchemy"}
+"""Clients of the world outside: they load when a job opens what needs them, never with a connector's config."""
+FOREIGN_LIBRARIES = ("cygrpc", "librdkafka", "cimpl", "psycopg")
+ENGINE_TASKS = {"python", "jemalloc_bg_thd", "polars-ooc-clea"}
+"""The main thread, and those that polars starts when it is imported."""
+
+
+def test_the_engine_loads_no_client_and_starts_no_thread() -> None:
+    loaded = loaded_by(ENGINE)
+    assert {"headrace_connectors.kafka.config", "headrace_connectors.sql.config", "polars"} <= set(loaded.modules)
+    assert loaded.within(LIVE_HALVES | {"pandas"}) == []
+    assert [name for name in loaded.libraries if any(each in name for each in FOREIGN_LIBRARIES)] == []
+    assert loaded.threads == ["MainThread"]
+    assert set(loaded.tasks) <= ENGINE_TASKS
+    assert loaded.tasks.count("python") == 1, "numpy's OpenBLAS has started threads"
+
+
+ROWS = """
+import polars as pl
+from headrace.connect import registry
+from headrace.core.arrow_arrays import binary_array
+from headrace.core.types import schema_of
+from headrace.exchange.wire import BatchEncoder
+
+for name, good in (("json", b'{"n": 1, "t": null}'), ("csv", b"1,x")):
+    decoder = registry.format_named(name).config().open_decoder(schema_of({"n": "int64", "t": "string"}))
+    for size in (1, 100):
+        decoded = decoder.decode(binary_array([good, None, b"broken"] * size))
+        assert (decoded.rows.height, len(decoded.bad)) == (size, size), decoded
+BatchEncoder().encode(decoded.rows.clear())
+"""
+
+
+def test_rows_load_no_pandas() -> None:
+    assert loaded_by(ROWS).within({"pandas"}) == []
