@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.coordinator.planning import JobPlans
@@ -22,15 +22,11 @@ from support.flow_runs import every_flow
 from support.flow_site import Flow
 from support.gates import Gates
 from support.slots import Attempt, Snapshot, deployed
+from support.suite.properties import weighted
 
-few = settings(
-    deadline=None,
-    max_examples=2,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # another number is another run: nothing to shrink
-)
-many = settings(few, max_examples=25)
-seeds = given(seed=st.integers(0, 1 << 32))
+few = settings(weighted(0.08), phases=(Phase.explicit, Phase.reuse, Phase.generate))
+"""Another number is another run: there is nothing to shrink."""
+ATTEMPTS = (2, 2, 3)
 
 
 @pytest.fixture(scope="module")
@@ -45,23 +41,12 @@ def inputs(site: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @every_flow
 @few
-@seeds
+@given(seed=st.integers(0, 1 << 32))
 def test_the_rows_of_the_golden(flow: Flow, inputs: Path, tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
-    check(flow, inputs, tmp_path_factory.mktemp("slots"), random.Random(seed), attempts=2)
-
-
-@pytest.mark.full
-@every_flow
-@many
-@seeds
-def test_the_rows_of_the_golden_from_many_cuts(
-    flow: Flow, inputs: Path, tmp_path_factory: pytest.TempPathFactory, seed: int
-) -> None:
-    check(flow, inputs, tmp_path_factory.mktemp("slots"), random.Random(seed), attempts=4)
-
-
-def check(flow: Flow, inputs: Path, folder: Path, draw: random.Random, *, attempts: int) -> None:
     """One attempt after the other, each from a checkpoint or savepoint of the one before."""
+    draw = random.Random(seed)
+    folder = tmp_path_factory.mktemp("slots")
+    attempts = draw.choice(ATTEMPTS)
     with in_memory(flow, inputs) as run:
         gates = Gates(run.document, folder / "gates")
         plans = JobPlans(gates.document)

@@ -86,9 +86,8 @@ class GatedReader:
         polled = self._inner.poll(timeout_ms)
         for split, position in polled.positions.items():
             self._splits[split] = self._splits[split].starting_at(position)
-        # a split whose last row was read before the process started reports no position: it starts at its stop
-        ends = {split.id for split in self._splits.values() if split.start == split.stop}
-        finished = polled.finished & ends
+        # the inner reader calls a split finished where the gate stops it, too
+        finished = polled.finished & {split.id for split in self._splits.values() if split.start == split.stop}
         for split in finished:
             del self._splits[split]
         return replace(polled, finished=finished)
