@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from support.flow_runs import Staged
 from support.flow_site import Flow
 from support.patience import CLUSTER_TIMES
 from support.third_party_site import importable, third_party_path
+
+
+@pytest.fixture(autouse=True)
+def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slots in this process write hundreds of small files, which need not survive a power cut."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(scope="package")
@@ -36,16 +43,25 @@ def cluster(
 
 
 @pytest.fixture
-def staged(flow: Flow, cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Staged]:
+def broker_if_needed(request: pytest.FixtureRequest) -> Callable[[], EmbeddedBroker]:
+    """Starts the broker when it is called: most flows need none."""
+
+    def broker() -> EmbeddedBroker:
+        running: EmbeddedBroker = request.getfixturevalue("broker")
+        return running
+
+    return broker
+
+
+@pytest.fixture
+def staged(
+    flow: Flow, cluster: Cluster, tmp_path: Path, broker_if_needed: Callable[[], EmbeddedBroker]
+) -> Iterator[Staged]:
     """Runs of a flow; what still runs at the end is canceled."""
     stages: list[Stage] = []
 
-    def broker() -> EmbeddedBroker:
-        running: EmbeddedBroker = request.getfixturevalue("broker")  # only for flows that need one
-        return running
-
     def stage() -> Stage:
-        stages.append(Stage(flow, cluster, broker, tmp_path / f"stage-{len(stages)}"))
+        stages.append(Stage(flow, cluster, broker_if_needed, tmp_path / f"stage-{len(stages)}"))
         return stages[-1]
 
     yield stage

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from support.flow_cuts import ends_of, stopping
 from support.flow_engines import Stretch, live
 from support.flow_in_memory import messages
 from support.flow_oracle import expected, rounded
-from support.flow_runs import Staged, check, every_flow
+from support.flow_runs import Staged, check, check_rows, every_flow
 from support.flow_site import Flow, FlowSite, flows
 
 ON_A_CLUSTER = {"edges", "kafka_idle"}
@@ -24,13 +25,13 @@ ON_A_CLUSTER = {"edges", "kafka_idle"}
 
 @every_flow
 def test_in_this_process(
-    flow: Flow, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    flow: Flow,
+    tmp_path: Path,
+    broker_if_needed: Callable[[], EmbeddedBroker],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    def broker() -> EmbeddedBroker:
-        running: EmbeddedBroker = request.getfixturevalue("broker")  # only for flows that need one
-        return running
-
-    site = FlowSite(flow, broker, tmp_path / "f")
+    site = FlowSite(flow, broker_if_needed, tmp_path / "f")
     monkeypatch.syspath_prepend(str(site.folder))  # the module of the flow's function
     for number in range(len(site.parts)):
         site.feed(number)
@@ -39,13 +40,7 @@ def test_in_this_process(
     live(Stretch(stopping(document, None, ends), 2, closes=True, floors=site.recorded_floors()), site.folder)
     if request.config.getoption("--rewrite-goldens"):
         flow.golden.write_text("".join(f"{line}\n" for line in flow.canonical(site.written())))
-    _check_each_once(site)
-
-
-def _check_each_once(site: FlowSite) -> None:
-    written = site.written()
-    assert site.flow.canonical(written) == site.flow.golden.read_text().splitlines()
-    assert not {sink: rows for sink, rows in site.flow.repeated(written).items() if rows}
+    check_rows(site, each_once=True)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +57,7 @@ def test_on_a_cluster(flow: Flow, staged: Staged) -> None:
     if stage.parts:
         stage.settle(len(stage.parts) - 1)
     stage.finish()
-    check(stage)
-    _check_each_once(stage)
+    check(stage, each_once=True)
 
 
 @every_flow

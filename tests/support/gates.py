@@ -52,8 +52,12 @@ class Gates:
         return any(self._folder.glob(f"*/held-{self._number}"))
 
     def share(self, part: int, parts: int) -> Cut:
-        """The cut behind the first `part` of `parts` equal parts of every partition."""
+        """The cut behind the first `part` of `parts` equal parts of every partition, and one row more.
+
+        Rows are spread evenly over the same span of time in each partition. With that row a sparse partition is not
+        behind the dense ones at the cut: else those would wait for it (`max_drift`), and it for the gate.
+        """
         return {
-            source: {number: rows * part // parts for number, rows in counts.items()}
+            source: {number: min(rows, -(-rows * part // parts) + 1) for number, rows in counts.items()}
             for source, counts in self.ends.items()
         }
