@@ -23,7 +23,7 @@ from support.slots import Attempt, Snapshot, deployed
 from support.suite.properties import weighted
 
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # an example takes three attempts
-few = settings(weighted(0.08), phases=NO_SHRINKING)
+few = settings(weighted(0.12), phases=NO_SHRINKING)
 
 EXPRESSIONS = {name: expression for name, (expression, *_) in AGGREGATES.items()}
 TUMBLING = {"from": "rows", "key_by": ["key"], "window": {"tumbling": "20ms"}, "aggregate": EXPRESSIONS}
