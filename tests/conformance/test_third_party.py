@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.connect import registry
 from headrace.connect.registry import Connector, connector, connector_names
 from headrace.connect.sink import SinkContext
 from headrace.connect.source import SourceContext
 from headrace.core.types import schema_of
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, SinkUnderTest
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
-from support.third_party_site import third_party_path
-
-
-def _forget_installed() -> None:
-    importlib.invalidate_caches()
-    registry._entries.cache_clear()
+from support.third_party_site import importable, third_party_path
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connector]:
+def installed(tmp_path: Path) -> Iterator[None]:
     """The package is on the path."""
-    for folder in third_party_path(tmp_path / "site"):
-        monkeypatch.syspath_prepend(folder)
-    _forget_installed()
-    yield connector("tiny")
-    monkeypatch.undo()
-    sys.modules.pop("tiny_connector", None)
-    _forget_installed()
+    with importable(third_party_path(tmp_path / "site")):
+        yield
+
+
+@pytest.fixture
+def tiny(installed: None) -> Connector:
+    """Its smallest connector."""
+    return connector("tiny")
 
 
 def test_it_is_listed_beside_ours(tiny: Connector) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,26 +13,55 @@ from support.cluster import Cluster, running_cluster
 from support.flow_cluster import Stage
 from support.flow_runs import Staged
 from support.flow_site import Flow
+from support.patience import CLUSTER_TIMES
+from support.third_party_site import importable, third_party_path
+
+
+@pytest.fixture(autouse=True)
+def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slots in this process write hundreds of small files, which need not survive a power cut."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(scope="package")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two workers of two slots. Nobody is lost for being slow: a straight run writes no row twice."""
-    with running_cluster(tmp_path_factory.mktemp("c")) as running:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    """The path of the gated connectors, which this process finds too."""
+    path = third_party_path(tmp_path_factory.mktemp("site") / "site")
+    with importable(path):
+        yield path
+
+
+@pytest.fixture(scope="package")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, site: list[Path], request: pytest.FixtureRequest
+) -> Iterator[Cluster]:
+    """Two workers of four slots. Its parameter: how slots start, None as headrace does it of itself."""
+    method: str | None = getattr(request, "param", None)
+    times = CLUSTER_TIMES if method is None else {**CLUSTER_TIMES, "HEADRACE_START_METHOD": method}
+    with running_cluster(tmp_path_factory.mktemp("c"), slots=4, python_path=site, times=times) as running:
         yield running
 
 
 @pytest.fixture
-def staged(flow: Flow, cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Staged]:
+def broker_if_needed(request: pytest.FixtureRequest) -> Callable[[], EmbeddedBroker]:
+    """Starts the broker when it is called: most flows need none."""
+
+    def broker() -> EmbeddedBroker:
+        running: EmbeddedBroker = request.getfixturevalue("broker")
+        return running
+
+    return broker
+
+
+@pytest.fixture
+def staged(
+    flow: Flow, cluster: Cluster, tmp_path: Path, broker_if_needed: Callable[[], EmbeddedBroker]
+) -> Iterator[Staged]:
     """Runs of a flow; what still runs at the end is canceled."""
     stages: list[Stage] = []
 
-    def broker() -> EmbeddedBroker:
-        running: EmbeddedBroker = request.getfixturevalue("broker")  # only for flows that need one
-        return running
-
-    def stage(seconds: float | None) -> Stage:
-        stages.append(Stage(flow, cluster, broker, tmp_path / f"stage-{len(stages)}", seconds))
+    def stage() -> Stage:
+        stages.append(Stage(flow, cluster, broker_if_needed, tmp_path / f"stage-{len(stages)}"))
         return stages[-1]
 
     yield stage

@@ -28,7 +28,7 @@ def pipeline(steps: dict[str, Any], last: str) -> Pipeline:
 
 def rows() -> pl.DataFrame:
     """Times go round and round: about half of the rows are late."""
-    count = 120
+    count = 60
     times = pl.Series([i * 7 % 50 + i // 4 for i in range(count)], dtype=pl.Int64)
     return pl.DataFrame(
         {

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.local.rows_run import resized
@@ -20,9 +20,10 @@ from headrace_connectors.memory import Feed, open_collected, open_feed
 from support.aggregate_oracle import AGGREGATES, bits
 from support.flow_rows import Log, logs
 from support.slots import Attempt, Snapshot, deployed
+from support.suite.properties import weighted
 
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # an example takes three attempts
-few = settings(deadline=None, max_examples=4, suppress_health_check=list(HealthCheck), phases=NO_SHRINKING)
+few = settings(weighted(0.12), phases=NO_SHRINKING)
 
 EXPRESSIONS = {name: expression for name, (expression, *_) in AGGREGATES.items()}
 TUMBLING = {"from": "rows", "key_by": ["key"], "window": {"tumbling": "20ms"}, "aggregate": EXPRESSIONS}

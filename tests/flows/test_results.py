@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.local.compile import compile_pipeline
@@ -18,12 +18,13 @@ from headrace.local.substitute import with_rows, with_taps
 from headrace.spec.pipeline import Pipeline
 from support.aggregate_oracle import AGGREGATES, Row, aggregate, bits
 from support.flow_rows import Log, logs, sliding
+from support.suite.properties import weighted
 
 NAMES = tuple(AGGREGATES)
 SHAPES = st.sampled_from([(1, 1), (7, 1), (1000, 1), (1, 2), (7, 2), (3, 5), (1000, 5)])
 """(rows in a batch, parallelism)"""
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # an example takes a job: shrinking would take minutes
-quick = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck), phases=NO_SHRINKING)
+quick = settings(weighted(0.4), phases=NO_SHRINKING)
 
 
 def pipeline(lag_ms: int, steps: Mapping[str, Any], last: str) -> Pipeline:

@@ -50,7 +50,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pipeline(folder: Path) -> Pipeline:
-    return FLOW.load({"RATE": "1e9", "OUT": str(folder / "out"), "DATA": str(folder)})
+    return FLOW.load({"OUT": str(folder / "out"), "DATA": str(folder)})
 
 
 @pytest.mark.full

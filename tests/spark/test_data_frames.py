@@ -24,7 +24,7 @@ FLOWS = ("sliding", "two_stages", "late_rows")
 @pytest.mark.parametrize("name", FLOWS)
 def test_rows_are_those_of_the_golden(name: str, spark: SparkSession, tmp_path: Path) -> None:
     flow = Flow(name)
-    pipeline = flow.load({"RATE": "1e9", "OUT": str(tmp_path / "out"), "DATA": str(tmp_path)})
+    pipeline = flow.load({"OUT": str(tmp_path / "out"), "DATA": str(tmp_path)})
     before = dict(spark.conf.getAll)
     prepared = prepare(pipeline, ReplayOptions(parallelism=2), Home(tmp_path / "home"))
     outcome = prepared.replay(DataFrameExchange(spark), lambda _: None).run()

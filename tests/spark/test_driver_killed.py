@@ -51,7 +51,7 @@ class Command:
         self._file.write_text(json.dumps(self._document()))
 
     def _document(self) -> dict[str, Any]:
-        document = FLOW.load({"RATE": "1e9", "OUT": "unused"}).to_dict()
+        document = FLOW.load({"OUT": "unused"}).to_dict()
         source = document["sources"]["orders"]
         columns = {name: str(dtype).removesuffix(" not null") for name, dtype in source["schema"].items()}
         document["steps"]["held"] = {

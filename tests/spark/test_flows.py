@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.core.source_state import AppliedFloor
 from headrace.local.broker import EmbeddedBroker
 from headrace.spark.exchange import RddExchange
 from support.flow_cuts import Cut, ends_of, random_cut, stopping
 from support.flow_engines import Stretch, live, replayable_flows, replayed
-from support.flow_in_memory import PACING, messages
+from support.flow_in_memory import messages
+from support.flow_inputs import FUNCTION
 from support.flow_site import Flow, FlowSite
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
     from pyspark.sql import SparkSession
 
-AT_ONCE = 1e9
 PARALLELISM = (1, 2, 3)
 MIXED = {"kafka_idle": "slsl", "allowed_lateness": "lsls", "numbers": "slsl"}
 """Flow -> engines in the commit tier, besides Spark alone: floors, windows that are corrected later, and exact partial
@@ -44,8 +43,8 @@ def sequences() -> Iterator[ParameterSet]:
 @pytest.fixture(scope="module", autouse=True)
 def function_of_flows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The module of the flows' function, on this process's import path."""
-    folder = tmp_path_factory.mktemp("pacing")
-    (folder / "pacing.py").write_text(PACING)
+    folder = tmp_path_factory.mktemp("function")
+    (folder / "same_rows.py").write_text(FUNCTION)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         yield
@@ -68,7 +67,7 @@ def site(flow: Flow, tmp_path: Path, request: pytest.FixtureRequest) -> FlowSite
 @pytest.mark.parametrize(("flow", "engines"), list(sequences()))
 def test_the_rows_of_the_golden(flow: Flow, engines: str, site: FlowSite, spark: SparkSession) -> None:
     draw = random.Random(f"{flow.name} {engines}")
-    document = site.document(AT_ONCE)
+    document = site.document()
     ends = ends_of(document, [len(lines) for lines in messages(site.parts)] if site.parts else ())
     begin: str | None = None
     cut: Cut | None = None
@@ -77,18 +76,8 @@ def test_the_rows_of_the_golden(flow: Flow, engines: str, site: FlowSite, spark:
         last = number == len(engines)
         cut = None if last else random_cut(draw, cut, ends)
         parallelism = draw.choice([each for each in PARALLELISM if each != parallelism])
-        stretch = Stretch(stopping(document, cut, ends), parallelism, begin, closes=last, floors=floors_of(site))
+        stretch = Stretch(stopping(document, cut, ends), parallelism, begin, closes=last, floors=site.recorded_floors())
         begin = replayed(stretch, RddExchange(spark), site.folder) if engine == "s" else live(stretch, site.folder)
     written = site.written()
     assert flow.canonical(written) == flow.golden.read_text().splitlines()
     assert not {sink: rows for sink, rows in flow.repeated(written).items() if rows}
-
-
-def floors_of(site: FlowSite) -> tuple[AppliedFloor, ...]:
-    """What a live run of the flow records, as `--floors` takes it."""
-    recorded = site.expected_floors()
-    if not recorded:
-        return ()
-    ((source, config),) = site.document(AT_ONCE)["sources"].items()
-    topic = config["kafka"]["topic"]
-    return tuple(AppliedFloor(source, topic, partition, at, floor) for partition, at, floor in recorded)

@@ -26,7 +26,6 @@ FLOWS = Path(__file__).parent.parent / "flows"
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OUT", str(tmp_path / "out"))
-    monkeypatch.setenv("RATE", "1e9")
     return tmp_path / "home"
 
 

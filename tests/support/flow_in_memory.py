@@ -26,8 +26,6 @@ from support.flow_cuts import Cut, ends_of, stopping
 from support.flow_inputs import TOPICS, Part, write_files
 from support.flow_site import DELETED, Flow, Results, Row
 
-PACING = "def paced(rows):\n    return rows\n"
-
 
 def write_inputs(folder: Path) -> None:
     """Files of the flows, their topics as files, and the module of their function."""
@@ -35,7 +33,6 @@ def write_inputs(folder: Path) -> None:
     for topic, made in TOPICS.items():
         for partition, lines in enumerate(messages(made())):
             (folder / f"{topic}-{partition}.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    (folder / "pacing.py").write_text(PACING)
 
 
 def messages(parts: Sequence[Part]) -> list[list[str]]:
@@ -97,7 +94,7 @@ class InMemory:
 @contextmanager
 def in_memory(flow: Flow, inputs: Path) -> Iterator[InMemory]:
     """The flow, with its memory for as long as the block takes. inputs: a folder of `write_inputs`."""
-    variables = dict.fromkeys(("OUT", "STEM", "KAFKA_BROKERS"), "any") | {"RATE": "1e9", "DATA": str(inputs)}
+    variables = dict.fromkeys(("OUT", "STEM", "KAFKA_BROKERS"), "any") | {"DATA": str(inputs)}
     document = flow.load(variables).to_dict()
     letters: dict[str, Any] = {}
     for name, source in document["sources"].items():
@@ -108,8 +105,6 @@ def in_memory(flow: Flow, inputs: Path) -> Iterator[InMemory]:
         if isinstance(source.get("on_error"), dict):
             source["on_error"] = "divert"
             letters["dead"] = {"from": f"{name}.bad"}
-        if "generator" in source:
-            del source["generator"]["rate"]
     document["sinks"] |= letters
     for sink in document["sinks"].values():
         for field in ("kafka", "files", "format"):

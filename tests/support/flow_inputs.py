@@ -20,6 +20,9 @@ from headrace_connectors.generator.rules import ColumnMaker, ColumnRule
 BEGIN_MS = 1_709_251_200_000
 """2024-03-01T00:00:00Z"""
 
+FUNCTION = "def same(rows):\n    return rows\n"
+"""`same_rows.py`, the module of the function that a flow maps with."""
+
 Lines = list[list[str]]
 """Lines by partition."""
 
@@ -124,7 +127,8 @@ TOPICS: dict[str, Callable[[], list[Part]]] = {"orders": orders, "readings": rea
 
 
 def write_files(folder: Path) -> None:
-    """`<name>-<partition>.jsonl` for all of them."""
+    """`<name>-<partition>.jsonl` for all of them, and the function's module."""
+    (folder / "same_rows.py").write_text(FUNCTION)
     for name, made in FILES.items():
         for partition, lines in enumerate(made()):
             (folder / f"{name}-{partition}.jsonl").write_text("".join(f"{line}\n" for line in lines))

@@ -17,6 +17,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from headrace.core.source_state import AppliedFloor
 from headrace.local.broker import EmbeddedBroker
 from headrace.local.compile import compile_pipeline
 from headrace.spec.load import load_pipeline
@@ -28,18 +29,6 @@ from support.running import WAIT_SECONDS
 FLOWS = Path(__file__).parent.parent / "flows"
 DELETED = "__deleted"
 """Instead of its columns: the key of a row that was deleted."""
-PACING = """\
-import time
-
-import polars as pl
-
-ROWS_PER_SECOND = {rate!r}
-
-
-def paced(rows: pl.DataFrame) -> pl.DataFrame:
-    time.sleep(len(rows) / ROWS_PER_SECOND)
-    return rows
-"""
 
 Row = dict[str, Any]
 Results = dict[str, list[Row]]
@@ -69,7 +58,7 @@ class Flow:
     @cached_property
     def document(self) -> dict[str, Any]:
         """The file form, with any values for its variables."""
-        return self.load(dict.fromkeys(("OUT", "DATA", "STEM", "KAFKA_BROKERS"), "any") | {"RATE": "1"}).to_dict()
+        return self.load(dict.fromkeys(("OUT", "DATA", "STEM", "KAFKA_BROKERS"), "any")).to_dict()
 
     @cached_property
     def update_keys(self) -> dict[str, tuple[str, ...]]:
@@ -152,11 +141,9 @@ class FlowSite:
     def _uses_kafka(self) -> bool:
         return self.flow.topic is not None or "kafka" in self.flow.results.values()
 
-    def document(self, rate: float) -> dict[str, Any]:
-        """The flow's file form, here. rate: rows a second of a source, about."""
-        (self.folder / "pacing.py").write_text(PACING.format(rate=rate))
+    def document(self) -> dict[str, Any]:
+        """The flow's file form, here."""
         variables = {
-            "RATE": str(rate),
             "OUT": str(self.folder / "out"),
             "DATA": str(self.folder),
             "STEM": self.stem,
@@ -200,6 +187,11 @@ class FlowSite:
             for partition, floor in part.floors.items():
                 found.append((partition, self._begun[number][partition], floor))
         return sorted(found)
+
+    def recorded_floors(self) -> tuple[AppliedFloor, ...]:
+        """The same as a replay takes them (`--floors`)."""
+        (source, *_) = self.flow.document["sources"]
+        return tuple(AppliedFloor(source, self._topic, *recorded) for recorded in self.expected_floors())
 
     # ---- output --------------------------------------------------------------------------------------------------
 

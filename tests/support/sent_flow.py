@@ -33,7 +33,7 @@ def write_project(
     (folder / "mine.py").write_text(module)
     (place / "its_helper.py").write_text("def same(rows):\n    return rows\n")
     out = "out" if storage is None else f"{storage}/out"
-    document = FLOW.load({"RATE": "1e9", "OUT": out}).to_dict()
+    document = FLOW.load({"OUT": out}).to_dict()
     columns = {
         name: str(dtype).removesuffix(" not null") for name, dtype in document["sources"]["orders"]["schema"].items()
     }

@@ -69,7 +69,7 @@ class Trial:
 
     def _document(self) -> dict[str, Any]:
         """The flow, and its source's rows as they are; every row passes `first`, `second` and `third` on its way."""
-        document = FLOW.load({"RATE": "1e9", "OUT": str(self.folder / "out")}).to_dict()
+        document = FLOW.load({"OUT": str(self.folder / "out")}).to_dict()
         steps = document["steps"]
         columns = document["sources"]["orders"]["schema"]
         clerks = {"shop": "string", "clerk": "int64", "window_start": "timestamp", "window_end": "timestamp"}

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
+
+from headrace.connect import registry
 
 PACKAGE = Path(__file__).parent / "third_party"
 
@@ -20,3 +27,17 @@ def third_party_path(folder: Path) -> list[Path]:
     ]
     (info / "entry_points.txt").write_text("\n".join(lines))
     return [folder, PACKAGE]
+
+
+@contextmanager
+def importable(path: Sequence[Path]) -> Iterator[None]:
+    """Folders of `third_party_path` are on this process's import path inside, and their connectors are known."""
+    with patch.object(sys, "path", [*map(str, path), *sys.path]):
+        _forget_installed()
+        yield
+    _forget_installed()
+
+
+def _forget_installed() -> None:
+    importlib.invalidate_caches()
+    registry._entries.cache_clear()
