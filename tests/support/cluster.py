@@ -36,6 +36,7 @@ TIMES = {
 PATIENT = TIMES | {"HEADRACE_LEASE": "60s", "HEADRACE_WORKER_LOST": "60s"}
 """For tests that only kill: processes that stand still for long on a busy host are waited for."""
 COORDINATOR, WORKER, SLOT = "headrace-coordinator", "headrace-worker", "headrace-slot"
+CONNECTOR_HOST = "headrace-connector-host"
 
 
 class Cluster:
@@ -172,6 +173,10 @@ class Cluster:
         """The pid of a supervisor."""
         (pid,) = (pid for pid, command in self.processes(WORKER).items() if f"--id worker-{number} " in command)
         return pid
+
+    def connector_hosts(self) -> list[int]:
+        """Pids; a job that starts again has none for a moment."""
+        return list(self.processes(CONNECTOR_HOST))
 
     def slots(self, worker: int | None = None) -> list[int]:
         """Slots' pids: all, or those of the supervisor with that pid."""

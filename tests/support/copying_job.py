@@ -20,7 +20,7 @@ PARTITIONS = 2
 PIPELINE = """\
 name: {name}
 parallelism: 2
-checkpoint: {{interval: 500ms, timeout: 6s}}
+checkpoint: {{interval: 500ms, timeout: {checkpoint_timeout}}}
 restart: {{strategy: exponential-delay, initial: 200ms, max: 500ms}}
 sources:
   rows:
@@ -43,7 +43,15 @@ sinks:
 class CopyingJob(ClusterJob):
     """With its topics and rows."""
 
-    def __init__(self, cluster: Cluster, broker: Broker, points: StoppingPoints, *, transaction_timeout: str) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        broker: Broker,
+        points: StoppingPoints,
+        *,
+        checkpoint_timeout: str = "5m",
+        transaction_timeout: str = "15m",
+    ) -> None:
         self.broker = broker
         self.name = unique_topic("copy")
         for kind in ("rows", "copies"):
@@ -51,6 +59,7 @@ class CopyingJob(ClusterJob):
         text = PIPELINE.format(
             name=self.name,
             brokers=broker.bootstrap,
+            checkpoint_timeout=checkpoint_timeout,
             transaction_timeout=transaction_timeout,
             points=points.folder,
         )
