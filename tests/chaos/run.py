@@ -20,6 +20,7 @@ from chaos.strikes import Strikes
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from support.cluster import running_cluster
 from support.cluster_flow import running_flow
+from support.patience import SHORT_CLUSTER_LEASES
 
 
 def play(seed: int, faults: int, *, folder: Path, broker: EmbeddedBroker, aloud: bool = False) -> Story:
@@ -38,7 +39,10 @@ def play(seed: int, faults: int, *, folder: Path, broker: EmbeddedBroker, aloud:
 def _play(seed: int, faults: int, folder: Path, broker: EmbeddedBroker, story: Story) -> None:
     rounds = plan_of(seed, faults)
     story.tell(f"seed {seed}: {faults_in(rounds)} faults in {len(rounds)} rounds")
-    with running_cluster(folder) as cluster, running_flow(cluster, broker, exactly_once=True) as flow:
+    with (
+        running_cluster(folder, times=SHORT_CLUSTER_LEASES) as cluster,
+        running_flow(cluster, broker, exactly_once=True) as flow,
+    ):
         flow.submit()
         restore_and_check(flow, broker, story)
         strikes = Strikes(flow, broker, story)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
-from support.cluster import PATIENT, Cluster, running_cluster
+from support.cluster import Cluster, running_cluster
 from support.flow_cluster import Stage
 from support.flow_runs import Staged
 from support.flow_site import Flow
@@ -17,7 +17,7 @@ from support.flow_site import Flow
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two workers of two slots. Nobody is lost for being slow: a straight run writes no row twice."""
-    with running_cluster(tmp_path_factory.mktemp("c"), times=PATIENT) as running:
+    with running_cluster(tmp_path_factory.mktemp("c")) as running:
         yield running
 
 

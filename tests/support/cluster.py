@@ -1,6 +1,6 @@
 """A session cluster as a user has it: processes of a home, to be killed, frozen and looked at; nothing of it stays.
 
-`Cluster` starts it through the command line, with quick times; processes are found by their role in the command line
+`Cluster` starts it through the command line; processes are found by their role in the command line
 and the home in their environment, which is what an operator would do.
 """
 
@@ -23,18 +23,10 @@ from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Home
 from headrace.local.cluster import lifecycle
-from support.running import RUN_TIMES, Finished, finish, wait_until
+from support.patience import CLUSTER_TIMES, RUN_TIMES
+from support.running import Finished, finish, wait_until
 from support.worker_process import all_pids, is_running, parent_of
 
-TIMES = {
-    "HEADRACE_HEARTBEAT": "500ms",
-    "HEADRACE_LEASE": "4s",
-    "HEADRACE_WORKER_LOST": "5s",
-    "HEADRACE_RECONNECT": "2s",
-    "HEADRACE_CANCEL": "6s",
-}
-PATIENT = TIMES | {"HEADRACE_LEASE": "60s", "HEADRACE_WORKER_LOST": "60s"}
-"""For tests that only kill: processes that stand still for long on a busy host are waited for."""
 COORDINATOR, WORKER, SLOT = "headrace-coordinator", "headrace-worker", "headrace-slot"
 CONNECTOR_HOST = "headrace-connector-host"
 
@@ -43,7 +35,7 @@ class Cluster:
     """The cluster of the home `<folder>/home`. `prefix`: put before every command line, such as a namespace's.
 
     python_path   folders with packages that its processes find beside headrace
-    times         settings for its processes: `TIMES`, or `PATIENT` where nobody is to be lost for being slow
+    times         settings for its processes, one of those in `support.patience`
     """
 
     def __init__(
@@ -52,7 +44,7 @@ class Cluster:
         *,
         prefix: Sequence[str] = (),
         python_path: Sequence[Path] = (),
-        times: Mapping[str, str] = TIMES,
+        times: Mapping[str, str] = CLUSTER_TIMES,
     ) -> None:
         self.folder = folder
         self.home = folder / "home"
@@ -247,7 +239,7 @@ def running_cluster(
     workers: int = 2,
     slots: int = 2,
     python_path: Sequence[Path] = (),
-    times: Mapping[str, str] = TIMES,
+    times: Mapping[str, str] = CLUSTER_TIMES,
 ) -> Iterator[Cluster]:
     """A cluster that has started; ended at the end, and checked for what it leaves."""
     cluster = Cluster(folder, python_path=python_path, times=times)

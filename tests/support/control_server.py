@@ -10,12 +10,8 @@ from typing import Any, TypeVar
 
 from headrace.rpc.messages import ClusterTimes, SlotDown, SlotInfo, SlotUp, ToWorker
 from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerSaid
-from support.running import WAIT_SECONDS
+from support.patience import CONTROL_TIMES, WAIT_SECONDS
 
-QUICK = ClusterTimes(heartbeat=100, worker_lost=1_500, reconnect=500, lease=1_000, cancel=1_500)
-"""Times for tests of loss: all relations of the defaults hold."""
-PATIENT = ClusterTimes(heartbeat=100, worker_lost=480_000, reconnect=240_000, lease=240_000, cancel=30_000)
-"""Times for all other tests, which may run on a host that is busy or stands still for a while."""
 TOKEN = "the cluster's secret"
 
 _Answer = TypeVar("_Answer")
@@ -24,7 +20,7 @@ _Answer = TypeVar("_Answer")
 class ServerInThread:
     """`with ServerInThread() as server`: listens at `server.port`; `events` grows as they come."""
 
-    def __init__(self, times: ClusterTimes = PATIENT, port: int = 0, token: str = TOKEN) -> None:
+    def __init__(self, times: ClusterTimes = CONTROL_TIMES, port: int = 0, token: str = TOKEN) -> None:
         self.times = times
         self.port = port
         self.token = token

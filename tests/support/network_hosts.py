@@ -23,7 +23,8 @@ import pytest
 
 from headrace.client.http import Client
 from support.cluster import WORKER, Cluster
-from support.running import WAIT_SECONDS, wait_until
+from support.patience import SHORT_CLUSTER_LEASES, WAIT_SECONDS
+from support.running import wait_until
 
 HERE = "here"
 DATA, CONTROL = "data", "control"
@@ -154,7 +155,7 @@ class SpreadCluster(Cluster):
     """A coordinator `here` and a worker on each host of a network, put together by hand, as the manual says."""
 
     def __init__(self, folder: Path, network: Network) -> None:
-        super().__init__(folder)
+        super().__init__(folder, times=SHORT_CLUSTER_LEASES)
         self.network = network
         self._token_file = folder / "token"
         self._token_file.write_text(TOKEN)

@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WAIT_SECONDS = 240.0
+from support.patience import RUN_TIMES, WAIT_SECONDS
+
+__all__ = ["RUN_TIMES", "WAIT_SECONDS", "Finished", "finish", "headrace", "start", "wait_until"]
+
 PAUSE_SECONDS_MAX = 0.1
-RUN_TIMES = {
-    "HEADRACE_LEASE": "5m",
-    "HEADRACE_WORKER_LOST": "5m",
-    "HEADRACE_RECONNECT": "1m",
-    "HEADRACE_CANCEL": "5m",
-}
-"""Times for `headrace run`: a process that a busy machine holds up is not lost, or sinks would write rows twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from support.patience import SPARK_SECONDS
+
+__all__ = ["JAVA", "SPARK_SECONDS", "spark_settings"]
+
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVMs that live for seconds: to compile well takes longer than all that they do."""
-SPARK_SECONDS = 900.0
-"""What a command that starts a Spark may take, and each of its steps."""
 DEFAULTS = {
     "spark.executor.extraJavaOptions": JAVA,
     # executors of local-cluster and Python workers that a busy machine holds up are not lost

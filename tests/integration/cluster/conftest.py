@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
-from support.cluster import PATIENT, Cluster, running_cluster
+from support.cluster import Cluster, running_cluster
 from support.cluster_flow import Flow, running_flow
 
 
@@ -17,7 +17,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
     Nobody is lost here for being slow: whose processes stand still on purpose has a cluster of their own.
     """
-    with running_cluster(tmp_path_factory.mktemp("c"), times=PATIENT) as running:
+    with running_cluster(tmp_path_factory.mktemp("c")) as running:
         yield running
 
 

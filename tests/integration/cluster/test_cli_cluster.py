@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from support.cluster import PATIENT, kill
+from support.cluster import kill
 from support.local_cluster import LocalCluster, home_of_processes, processes_of
+from support.patience import CLUSTER_TIMES
 from support.running import wait_until
 
 ENDLESS = """\
@@ -49,7 +50,7 @@ def doubled(rows):
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
     """Nobody is lost there for being slow."""
-    for name, value in PATIENT.items():
+    for name, value in CLUSTER_TIMES.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "endless.yaml").write_text(ENDLESS)
     (tmp_path / "bounded.yaml").write_text(BOUNDED)

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.cluster import PATIENT, Cluster, frozen, kill, running_cluster, wait_gone
+from support.cluster import Cluster, frozen, kill, running_cluster, wait_gone
 from support.cluster_flow import Flow
+from support.patience import SHORT_CLUSTER_LEASES
 from support.running import wait_until
 from support.worker_process import parent_of
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.broker
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One with short leases."""
-    with running_cluster(tmp_path_factory.mktemp("c")) as running:
+    with running_cluster(tmp_path_factory.mktemp("c"), times=SHORT_CLUSTER_LEASES) as running:
         yield running
 
 
@@ -90,7 +91,7 @@ def test_two_coordinators_on_one_store(cluster: Cluster, flow: Flow, tmp_path_fa
     first = cluster.coordinator()
     before = cluster.client.status(flow.job).attempt
     # what is slow there must not count as a disturbance by the one that slept
-    other = Cluster(tmp_path_factory.mktemp("d"), times=PATIENT)
+    other = Cluster(tmp_path_factory.mktemp("d"))
     try:
         with frozen(first):
             # the same job with the same journal, in another home: this is what a standby on another host has

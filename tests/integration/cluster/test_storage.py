@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
-from support.cluster import PATIENT, Cluster
+from support.cluster import Cluster
 from support.cluster_flow import Flow, running_flow
 from support.running import WAIT_SECONDS, wait_until
 
@@ -71,7 +71,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallStorage]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, storage: SmallStorage) -> Iterator[Cluster]:
     """In the namespace."""
-    cluster = Cluster(tmp_path_factory.mktemp("c"), prefix=storage.prefix, times=PATIENT)
+    cluster = Cluster(tmp_path_factory.mktemp("c"), prefix=storage.prefix)
     try:
         cluster.start()
         yield cluster

@@ -11,6 +11,7 @@ from support.cluster import Cluster, running_cluster
 from support.cluster_flow import Flow, running_flow
 from support.containers.kafka import KafkaContainers
 from support.open_transactions import open_transactions, require_none_left, require_none_open
+from support.patience import SHORT_CLUSTER_LEASES
 from support.stopping_points import StoppingPoints
 from support.third_party_site import third_party_path
 
@@ -32,7 +33,9 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> StoppingPoints:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Not in containers: only brokers are lost here."""
     folder = tmp_path_factory.mktemp("c")
-    with running_cluster(folder, workers=1, slots=2, python_path=third_party_path(folder / "site")) as running:
+    with running_cluster(
+        folder, workers=1, slots=2, python_path=third_party_path(folder / "site"), times=SHORT_CLUSTER_LEASES
+    ) as running:
         yield running
 
 

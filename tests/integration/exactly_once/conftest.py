@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
-from support.cluster import PATIENT, Cluster, running_cluster
+from support.cluster import Cluster, running_cluster
 from support.cluster_flow import Flow, running_flow
 from support.open_transactions import require_none_open
 from support.postgres import postgres
@@ -22,7 +22,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Ends with the folder's last module; nothing of it may be left then. Tests leave it whole."""
     folder = tmp_path_factory.mktemp("x")
     site = third_party_path(folder / "site")
-    with running_cluster(folder, workers=1, slots=2, python_path=site, times=PATIENT) as running:
+    with running_cluster(folder, workers=1, slots=2, python_path=site) as running:
         yield running
 
 

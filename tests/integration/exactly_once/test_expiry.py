@@ -17,14 +17,15 @@ from support.broker import running_broker
 from support.cluster import Cluster
 from support.copying_job import CopyingJob
 from support.open_transactions import ONGOING, open_transactions, require_none_open
-from support.running import WAIT_SECONDS, wait_until
+from support.patience import SHORT_CHECKPOINT_TIMEOUT, SHORT_TRANSACTION_TIMEOUT, WAIT_SECONDS
+from support.running import wait_until
 from support.stopping_points import StoppingPoints
 
 pytestmark = pytest.mark.broker
 
 GiveUp = Callable[[CopyingJob], None]
 """Returns when no transaction of the job is open any more."""
-EXPIRING = {"checkpoint_timeout": "18s", "transaction_timeout": "20s"}
+EXPIRING = {"checkpoint_timeout": SHORT_CHECKPOINT_TIMEOUT, "transaction_timeout": SHORT_TRANSACTION_TIMEOUT}
 
 
 @pytest.fixture(scope="module", params=["fenced", pytest.param("expired", marks=pytest.mark.full)])

@@ -15,6 +15,7 @@ from headrace.local.broker import EmbeddedBroker
 from support.cluster import Cluster, frozen, kill, running_cluster, wait_gone
 from support.cluster_flow import Flow
 from support.open_transactions import require_none_left
+from support.patience import SHORT_CLUSTER_LEASES
 from support.running import wait_until
 from support.stopping_points import StoppingPoints
 from support.third_party_site import third_party_path
@@ -27,7 +28,9 @@ pytestmark = pytest.mark.broker
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two workers, each of which has slots enough for the job."""
     folder = tmp_path_factory.mktemp("f")
-    with running_cluster(folder, workers=2, slots=2, python_path=third_party_path(folder / "site")) as running:
+    with running_cluster(
+        folder, workers=2, slots=2, python_path=third_party_path(folder / "site"), times=SHORT_CLUSTER_LEASES
+    ) as running:
         yield running
 
 
@@ -35,7 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def standby(cluster: Cluster, flow: Flow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Another home with the same job, and so the same journal: what a coordinator on another host has."""
     folder = tmp_path_factory.mktemp("s")
-    other = Cluster(folder, python_path=third_party_path(folder / "site"))
+    other = Cluster(folder, python_path=third_party_path(folder / "site"), times=SHORT_CLUSTER_LEASES)
     shutil.copytree(cluster.home / "jobs", other.home / "jobs")
     try:
         yield other

@@ -15,7 +15,7 @@ import pytest
 
 from headrace.local.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, running_broker, unique_topic
-from support.cluster import PATIENT, Cluster, kill, running_cluster
+from support.cluster import Cluster, kill, running_cluster
 from support.cluster_flow import Flow
 from support.cluster_job import ClusterJob
 from support.open_transactions import ONGOING, open_transactions, require_none_left, require_none_open
@@ -57,7 +57,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Slots for three subtasks."""
     folder = tmp_path_factory.mktemp("r")
     site = third_party_path(folder / "site")
-    with running_cluster(folder, workers=1, slots=3, python_path=site, times=PATIENT) as running:
+    with running_cluster(folder, workers=1, slots=3, python_path=site) as running:
         yield running
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from headrace.local.broker import EmbeddedBroker
 from support.broker import create_topic, produce, unique_topic
-from support.cluster import PATIENT
 from support.left_job import left_open
 from support.local_cluster import LocalCluster, home_of_processes
 from support.open_transactions import wait_settled
+from support.patience import CLUSTER_TIMES
 
 pytestmark = pytest.mark.broker
 
@@ -34,7 +34,7 @@ UNKNOWN = "headrace-ffffffffffff-out-1-0-0"
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
-    for name, value in PATIENT.items():
+    for name, value in CLUSTER_TIMES.items():
         monkeypatch.setenv(name, value)
     with home_of_processes(tmp_path) as cluster:
         cluster.run("cluster", "start", "--workers", "1", "--slots", "1")

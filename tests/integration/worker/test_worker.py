@@ -20,7 +20,6 @@ from headrace.rpc.messages import (
     Acked,
     AssignSplits,
     CancelSlot,
-    ClusterTimes,
     Deploy,
     Deployed,
     Failed,
@@ -39,12 +38,12 @@ from headrace.rpc.messages import (
 )
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.supervisor import Supervisor, WorkerConfig
-from support.control_server import PATIENT, TOKEN, ServerInThread
+from support.control_server import TOKEN, ServerInThread
+from support.patience import CONTROL_TIMES, SHORT_CONTROL_LEASES, WAIT_SECONDS
 from support.reserved_port import reserved_port
-from support.running import WAIT_SECONDS, wait_until
+from support.running import wait_until
 from support.worker_process import WorkerProcess, is_running, worker_process
 
-TIMES = ClusterTimes(heartbeat=200, worker_lost=4_500, reconnect=1_000, lease=3_000, cancel=3_000)
 PIPELINE = {
     "name": "numbers",
     "sources": {
@@ -137,7 +136,7 @@ def wait_down(server: ServerInThread, slot: SlotInfo) -> SlotDown:
 
 
 def test_slots_come_up_and_a_killed_one_is_replaced(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path, slots=2)):
+    with ServerInThread(CONTROL_TIMES) as server, supervised(config(server, tmp_path, slots=2)):
         first, other = slots_up(server, 2)
         assert {Path(each.address.unix_path).exists() for each in (first, other)} == {True}
         os.kill(first.pid, signal.SIGKILL)
@@ -159,7 +158,7 @@ def test_a_slot_that_is_dead_is_not_offered(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_an_attempt_from_deployment_to_its_end(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+    with ServerInThread(CONTROL_TIMES) as server, supervised(config(server, tmp_path)):
         (slot,) = slots_up(server)
         deploy(server, slot, tmp_path)
         wait_said(server, slot, Deployed)
@@ -180,7 +179,7 @@ def test_an_attempt_from_deployment_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_slot_leaves_when_it_is_told_to(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+    with ServerInThread(CONTROL_TIMES) as server, supervised(config(server, tmp_path)):
         (slot,) = slots_up(server)
         deploy(server, slot, tmp_path)
         wait_said(server, slot, Deployed)
@@ -189,7 +188,7 @@ def test_a_slot_leaves_when_it_is_told_to(tmp_path: Path) -> None:
 
 
 def test_a_slot_that_cannot_run_its_attempt_says_why_and_is_replaced(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+    with ServerInThread(CONTROL_TIMES) as server, supervised(config(server, tmp_path)):
         (slot,) = slots_up(server)
         deploy(server, slot, tmp_path, plan_hash="another")
         failed = wait_said(server, slot, Failed)
@@ -200,7 +199,7 @@ def test_a_slot_that_cannot_run_its_attempt_says_why_and_is_replaced(tmp_path: P
 
 
 def test_a_slot_that_does_not_leave_is_killed(tmp_path: Path) -> None:
-    with ServerInThread(replace(PATIENT, cancel=500)) as server, supervised(config(server, tmp_path)):
+    with ServerInThread(replace(CONTROL_TIMES, cancel=500)) as server, supervised(config(server, tmp_path)):
         (slot,) = slots_up(server)
         deploy(server, slot, tmp_path)
         wait_said(server, slot, Deployed)
@@ -210,14 +209,14 @@ def test_a_slot_that_does_not_leave_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_slot_is_killed_on_the_coordinator_s_word(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+    with ServerInThread(CONTROL_TIMES) as server, supervised(config(server, tmp_path)):
         (slot,) = slots_up(server)
         server.send("w1", KillSlot(slot.slot))
         assert wait_down(server, slot).reason == "killed on the coordinator's word"
 
 
 def test_a_slot_that_stands_still_is_killed(tmp_path: Path) -> None:
-    with ServerInThread(TIMES) as server, supervised(config(server, tmp_path)):
+    with ServerInThread(SHORT_CONTROL_LEASES) as server, supervised(config(server, tmp_path)):
         stopped: dict[str, int] = {}
 
         def killed() -> list[str]:
@@ -238,7 +237,10 @@ def test_a_slot_that_stands_still_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_slot_above_its_memory_limit_is_killed(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, supervised(replace(config(server, tmp_path), memory_limit_bytes=64 << 20)):
+    with (
+        ServerInThread(CONTROL_TIMES) as server,
+        supervised(replace(config(server, tmp_path), memory_limit_bytes=64 << 20)),
+    ):
         wait_until(lambda: any("more than its limit" in str(each) for each in server.said()), "its limit is told")
 
 
@@ -249,7 +251,7 @@ def foreground(server: ServerInThread, folder: Path, *, slots: int = 1) -> Itera
 
 
 def test_slots_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, foreground(server, tmp_path, slots=2) as worker:
+    with ServerInThread(CONTROL_TIMES) as server, foreground(server, tmp_path, slots=2) as worker:
         slots = slots_up(server, 2)
         os.kill(slots[0].pid, signal.SIGSTOP)  # even one that stands still
         assert worker.children() == {slot.pid for slot in slots}
@@ -259,7 +261,7 @@ def test_slots_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_slots_of_a_frozen_supervisor_exit_by_themselves_and_it_starts_anew_when_it_wakes(tmp_path: Path) -> None:
-    with ServerInThread(TIMES) as server, foreground(server, tmp_path) as worker:
+    with ServerInThread(SHORT_CONTROL_LEASES) as server, foreground(server, tmp_path) as worker:
         slot = deployed(server, tmp_path)
         os.kill(worker.pid, signal.SIGSTOP)
         wait_until(lambda: not is_running(slot.pid), "the slot has exited")
@@ -272,7 +274,7 @@ def test_slots_of_a_frozen_supervisor_exit_by_themselves_and_it_starts_anew_when
 
 def test_a_slot_that_wakes_after_its_lease_exits(tmp_path: Path) -> None:
     """Its supervisor stands still as well, so that nobody kills it."""
-    with ServerInThread(TIMES) as server, foreground(server, tmp_path) as worker:
+    with ServerInThread(SHORT_CONTROL_LEASES) as server, foreground(server, tmp_path) as worker:
         (slot,) = slots_up(server)
         signal_to(slot.pid, signal.SIGSTOP)
         os.kill(worker.pid, signal.SIGSTOP)
@@ -283,7 +285,7 @@ def test_a_slot_that_wakes_after_its_lease_exits(tmp_path: Path) -> None:
 
 
 def test_a_worker_goes_at_sigterm_and_leaves_nothing(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, foreground(server, tmp_path, slots=2) as worker:
+    with ServerInThread(CONTROL_TIMES) as server, foreground(server, tmp_path, slots=2) as worker:
         slots = slots_up(server, 2)
         worker.process.send_signal(signal.SIGTERM)
         assert worker.process.wait(WAIT_SECONDS) == 0
@@ -296,7 +298,7 @@ def test_a_worker_goes_at_sigterm_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_worker_ends_on_the_coordinator_s_word(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, foreground(server, tmp_path) as worker:
+    with ServerInThread(CONTROL_TIMES) as server, foreground(server, tmp_path) as worker:
         slots_up(server)
         server.send("w1", StopWorker())
         assert worker.process.wait(WAIT_SECONDS) == 0
@@ -305,7 +307,7 @@ def test_a_worker_ends_on_the_coordinator_s_word(tmp_path: Path) -> None:
 def test_without_a_coordinator_attempts_end_idle_slots_stay_and_the_next_one_finds_them(tmp_path: Path) -> None:
     with (
         reserved_port() as port,
-        ServerInThread(TIMES, port) as server,
+        ServerInThread(SHORT_CONTROL_LEASES, port) as server,
         supervised(config(server, tmp_path, slots=2)),
     ):
         slots_up(server, 2)
@@ -315,7 +317,7 @@ def test_without_a_coordinator_attempts_end_idle_slots_stay_and_the_next_one_fin
         server.stop()
         wait_until(lambda: not is_running(busy.pid), "the attempt has ended")
         assert is_running(idle.pid)
-        with ServerInThread(TIMES, port=server.port) as again:
+        with ServerInThread(SHORT_CONTROL_LEASES, port=server.port) as again:
             found = slots_up(again, 2)
             assert idle in found
             assert busy not in found
@@ -323,12 +325,12 @@ def test_without_a_coordinator_attempts_end_idle_slots_stay_and_the_next_one_fin
 
 
 def test_a_new_coordinator_within_the_lease_finds_attempts_busy(tmp_path: Path) -> None:
-    with reserved_port() as port, ServerInThread(PATIENT, port) as server, supervised(config(server, tmp_path)):
+    with reserved_port() as port, ServerInThread(CONTROL_TIMES, port) as server, supervised(config(server, tmp_path)):
         (slot,) = slots_up(server)
         deploy(server, slot, tmp_path)
         wait_said(server, slot, Deployed)
         server.stop()
-        with ServerInThread(PATIENT, port=server.port) as again:
+        with ServerInThread(CONTROL_TIMES, port=server.port) as again:
             wait_until(lambda: bool(again.connected()), "it registers")
             assert again.connected()[0].register.busy == (slot,)
             again.send("w1", KillSlot(slot.slot))
@@ -336,7 +338,7 @@ def test_a_new_coordinator_within_the_lease_finds_attempts_busy(tmp_path: Path) 
 
 
 def test_a_refused_worker_ends(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server:
+    with ServerInThread(CONTROL_TIMES) as server:
         supervisor = Supervisor(replace(config(server, tmp_path), token="wrong"))
         supervisor.start()
         with pytest.raises(UserError, match="refuses this worker: its token"):
@@ -347,7 +349,7 @@ def test_a_refused_worker_ends(tmp_path: Path) -> None:
 def test_a_worker_gives_up_when_it_is_told_to(tmp_path: Path) -> None:
     with reserved_port() as port:
         address = f"127.0.0.1:{port}"
-        given = WorkerConfig("w1", address, 1, "127.0.0.1", tmp_path / "w1", TOKEN, PATIENT, reconnect_for_ms=300)
+        given = WorkerConfig("w1", address, 1, "127.0.0.1", tmp_path / "w1", TOKEN, CONTROL_TIMES, reconnect_for_ms=300)
         supervisor = Supervisor(given)
         supervisor.start()
         with pytest.raises(Unreachable, match="no coordinator answered"):
@@ -356,7 +358,7 @@ def test_a_worker_gives_up_when_it_is_told_to(tmp_path: Path) -> None:
 
 
 def test_a_folder_has_one_worker(tmp_path: Path) -> None:
-    with ServerInThread(PATIENT) as server, supervised(config(server, tmp_path)):
+    with ServerInThread(CONTROL_TIMES) as server, supervised(config(server, tmp_path)):
         second = Supervisor(config(server, tmp_path))
         with pytest.raises(UserError, match="already"):
             second.start()

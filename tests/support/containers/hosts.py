@@ -17,11 +17,12 @@ from pathlib import Path
 
 from headrace.client.http import Client
 from headrace.core.errors import HeadraceError
-from support.cluster import TIMES, Cluster
+from support.cluster import Cluster
 from support.containers.container_network import ContainerNetwork, container_network
 from support.containers.engine import require_engine
 from support.containers.machine_container import ContainerConfig, MachineContainer
 from support.network_hosts import TOKEN
+from support.patience import SHORT_CLUSTER_LEASES
 from support.running import wait_until
 
 COORDINATOR_HOST = "coordinator"
@@ -141,7 +142,7 @@ class HostContainers(Cluster):
             name=name,
             command=(sys.executable, "-m", "headrace", *arguments, "--token-file", str(self._token_file)),
             networks=networks,
-            environment={**TIMES, "HEADRACE_HOME": str(home), "TMPDIR": str(temporary)},
+            environment={**SHORT_CLUSTER_LEASES, "HEADRACE_HOME": str(home), "TMPDIR": str(temporary)},
             folders=(home, temporary, self.checkpoints),
             files=(self._token_file,),
             ports=ports or {},

@@ -34,9 +34,10 @@ from headrace.rpc.messages import (
 from headrace.rpc.outbox import MESSAGES_MAX
 from headrace.rpc.server import WorkerConnected, WorkerDisconnected
 from headrace.rpc.v1 import control_pb2, control_pb2_grpc
-from support.control_server import PATIENT, QUICK, TOKEN, ServerInThread
+from support.control_server import TOKEN, ServerInThread
+from support.patience import CONTROL_TIMES, SHORT_CONTROL_LEASES, WAIT_SECONDS
 from support.reserved_port import reserved_port
-from support.running import WAIT_SECONDS, wait_until
+from support.running import wait_until
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Worker:
     registered: int = 0
     register: Register = field(default_factory=lambda: Register("w1", "127.0.0.1", os.getpid(), 2, __version__, TOKEN))
 
-    def connect(self, address: str, times: ClusterTimes = PATIENT) -> ControlClient:
+    def connect(self, address: str, times: ClusterTimes = CONTROL_TIMES) -> ControlClient:
         client = ControlClient(address, times, ClientHandlers(self.registering, self.told.append, self.refused.append))
         client.start()
         return client
@@ -167,7 +168,7 @@ def test_a_second_worker_of_the_same_name_is_refused_and_the_first_stays() -> No
     first, second = Worker(), Worker()
     second.register = replace(second.register, pid=1)
     # so that the first was heard a moment ago, also on a host that stood still
-    slow = replace(PATIENT, heartbeat=600_000, worker_lost=3_600_000)
+    slow = replace(CONTROL_TIMES, heartbeat=600_000, worker_lost=3_600_000)
     with ServerInThread(slow) as server, connected(server, first), connected(server, second):
         assert "is here already" in second.refused[0]
         assert server.lost() == []
@@ -177,7 +178,7 @@ def test_a_stream_that_drops_and_comes_back_loses_and_repeats_nothing() -> None:
     worker = Worker()
     downs = [SlotDown(f"s{n}", "ended", clean=False) for n in range(300)]
     commands = [KillSlot(f"s{n}") for n in range(300)]
-    with proxied(PATIENT) as (server, proxy), connected(server, worker, through=proxy.address) as client:
+    with proxied(CONTROL_TIMES) as (server, proxy), connected(server, worker, through=proxy.address) as client:
         for n, (down, command) in enumerate(zip(downs, commands, strict=True)):
             client.send(down)
             server.send("w1", command)
@@ -199,12 +200,12 @@ def wait_reconnect(times: ClusterTimes, ms: int) -> None:
 
 
 def test_a_stream_that_stays_away_is_one_loss_and_then_a_new_worker() -> None:
-    worker, times = Worker(), replace(PATIENT)
+    worker, times = Worker(), replace(CONTROL_TIMES)
     with proxied(times) as (server, proxy), connected(server, worker, through=proxy.address) as client:
         proxy.cut(open_after=False)
         wait_reconnect(times, 100)
         wait_until(lambda: bool(server.lost()), "it is lost")
-        wait_reconnect(times, PATIENT.reconnect)
+        wait_reconnect(times, CONTROL_TIMES.reconnect)
         client.send(SlotDown("old", "of a time before the loss", clean=False))
         calls = worker.registered
         # a call that was under way may have begun before that word; the one after it has not
@@ -220,8 +221,8 @@ def test_a_stream_that_stays_away_is_one_loss_and_then_a_new_worker() -> None:
 
 def test_a_worker_that_is_silent_is_lost_though_its_connection_stands() -> None:
     worker = Worker()
-    silent = replace(PATIENT, heartbeat=600_000)
-    with ServerInThread(replace(PATIENT, worker_lost=300)) as server:
+    silent = replace(CONTROL_TIMES, heartbeat=600_000)
+    with ServerInThread(replace(CONTROL_TIMES, worker_lost=300)) as server:
         server.times = silent
         with connected(server, worker):
             wait_until(lambda: bool(server.lost()), "it is lost")
@@ -232,7 +233,7 @@ def test_a_coordinator_that_does_not_answer_is_called_anew() -> None:
     """Long before gRPC, which has 20 s of patience, would do so: a network that was cut may have healed meanwhile."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         mute.settimeout(WAIT_SECONDS)
-        client = Worker().connect(f"127.0.0.1:{mute.getsockname()[1]}", QUICK)
+        client = Worker().connect(f"127.0.0.1:{mute.getsockname()[1]}", SHORT_CONTROL_LEASES)
         calls: list[socket.socket] = []
         came_s: list[float] = []
         try:
@@ -249,7 +250,7 @@ def test_a_coordinator_that_does_not_answer_is_called_anew() -> None:
 
 def test_a_worker_that_leaves_is_gone_at_once() -> None:
     worker = Worker()
-    with ServerInThread(replace(PATIENT, heartbeat=500)) as server, connected(server, worker) as client:
+    with ServerInThread(replace(CONTROL_TIMES, heartbeat=500)) as server, connected(server, worker) as client:
         server.send("w1", KillSlot("a"))
         wait_until(lambda: bool(worker.told), "it knows that it has joined")
         client.send(WorkerLeaving())
@@ -281,19 +282,21 @@ def test_what_was_sent_before_a_stop_arrives(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_one_port_has_one_server() -> None:
     with ServerInThread() as server, pytest.raises(ExternalError, match="cannot listen"):
-        server.call(type(server.server)("other", PATIENT, server.events.append).start("127.0.0.1", server.port, TOKEN))
+        server.call(
+            type(server.server)("other", CONTROL_TIMES, server.events.append).start("127.0.0.1", server.port, TOKEN)
+        )
 
 
 def test_other_hosts_need_a_token() -> None:
     with ServerInThread() as server, pytest.raises(UserError, match="needs a token"):
-        server.call(type(server.server)("other", PATIENT, server.events.append).start("0.0.0.0", 0, ""))
+        server.call(type(server.server)("other", CONTROL_TIMES, server.events.append).start("0.0.0.0", 0, ""))
 
 
 def test_a_worker_that_takes_no_commands_is_lost() -> None:
     worker, goes_on = Worker(), threading.Event()
     with ServerInThread() as server:
         handlers = ClientHandlers(worker.registering, lambda _told: void(goes_on.wait()), worker.refused.append)
-        client = ControlClient(server.address, PATIENT, handlers)
+        client = ControlClient(server.address, CONTROL_TIMES, handlers)
         client.start()
         wait_until(lambda: bool(server.connected()), "it registers")
         for _ in range(2 * MESSAGES_MAX):
@@ -310,7 +313,7 @@ def void(_: object) -> None:
 
 def test_a_worker_that_had_more_to_say_than_it_could_keep_starts_anew() -> None:
     worker = Worker()
-    with proxied(PATIENT) as (server, proxy), connected(server, worker, through=proxy.address) as client:
+    with proxied(CONTROL_TIMES) as (server, proxy), connected(server, worker, through=proxy.address) as client:
         proxy.cut(open_after=False)
         for _ in range(MESSAGES_MAX + 1):
             client.send(SlotDown("old", "of a time before", clean=False))

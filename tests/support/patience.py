@@ -1,0 +1,54 @@
+"""How long tests wait, and how long the processes that they start wait for each other: every such number stands here.
+
+All of them are long unless their name says `SHORT`: a process that a busy machine holds up is not lost, no transaction
+of it expires, and no wait ends before its condition. A test may use a `SHORT_` one only if it *stops* the process that
+has to be late (by a gate, SIGSTOP or a cut network), so that the machine's speed decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from headrace.rpc.messages import ClusterTimes
+
+WAIT_SECONDS: Final = 240.0
+"""A test fails if what it waits for has not come true by then; also a client's patience with one answer of a broker."""
+SPARK_SECONDS: Final = 900.0
+"""The same for a command that starts a Spark, and for each of its steps."""
+
+CLUSTER_TIMES: Final[Mapping[str, str]] = {
+    "HEADRACE_HEARTBEAT": "500ms",
+    "HEADRACE_LEASE": "5m",
+    "HEADRACE_WORKER_LOST": "5m",
+    # counts from a dropped connection, which only a process that ended leaves behind: tests of kills wait for it
+    "HEADRACE_RECONNECT": "2s",
+    # ends slots that hang while their job is being canceled; no data depends on it
+    "HEADRACE_CANCEL": "6s",
+}
+"""Settings for the processes of a session cluster: the default of `support.cluster.Cluster`."""
+SHORT_CLUSTER_LEASES: Final[Mapping[str, str]] = {
+    **CLUSTER_TIMES,
+    "HEADRACE_LEASE": "4s",
+    "HEADRACE_WORKER_LOST": "5s",
+}
+"""For clusters whose processes a test freezes, or cuts off, for longer than their lease."""
+RUN_TIMES: Final[Mapping[str, str]] = {
+    "HEADRACE_LEASE": "5m",
+    "HEADRACE_WORKER_LOST": "5m",
+    "HEADRACE_RECONNECT": "1m",
+    "HEADRACE_CANCEL": "5m",
+}
+"""Settings for `headrace run`: a slot that counted as lost would make sinks write rows twice."""
+
+CONTROL_TIMES: Final = ClusterTimes(heartbeat=100, worker_lost=480_000, reconnect=240_000, lease=240_000, cancel=30_000)
+"""For a control server or a worker inside a test process."""
+SHORT_CONTROL_LEASES: Final = ClusterTimes(heartbeat=200, worker_lost=4_500, reconnect=1_000, lease=3_000, cancel=3_000)
+"""The same for tests of loss; all relations of the defaults hold."""
+
+SHORT_TRANSACTION_TIMEOUT: Final = "20s"
+"""For tests that want a transaction to expire: its writer or committer is frozen meanwhile. The job also commits while
+nothing is frozen, so it is longer than a slow machine needs for an epoch.
+"""
+SHORT_CHECKPOINT_TIMEOUT: Final = "18s"
+"""For jobs with such transactions: a checkpoint must time out before its transactions do."""
