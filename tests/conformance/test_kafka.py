@@ -69,7 +69,10 @@ class KafkaSink(SinkConformance):
         )
 
 
+@pytest.mark.full
 class TestKeyedSink(KafkaSink):
+    """The commit tier has it with headers."""
+
     options: ClassVar[dict[str, object]] = {"key": ["key"]}
 
 

@@ -1,7 +1,7 @@
 """kill -9 of each process of a cluster: the job runs on from its last checkpoint, and nothing is lost or repeated.
 
-The commit tier kills slots, workers and coordinators elsewhere: at every step of a commit
-(exactly_once/test_crash_points), and after partitions came (test_new_partitions).
+The commit tier kills workers and coordinators at every step of a commit (exactly_once/test_crash_points), and a slot
+alone in exactly_once/test_files_and_tables.
 """
 
 from __future__ import annotations

@@ -24,10 +24,8 @@ def test_partitions_are_added_and_a_new_topic_matches_the_pattern(cluster: Clust
         flow.feed.add(new, range(2))
         flow.greet()
 
-    with flow.recovering("slot killed after partitions came"):
-        kill(flow.slots()[0])
-    with flow.recovering("coordinator killed after partitions came"):
-        kill(cluster.coordinator())
+    with flow.recovering("slot and coordinator killed after partitions came"):
+        kill(flow.slots()[0], cluster.coordinator())
         cluster.start()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
+from headrace_connectors.kafka.transaction_rules import NONE
 from headrace_connectors.kafka.txn_admin import TxnAdmin
 from support.broker import running_broker
 from support.cluster import Cluster
@@ -54,10 +55,10 @@ def give_up(ending: str, brokers: EmbeddedBroker) -> GiveUp:
     def fence(job: CopyingJob) -> None:
         admin = TxnAdmin(brokers.bootstrap, {}, patience_s=WAIT_SECONDS)
         try:
-            refused = admin.fence(open_transactions(brokers, job.job, [ONGOING]))
+            answers = admin.fence(open_transactions(brokers, job.job, [ONGOING]))
         finally:
             admin.close()
-        assert not refused
+        assert answers and set(answers.values()) == {NONE}, answers
 
     def end(job: CopyingJob) -> None:
         if ending == "fenced":
