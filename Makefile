@@ -6,25 +6,30 @@ SEEDS ?= 10000
 FROM ?= 0
 SEED ?= 1
 FAULTS ?= 30
+CHAOS_SEEDS := 1 2 3 4 5 6 7 8 9 10
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BOOTSTRAP := $(VENV)-bootstrap
+PYTEST := $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --tally
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test sim chaos lint fmt bench docs clean
+.PHONY: help setup jars demo test test-all test-full compiled durations sim chaos $(CHAOS_SEEDS:%=chaos-%)
+.PHONY: lint lint-style lint-types lint-imports fmt bench docs clean
 
 help:
 	@echo "make setup   a virtual environment in $(VENV) with headrace and all it takes to work on it"
 	@echo "make jars    the jars that tests run, of Kafka and Hadoop, into this user's cache"
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
-	@echo "make test    lint, then every test (TEST_PROCESSES=3: so many files at a time)"
+	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
+	@echo "make test-all  every test, with long properties, and ten seeds of chaos and 10,000 of the simulation"
 	@echo "make sim     10,000 clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
 	@echo "make chaos   random faults on a live cluster and broker, exactly once (SEED=1 FAULTS=30)"
 	@echo "make lint    ruff, mypy, import-linter"
+	@echo "make durations  take over what test files took in the last run (tests/durations.json)"
 	@echo "make fmt     let ruff put the code in shape"
 	@echo "make bench   the benchmarks, each beside its ceiling"
 	@echo "make docs    write the generated files anew"
@@ -56,10 +61,22 @@ jars: $(READY)
 demo: $(READY)
 	$(BIN)/headrace demo
 
+test: lint compiled
+	$(PYTEST)
+
+# Each part is worth its result if another one fails: make --keep-going test-all
+test-all: lint test-full $(CHAOS_SEEDS:%=chaos-%) sim
+
+# Properties draw from a seed that is the date; HYPOTHESIS_SEED=.. repeats it.
+test-full: $(READY) compiled
+	$(PYTEST) --full --stops 50 --increments 50 --timeout 3600
+
 # Tests start processes by the hundred: compiled code saves a fifth of each start, also where Python is told to keep none.
-test: lint
-	$(BIN)/python -m compileall -q platform connectors
-	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations=40
+compiled: $(READY)
+	@$(BIN)/python -m compileall -q platform connectors
+
+durations: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m support.suite.durations
 
 sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
@@ -67,10 +84,21 @@ sim: $(READY)
 chaos: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --seed $(SEED) --faults $(FAULTS)
 
+$(CHAOS_SEEDS:%=chaos-%): chaos-%: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m chaos.run --seed $* --faults $(FAULTS)
+
+# mypy takes far longer than the others, which run beside it.
 lint: $(READY)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-types lint-style lint-imports
+
+lint-types: $(READY)
+	$(BIN)/mypy
+
+lint-style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+
+lint-imports: $(READY)
 	$(BIN)/lint-imports
 
 fmt: $(READY)
@@ -89,5 +117,5 @@ docs: $(READY)
 	$(BIN)/python -m headrace.coordinator.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
 
 clean:
-	rm -rf $(VENV) $(BOOTSTRAP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BOOTSTRAP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-failures
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

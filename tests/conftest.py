@@ -1,22 +1,19 @@
 """Fixtures and options for tests of every kind."""
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-from support.broker import broker
-from support.kafka_clients import consumer_kind
+from support.broker import own_broker
+from support.kafka_clients import consumer_kind, producer_kind
 
-__all__ = ["broker", "consumer_kind"]
+__all__ = ["consumer_kind", "own_broker", "producer_kind"]
 
-# what a busy machine or a rare draw makes of a test is no finding; how to have a failure again is printed
-settings.register_profile(
-    "headrace",
-    settings(),
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
-settings.load_profile("headrace")
+pytest_plugins = [
+    "support.suite.properties",
+    "support.suite.scheduling",
+    "support.suite.shared_broker",
+    "support.suite.tally",
+    "support.suite.traces",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -15,6 +15,7 @@ from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, Sin
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from support.broker import consume_all, create_topic, produce, unique_topic
+from support.kafka_clients import both_consumers, both_producers
 from support.running import wait_until
 
 pytestmark = pytest.mark.broker
@@ -40,6 +41,7 @@ def two_topics(broker: EmbeddedBroker) -> SourceUnderTest:
     return SourceUnderTest(config, SourceContext("p", "n", COLUMNS, "json"), splits=4, rows=60)
 
 
+@both_consumers
 @pytest.mark.usefixtures("consumer_kind")
 class TestOneTopic(SourceConformance):
     @pytest.fixture
@@ -47,6 +49,7 @@ class TestOneTopic(SourceConformance):
         return one_topic
 
 
+@both_consumers
 @pytest.mark.usefixtures("consumer_kind")
 class TestTwoTopics(SourceConformance):
     @pytest.fixture
@@ -69,10 +72,9 @@ class KafkaSink(SinkConformance):
         )
 
 
-@pytest.mark.full
+@both_producers
+@pytest.mark.usefixtures("producer_kind")
 class TestKeyedSink(KafkaSink):
-    """The commit tier has it with headers."""
-
     options: ClassVar[dict[str, object]] = {"key": ["key"]}
 
 
@@ -85,6 +87,8 @@ class TestUnkeyedSink(KafkaSink):
         """Without a key there is no order over partitions to keep."""
 
 
+@both_producers
+@pytest.mark.usefixtures("producer_kind")
 class TestExactlyOnceSink(SinkConformance, CommitterConformance):
     @pytest.fixture
     def sink(self, broker: EmbeddedBroker) -> Iterator[SinkUnderTest]:

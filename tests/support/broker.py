@@ -1,7 +1,8 @@
-"""A real broker for tests: one a session, with a fresh data folder on a free port, and quick ways to fill and read it.
+"""Real brokers for tests, and quick ways to fill and read them.
 
-Use the fixture `broker`; give every test topics of its own (`unique_topic`), for the broker is shared. A broker of a
-test's own has `broker_config`. Whatever asks a broker here has the patience of a machine that stands still for a while.
+Tests use the fixture `broker` (`support.suite.shared_broker`), which all test processes share, with topics of their own
+(`unique_topic`); a test that stops, kills or freezes a broker uses `own_broker` or `running_broker`. Clients wait for
+as long as `support.patience` says.
 """
 
 from __future__ import annotations
@@ -50,11 +51,10 @@ class Record:
     headers: tuple[tuple[str, str | bytes | None], ...]
 
 
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
-    """The session's broker. A test that stops or kills one starts its own."""
-    # a broker that stands still for longer than its session is fenced for a moment, and no partition has a leader
-    with running_broker(tmp_path_factory.mktemp("kafka"), settings={"broker.session.timeout.ms": "600000"}) as running:
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A broker that the test may stop, kill and freeze."""
+    with running_broker(tmp_path / "kafka") as running:
         yield running
 
 

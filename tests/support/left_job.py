@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -19,10 +20,10 @@ from headrace.core.clock import SystemClock
 from headrace.local.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
 from support.open_transactions import wait_settled
+from support.patience import WAIT_SECONDS
 
-JOB = "00112233aabb"
-ANSWER_S = 120.0
-"""The first transaction on a broker makes it set up 50 partitions."""
+JOB = uuid.uuid4().hex[:12]
+"""Another one in each test process, for they share a broker."""
 DECIDED, OPEN = f"headrace-{JOB}-out-1-0-0", f"headrace-{JOB}-out-1-0-1"
 
 
@@ -30,11 +31,11 @@ def left_open(broker: EmbeddedBroker, name: str, topic: str, rows: int) -> Produ
     """A transaction whose producer says nothing any more: kept, for dropping it changes nothing."""
     properties = {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "transaction.timeout.ms": 600_000}
     producer = Producer(properties)
-    producer.init_transactions(ANSWER_S)
+    producer.init_transactions(WAIT_SECONDS)
     producer.begin_transaction()
     for number in range(rows):
         producer.produce(topic, f"{name} {number}".encode())
-    assert producer.flush(ANSWER_S) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
     return producer
 
 
@@ -105,10 +106,10 @@ class Left:
         """The first transaction is committed or aborted, the other one aborted: and readers see that."""
         first, second = self.producers
         if committed:
-            first.commit_transaction(ANSWER_S)
+            first.commit_transaction(WAIT_SECONDS)
         else:
-            first.abort_transaction(ANSWER_S)
-        second.abort_transaction(ANSWER_S)
+            first.abort_transaction(WAIT_SECONDS)
+        second.abort_transaction(WAIT_SECONDS)
         wait_settled(self.broker, JOB)
 
     def look(self) -> dict[str, str]:

@@ -17,9 +17,10 @@ from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from support.broker import Broker, unique_topic
+from support.patience import WAIT_SECONDS
 
 CONCURRENT_TRANSACTIONS = 51
-_PATIENCE_MS = 240_000
+_PATIENCE_MS = round(WAIT_SECONDS * 1_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,8 @@ from headrace.rpc.messages import (
 from headrace.rpc.status import SlotStatus
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.slot_runtime import SlotRuntime
+from support.patience import WAIT_SECONDS
 
-WAIT_S = 240.0
 FAILED_WAIT_S = 60.0
 
 
@@ -168,7 +168,7 @@ class Attempt:
     def _wait(self, is_so: Callable[[], bool], what: str) -> None:
         heard = self._said
         with heard.changed:
-            so = heard.changed.wait_for(lambda: bool(heard.failed) or is_so(), WAIT_S)
+            so = heard.changed.wait_for(lambda: bool(heard.failed) or is_so(), WAIT_SECONDS)
             if heard.failed:
                 # the others lose this one as a peer: which of them speaks first is chance, and the cause is what counts
                 heard.changed.wait_for(lambda: len(heard.failed) == len(self.slots), FAILED_WAIT_S)
@@ -248,7 +248,7 @@ class Attempt:
     def wait_failed(self) -> Failed:
         """Waits until a slot says that it failed."""
         with self._said.changed:
-            assert self._said.changed.wait_for(lambda: bool(self._said.failed), WAIT_S), "no slot failed"
+            assert self._said.changed.wait_for(lambda: bool(self._said.failed), WAIT_SECONDS), "no slot failed"
         return self._said.failed[0]
 
     def counters(self) -> defaultdict[str, Counter[str]]:
@@ -288,7 +288,7 @@ class Attempt:
 
     def _wait_left(self, *, clean: bool) -> None:
         for slot in self.slots:
-            assert slot.left.wait(WAIT_S), "a slot did not leave"
+            assert slot.left.wait(WAIT_SECONDS), "a slot did not leave"
             assert slot.clean or not clean, "a slot did not leave cleanly"
 
     def close(self) -> None:

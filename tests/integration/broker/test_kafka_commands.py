@@ -23,7 +23,6 @@ from support.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
 
-PATIENT_SECONDS = 60.0
 """What a command waits for one answer where the broker may stand still for a while."""
 
 
@@ -82,7 +81,7 @@ def test_topics_survive_down_and_up(home: Path, monkeypatch: pytest.MonkeyPatch)
 
 def up_with_a_topic(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A broker of the home, with three messages in a topic."""
-    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", PATIENT_SECONDS)
+    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", WAIT_SECONDS)
     first = document("up", "--port", "0")
     assert first["started"]
     assert first["data"] == str(home / "kafka" / "data")
@@ -128,7 +127,7 @@ def test_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 def brokers(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> EmbeddedBroker:
     """The session's broker, as the one that KAFKA_BROKERS names. It may stand still for a while."""
     monkeypatch.setenv("KAFKA_BROKERS", broker.bootstrap)
-    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", PATIENT_SECONDS)
+    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", WAIT_SECONDS)
     monkeypatch.setattr("headrace.local.broker.records._SILENT_SECONDS", WAIT_SECONDS)
     return broker
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, running_broker, unique_topic
+from support.broker import consume_all, create_topic, unique_topic
 from support.cluster import Cluster, kill, running_cluster
 from support.cluster_flow import Flow
 from support.cluster_job import ClusterJob
@@ -109,9 +109,9 @@ def test_versions_of_a_key_never_go_back(cluster: Cluster, broker: EmbeddedBroke
 
 
 @pytest.mark.full
-def test_versions_of_a_key_never_go_back_on_a_halting_broker(cluster: Cluster, tmp_path: Path) -> None:
+def test_versions_of_a_key_never_go_back_on_a_halting_broker(cluster: Cluster, own_broker: EmbeddedBroker) -> None:
     """The same while requests wait for the broker and are sent again."""
-    with running_broker(tmp_path / "kafka") as own, versions_job(cluster, own) as job, halting(own):
+    with versions_job(cluster, own_broker) as job, halting(own_broker):
         for parallelism in (1, 2):
             kill_and_rescale(job, parallelism)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -21,7 +19,7 @@ from headrace_connectors.kafka import KafkaSourceConfig
 from headrace_connectors.kafka.client_consumer import ClientConsumer
 from headrace_connectors.kafka.native_consumer import NativeConsumer
 from headrace_connectors.kafka.reader import KafkaReader
-from support.broker import create_topic, produce, running_broker, unique_topic
+from support.broker import create_topic, produce, unique_topic
 from support.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
@@ -204,12 +202,6 @@ def test_a_login_that_is_refused(broker: EmbeddedBroker) -> None:
         while time.monotonic() < deadline:
             reader.poll(50)
     reader.close()
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    with running_broker(tmp_path / "kafka") as running:
-        yield running
 
 
 @pytest.mark.parametrize("consumer_kind", ["native"], indirect=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -20,24 +18,13 @@ from headrace.core.types import schema_of
 from headrace.local.broker import EmbeddedBroker
 from headrace.testing.source_conformance import Received
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
-from headrace_connectors.kafka.librdkafka import library
 from headrace_connectors.kafka.records import QUEUED_ROWS_MAX
-from support.broker import Record, consume_all, create_topic, running_broker, unique_topic
+from support.broker import Record, consume_all, create_topic, unique_topic
 from support.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
 
 SCHEMA = schema_of({"k": "string", "n": "int64"})
-
-
-@pytest.fixture(params=["native", "client"])
-def producer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to librdkafka must do the same."""
-    if request.param == "client":
-        monkeypatch.setattr("headrace_connectors.kafka.producers.library", lambda: None)
-    else:
-        assert library() is not None, "the wheel's librdkafka has what the batch call needs"
-    return str(request.param)
 
 
 def config_of(broker: EmbeddedBroker, topic: str, **fields: Any) -> KafkaSinkConfig:
@@ -178,12 +165,7 @@ def test_settings_that_are_not_valid(broker: EmbeddedBroker, producer_kind: str)
             open_writer(config_of(broker, "any", properties=properties))
 
 
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    with running_broker(tmp_path / "kafka") as running:
-        yield running
-
-
+@pytest.mark.full
 def test_a_killed_broker_is_ridden_out(own_broker: EmbeddedBroker, producer_kind: str) -> None:
     """Reader and writer go on after the broker came back, and nothing is lost."""
     broker = own_broker

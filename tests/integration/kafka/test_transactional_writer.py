@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -23,25 +22,14 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.librdkafka import library
 from headrace_connectors.kafka.transactional_writer import TransactionalWriter
-from support.broker import Broker, consume_all, create_topic, running_broker, unique_topic
+from support.broker import Broker, consume_all, create_topic, unique_topic
 from support.raw_transactions import RawTransactions, raw_transactions
 from support.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
 
 SCHEMA = schema_of({"k": "string", "n": "int64"})
-
-
-@pytest.fixture(params=["native", "client"])
-def producer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to librdkafka must do the same."""
-    if request.param == "client":
-        monkeypatch.setattr("headrace_connectors.kafka.producers.library", lambda: None)
-    else:
-        assert library() is not None, "the wheel's librdkafka has what the batch call needs"
-    return str(request.param)
 
 
 @pytest.fixture
@@ -398,12 +386,6 @@ def test_short_transactions_are_taken_by_the_client(
     assert found is not None
     assert found.timeout_ms == 50_000
     raw.commit(prepared.name)
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    with running_broker(tmp_path / "kafka") as running:
-        yield running
 
 
 def test_a_broker_that_restarts_is_ridden_out(

@@ -9,8 +9,9 @@ import pytest
 from headrace.coordinator.service import JobConflict
 from headrace.coordinator.transaction_safety import Phase
 from headrace.local.broker import EmbeddedBroker
-from support.left_job import ANSWER_S, DECIDED, JOB, OPEN, Left
+from support.left_job import DECIDED, JOB, OPEN, Left
 from support.open_transactions import wait_settled
+from support.patience import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
 
@@ -45,7 +46,7 @@ def test_the_decided_one_is_committed_and_the_other_aborted(broker: EmbeddedBrok
 def test_a_decided_one_that_is_gone_is_told_as_lost(broker: EmbeddedBroker, tmp_path: Path) -> None:
     left = Left(broker, tmp_path)
     left.decide()
-    left.producers[0].abort_transaction(ANSWER_S)
+    left.producers[0].abort_transaction(WAIT_SECONDS)
     done = left.end("commit", yes=True)
     assert "1 are lost" in (done.note or "")
     waiting = left.held.journal().uncommitted

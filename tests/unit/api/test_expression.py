@@ -9,7 +9,7 @@ from typing import cast
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -20,6 +20,7 @@ from headrace.core.errors import UserError
 from headrace.core.types import Schema
 from headrace.expr.compiler import compile_scalar
 from headrace.expr.parse import parse
+from support.suite.properties import weighted
 
 A, B = col("a"), col("b")
 
@@ -88,14 +89,14 @@ def _shape(node: exp.Expr) -> object:
     return (type(node).__name__, str(node.name), tuple(_shape(child) for child in node.iter_expressions()))
 
 
-@settings(max_examples=300, deadline=None)
+@weighted(3)
 @given(st.recursive(_LEAVES, _larger, max_leaves=12))
 def test_a_rendered_expression_parses_to_the_tree_that_was_built(pair: Pair) -> None:
     built, tree = pair
     assert _shape(parse(built.sql)) == _shape(tree)
 
 
-@settings(max_examples=300, deadline=None)
+@weighted(3)
 @example("IF")
 @given(st.text(min_size=1, max_size=12) | st.sampled_from(sorted(DuckDB.Tokenizer.KEYWORDS)).map(str.lower))
 def test_any_name_is_read_as_that_column(name: str) -> None:
@@ -109,7 +110,7 @@ def _value(built: Expr) -> object:
     return pl.DataFrame({"row": [1]}).select(x=scalar.value).item()
 
 
-@settings(max_examples=200, deadline=None)
+@weighted(2)
 @given(
     st.one_of(
         st.integers(min_value=-(2**63), max_value=2**63 - 1),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.checkpoint.journal import Journal, Replaced, Settled, Written
@@ -20,6 +20,7 @@ from headrace.checkpoint.resolve import resolve
 from headrace.core.errors import ExternalError
 from support.checkpoints import attempt, checkpoint, committed
 from support.memory_store import Fault, MemoryStore, ScheduledStore
+from support.suite.properties import weighted
 
 T = TypeVar("T")
 
@@ -132,7 +133,7 @@ class World:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@weighted(4)
 def test_one_history_whatever_happens(data: st.DataObject) -> None:
     world = World(data)
     for _ in range(data.draw(st.integers(1, 25))):

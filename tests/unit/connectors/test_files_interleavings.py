@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
@@ -24,6 +24,7 @@ from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.files.committer import FilesCommitter
 from headrace_connectors.files.staging_writer import StagingWriter
+from support.suite.properties import weighted
 
 CONTEXT = SinkContext("j", "out", 0, 1, schema_of({"id": "int64"}), format="json")
 
@@ -183,7 +184,7 @@ def take(job: Job, step: tuple[Any, ...]) -> None:
             getattr(job, name)(*given)
 
 
-@settings(deadline=None, max_examples=60)
+@weighted(4)
 @given(st.lists(steps, max_size=40))
 def test_what_is_visible_is_what_was_committed(taken: list[tuple[Any, ...]]) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -13,6 +13,7 @@ from headrace.connect.source import RowBatch, SourceContext
 from headrace.core.errors import UserError
 from headrace.core.types import Schema, schema_of
 from headrace_connectors.generator import GeneratorSourceConfig
+from support.suite.properties import weighted
 
 SCHEMA = schema_of(
     {
@@ -77,7 +78,7 @@ def test_values_keep_their_rules() -> None:
     assert rows["note"].n_unique() == 4000
 
 
-@settings(max_examples=25, deadline=None)
+@weighted(0.3)
 @given(seed=st.integers(0, 2**40), rows=st.integers(1, 300), partitions=st.integers(1, 4), rows_max=st.integers(1, 50))
 def test_batches_change_nothing_and_partitions_share_the_rows(
     seed: int, rows: int, partitions: int, rows_max: int

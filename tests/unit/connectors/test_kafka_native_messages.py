@@ -5,11 +5,12 @@ import mmap
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace_connectors.kafka.librdkafka import MESSAGE
 from headrace_connectors.kafka.native_messages import FEW_ROWS, MessageMemory, copied
+from support.suite.properties import weighted
 
 VALUES = st.lists(st.none() | st.binary(max_size=30), min_size=1, max_size=40)
 
@@ -29,7 +30,7 @@ def placed(values: list[bytes | None], order: list[int], gap: int) -> tuple[np.n
     return memory, addresses, lengths
 
 
-@settings(max_examples=200, deadline=None)
+@weighted(2)
 @given(st.data(), VALUES, st.integers(0, 9), st.sampled_from([1, FEW_ROWS]))
 def test_values_are_copied_exactly(data: st.DataObject, values: list[bytes | None], gap: int, times: int) -> None:
     order = data.draw(st.permutations(range(len(values))))
@@ -40,7 +41,6 @@ def test_values_are_copied_exactly(data: st.DataObject, values: list[bytes | Non
     assert column.to_pylist() == values * times
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), VALUES)
 def test_fields_are_those_of_the_structs(data: st.DataObject, values: list[bytes | None]) -> None:
     count = len(values)

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 from confluent_kafka import Message
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.connect.source import SplitId
 from headrace_connectors.kafka.runs import pieces
+from support.suite.properties import weighted
 
 
-@settings(max_examples=200, deadline=None)
+@weighted(2)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=1, max_size=30),
     st.sampled_from([("t",), ("t", "u")]),

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.connect.sink import Committable
 from headrace_connectors.kafka.transaction_lanes import TransactionLanes
+from support.suite.properties import weighted
 
 
 def committable(name: str, epoch: int) -> Committable:
@@ -63,7 +64,7 @@ def test_a_successor_takes_the_place_of_a_name() -> None:
 STEPS = st.lists(st.sampled_from(["spare", "open", "prepare", "commit", "renew"]), max_size=60)
 
 
-@settings(deadline=None, max_examples=100)
+@weighted(4)
 @given(count=st.integers(1, 5), steps=STEPS, lag=st.integers(0, 3))
 def test_a_name_is_in_one_hand_at_a_time(count: int, steps: list[str], lag: int) -> None:
     """Whatever happens in which order: no name is taken for a spare while its transaction waits to be committed."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from headrace.checkpoint.manifest import SplitDocument
 from headrace.coordinator.assignment import assign_splits, subtask_of
 from headrace.core.errors import InternalError
 from headrace.core.source_state import SourceState, SplitState
+from support.suite.properties import weighted
 
 PLACES = st.lists(st.tuples(st.sampled_from(["flights", "a", "ö"]), st.integers(0, 40)), unique=True, max_size=40)
 
@@ -24,7 +25,7 @@ def test_the_place_of_a_partition_is_fixed() -> None:
     assert subtask_of("other", 5, 4) == 1
 
 
-@settings(deadline=None, max_examples=100)
+@weighted(4)
 @given(places=PLACES, parallelism=st.integers(1, 9), data=st.data())
 def test_every_split_has_one_subtask_whatever_the_order(
     places: list[tuple[str, int]], parallelism: int, data: st.DataObject

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from headrace.coordinator.restart import JITTER, STABLE_MS, may_restart, open_strategy
 from headrace.rpc.messages import Failure
 from headrace.spec.settings import read_restart
+from support.suite.properties import weighted
 
 MIDDLE = 0.5
 """The random number that changes nothing."""
@@ -36,7 +37,7 @@ def test_the_longest_delay_is_no_stable_time() -> None:
     assert strategy.on_failure(3_600_001, MIDDLE) == 5_400_000
 
 
-@settings(deadline=None, max_examples=100)
+@weighted(4)
 @given(times=st.lists(st.integers(0, 100_000), min_size=1, max_size=30), jitter=st.floats(0, 1))
 def test_delays_stay_near_their_bounds(times: list[int], jitter: float) -> None:
     strategy = open_strategy(read_restart({}))

@@ -8,6 +8,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from headrace.coordinator.slot_pool import Changed, Grant, Holding, QueuedView, SlotPool
 from headrace.rpc.messages import Address, SlotInfo
+from support.suite.properties import weighted
 
 
 def info(slot: str) -> SlotInfo:
@@ -200,4 +201,4 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPool = PoolMachine.TestCase
-TestPool.settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+TestPool.settings = settings(weighted(2), stateful_step_count=30)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -46,7 +46,6 @@ def test_booleans_are_no_durations() -> None:
         parse_duration_ms(True)
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.integers(0, 10**15))
 def test_text_and_duration_say_the_same(ms: int) -> None:
     assert parse_duration_ms(duration_text(ms)) == ms

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.digest import add_digests, digest_of, digest_text, digest_value
+from support.suite.properties import weighted
 
 Row = tuple[bytes | None, bytes | None]
 ROWS = st.lists(st.tuples(st.none() | st.binary(max_size=4), st.none() | st.binary(max_size=12)), max_size=30)
@@ -20,7 +21,6 @@ def digest(rows: list[Row]) -> int:
 
 
 @given(ROWS, st.randoms(use_true_random=False), st.integers(0, 30))
-@settings(deadline=None, max_examples=100)
 def test_order_and_split_do_not_matter(rows: list[Row], random: object, cut: int) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -28,7 +28,7 @@ def test_order_and_split_do_not_matter(rows: list[Row], random: object, cut: int
 
 
 @given(ROWS, ROWS)
-@settings(deadline=None, max_examples=200)
+@weighted(2)
 def test_other_rows_have_another_digest(one: list[Row], other: list[Row]) -> None:
     def by_place(row: Row) -> tuple[bool, bytes, bool, bytes]:
         return row[0] is None, row[0] or b"", row[1] is None, row[1] or b""

@@ -10,7 +10,7 @@ from math import inf, isnan, nan
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import UserError
@@ -126,7 +126,6 @@ KEY_TYPES: dict[str, tuple[pl.DataType, st.SearchStrategy[object]]] = {
 }
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_hash_equals_the_oracle(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3, unique=True))
@@ -224,7 +223,6 @@ def test_groups_are_the_hash_modulo_max_parallelism(max_parallelism: int) -> Non
     assert groups.tolist() == expected
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.integers(1, 300).flatmap(lambda most: st.tuples(st.integers(1, most), st.just(most))))
 def test_ranges_are_the_groups_of_each_subtask(sizes: tuple[int, int]) -> None:
     parallelism, most = sizes

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.batch import OP
@@ -66,7 +66,6 @@ def identity(value: object) -> object:
             return value
 
 
-@settings(deadline=None, max_examples=80)
 @given(ROWS, ROWS, st.booleans())
 def test_as_counted_one_by_one(left: list[dict[str, object]], right: list[dict[str, object]], shared: bool) -> None:
     right = right + left if shared else right

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import UserError
@@ -33,7 +33,6 @@ SCALARS: st.SearchStrategy[DataType] = (
 TYPES: st.SearchStrategy[DataType] = st.recursive(SCALARS, lambda inner: st.builds(ListOf, inner, st.booleans()))
 
 
-@settings(deadline=None, max_examples=100)
 @given(TYPES, st.booleans())
 def test_text_and_type_say_the_same(dtype: DataType, nullable: bool) -> None:
     field = Field("c", dtype, nullable)

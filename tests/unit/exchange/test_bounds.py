@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.exchange.bounds import BYTES_LEAST, ROWS_FIRST, ROWS_LEAST, AdaptiveBounds, ChannelBounds
+from support.suite.properties import weighted
 
 MOST = ChannelBounds(rows_max=100_000, bytes_max=10_000_000)
 
@@ -65,7 +66,7 @@ def test_a_most_below_the_least_holds() -> None:
     st.integers(0, 100_000),
     st.integers(0, 1 << 32),
 )
-@settings(deadline=None, max_examples=100)
+@weighted(4)
 def test_a_batch_goes_in_pieces_of_at_least_a_row(rows_max: int, bytes_max: int, rows: int, size: int) -> None:
     piece = ChannelBounds(rows_max, bytes_max).piece_rows(rows, size)
     assert min(rows, 1) <= piece <= rows

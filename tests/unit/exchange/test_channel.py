@@ -6,13 +6,14 @@ import threading
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.signals import TIME_MIN, Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.bounds import ROWS_LEAST
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
 from support.running import WAIT_SECONDS, wait_until
+from support.suite.properties import weighted
 
 
 def rows(*values: int) -> pl.DataFrame:
@@ -235,7 +236,7 @@ def test_a_remote_channel_never_waits_and_tells_what_was_taken() -> None:
     st.booleans(),
     st.data(),
 )
-@settings(deadline=None, max_examples=60)
+@weighted(2)
 def test_whatever_the_schedule_each_channel_keeps_its_order(
     plan: list[list[int | str]], merge: int, aligned: bool, data: st.DataObject
 ) -> None:

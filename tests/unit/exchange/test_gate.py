@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
 from headrace.exchange.gate import UNALIGNED_EPOCHS_MAX, Gate
+from support.suite.properties import weighted
 
 
 def test_time_is_the_minimum_over_channels() -> None:
@@ -163,7 +164,7 @@ def scripts(draw: st.DrawFn) -> list[Signal]:
 
 
 @given(st.lists(scripts(), min_size=1, max_size=4), st.booleans(), st.data())
-@settings(deadline=None, max_examples=100)
+@weighted(4)
 def test_any_schedule_gives_what_the_model_gives(plan: list[list[Signal]], aligned: bool, data: st.DataObject) -> None:
     gate, model = Gate(len(plan), aligned=aligned), Model(len(plan), aligned)
     left = [list(script) for script in plan]

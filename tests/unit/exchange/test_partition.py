@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.keygroups import key_groups, subtask_of
@@ -12,7 +12,6 @@ from headrace.exchange.partition import hash_split, open_partitioner
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     keys=st.lists(st.none() | st.integers(0, 30), min_size=1, max_size=60),
     parallelism=st.integers(1, 7),

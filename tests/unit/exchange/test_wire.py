@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import InternalError
@@ -109,7 +109,6 @@ def travelled(batch: pl.DataFrame, encoder: BatchEncoder, decoder: BatchDecoder)
 
 
 @given(st.lists(batches(), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=100)
 def test_batches_arrive_as_they_were(sent: list[pl.DataFrame]) -> None:
     encoder, decoder = BatchEncoder(), BatchDecoder()
     for batch in sent:
@@ -170,7 +169,6 @@ def test_an_open_that_names_no_channel_is_refused(payload: bytes) -> None:
 
 
 @given(st.binary(max_size=64))
-@settings(deadline=None, max_examples=100)
 def test_payloads_of_another_shape_are_refused(payload: bytes) -> None:
     decoder = BatchDecoder()
     with pytest.raises(InternalError, match="malformed"):
@@ -186,7 +184,6 @@ def test_payloads_of_another_shape_are_refused(payload: bytes) -> None:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60)
 def test_a_truncated_batch_is_refused(data: st.DataObject) -> None:
     batch = pl.DataFrame({"a": [1, 2], "b": ["x", "a text that is too long to be inlined"], "c": [Decimal(1), None]})
     schema, rows = BatchEncoder().encode(batch)

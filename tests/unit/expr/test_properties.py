@@ -6,18 +6,18 @@ import contextlib
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import polars_type
 from headrace.expr.compiler import compile_aggregates, compile_scalar
 from headrace.expr.functions.table import FORMS, FUNCTIONS
+from support.suite.properties import weighted
 from unit.expr.grid import SCHEMA, evaluate, frame, same
 from unit.expr.test_functions import ROWS
 from unit.expr.test_operators import AS_IN_DUCKDB
 
-NO_DRAW = settings(deadline=None, max_examples=150)
 _LITERAL_TEXT = "1|0|-1|2.5|'a'|''|null|true|date '2013-01-01'|timestamp '2013-01-01'|interval '1 month'|'day'"
 _LITERALS = _LITERAL_TEXT.split("|")
 _WORDS = ["9223372036854775807", "now()", "st.q", "l[1]", "nothing", "__ts"]
@@ -46,7 +46,7 @@ EXPRESSIONS = st.recursive(_LEAVES, _extended, max_leaves=8)
 EVERY_ROW = [row if isinstance(row, str) else row[0] for rows in ROWS.values() for row in rows] + AS_IN_DUCKDB
 
 
-@NO_DRAW
+@weighted(4)
 @given(EXPRESSIONS)
 def test_a_random_expression_has_its_declared_type_or_an_error(text: str) -> None:
     try:
@@ -63,7 +63,7 @@ def test_a_random_expression_has_its_declared_type_or_an_error(text: str) -> Non
         assert None not in whole
 
 
-@NO_DRAW
+@weighted(4)
 @given(st.text(max_size=30))
 def test_any_text_gives_an_expression_or_an_error(text: str) -> None:
     with contextlib.suppress(ExpressionError):
@@ -74,7 +74,7 @@ _TOKEN_TEXT = """a i ( ) [ ] , . + - * :: cast as case when then end 'x' " count
 _TOKENS = _TOKEN_TEXT.split()
 
 
-@NO_DRAW
+@weighted(4)
 @given(st.lists(st.sampled_from(_TOKENS), max_size=10))
 def test_any_row_of_tokens_gives_an_expression_or_an_error(tokens: list[str]) -> None:
     text = " ".join(tokens)

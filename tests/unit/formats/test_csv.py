@@ -9,7 +9,7 @@ import io
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.types import Field, ListOf, Primitive, Schema, schema_of
@@ -112,7 +112,6 @@ def line(draw: st.DrawFn) -> bytes | None:
             return raw
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.lists(line(), max_size=20))
 def test_both_readings_agree_for_every_cut(messages: list[bytes | None]) -> None:
     wanted = decoded_rows(CsvDecoder(SCHEMA, COMMA, SCHEMA.names, small_rows_max=1000), messages, 1000)
@@ -122,7 +121,6 @@ def test_both_readings_agree_for_every_cut(messages: list[bytes | None]) -> None
             assert repr(left) == repr(right), raw
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_size=1), min_size=3, max_size=3)
@@ -138,7 +136,6 @@ def test_fields_are_split_as_the_standard_library_does(table: list[list[str]]) -
         assert decoded.rows.rows() == [tuple(row) for row in table]
 
 
-@settings(max_examples=60, deadline=None)
 @given(frames(SCHEMA), st.sampled_from([",", ";", "\t", "|", ":", "/"]), st.sampled_from(["", "NULL", "0", "\\N"]))
 def test_what_is_written_is_read_back(frame: pl.DataFrame, delimiter: str, null: str) -> None:
     options = CsvFormat(delimiter=delimiter, null=null)

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.connect.format import Decoded
@@ -221,7 +221,6 @@ def message(draw: st.DrawFn, names: Sequence[str]) -> bytes | None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_verdicts_and_rows_equal_the_oracle_for_every_cut(name: str, data: st.DataObject) -> None:
     schema = SCHEMAS[name]
@@ -241,7 +240,6 @@ def test_verdicts_and_rows_equal_the_oracle_for_every_cut(name: str, data: st.Da
 
 
 @pytest.mark.parametrize("name", ["flat", "simple"])
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_forgiving_types_first_changes_no_verdict(name: str, data: st.DataObject) -> None:
     schema = SCHEMAS[name]

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
@@ -163,7 +163,6 @@ def test_key_objects_are_compact_and_in_the_listed_order() -> None:
     assert encode_json_object(rows, ["c", "a"]).to_pylist() == ['{"c":0.5,"a":"x"}', '{"c":1.0,"a":null}']
 
 
-@settings(max_examples=60, deadline=None)
 @given(frames(SCHEMA, finite=True), st.sampled_from([0, 1000]))
 def test_what_is_written_is_read_back(frame: pl.DataFrame, small_rows_max: int) -> None:
     messages = JsonFormat().open_encoder(SCHEMA).encode(frame)
@@ -173,7 +172,6 @@ def test_what_is_written_is_read_back(frame: pl.DataFrame, small_rows_max: int) 
     assert decoded.rows.equals(frame)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**55), 2**55)), min_size=1, max_size=5))
 def test_times_are_written_alike_in_small_and_large_frames(micros: list[int | None]) -> None:
     schema = Schema((Field("t", Timestamp()),))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.formats.text_columns import format_timestamps, parse_dates, parse_timestamps
 from headrace.formats.text_values import parse_date, parse_timestamp
+from support.suite.properties import weighted
 
 _ALPHABET = "0123456789-+:.TZ tz"
 _ZONES = ["", "Z", "z", "+00:00", "-23:59", "+24:00", "+01:60", "+0100"]
@@ -28,7 +29,7 @@ def _time_text(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=200, deadline=None)
+@weighted(2)
 @given(st.lists(st.one_of(_time_text(), st.text(_ALPHABET, max_size=36), st.none()), max_size=8))
 def test_times_are_understood_rightly_or_not_at_all(texts: list[str | None]) -> None:
     values, understood = parse_timestamps(pl.Series("t", texts, dtype=pl.String))
@@ -38,7 +39,7 @@ def test_times_are_understood_rightly_or_not_at_all(texts: list[str | None]) -> 
             assert value == parse_timestamp(text), text
 
 
-@settings(max_examples=200, deadline=None)
+@weighted(2)
 @given(_time_text())
 def test_texts_of_one_form_are_read_together(text: str) -> None:
     values, understood = parse_timestamps(pl.Series("t", [text] * 3))
@@ -48,7 +49,7 @@ def test_texts_of_one_form_are_read_together(text: str) -> None:
         assert values.tolist() == [wanted] * 3
 
 
-@settings(max_examples=200, deadline=None)
+@weighted(2)
 @given(
     st.lists(st.one_of(st.dates().map(str), st.text("0123456789-", min_size=10, max_size=10), st.none()), max_size=8)
 )
@@ -58,7 +59,6 @@ def test_dates(texts: list[str | None]) -> None:
     assert [value if sure else None for value, sure in zip(values.tolist(), understood.tolist(), strict=True)] == wanted
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.datetimes(), min_size=1, max_size=4))
 def test_written_times_are_read_back(moments: list[dt.datetime]) -> None:
     column = pl.Series("t", moments * 300, dtype=pl.Datetime("us")).dt.replace_time_zone("UTC")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.local.infer import infer_rows, infer_texts, schema_lines
@@ -104,7 +104,6 @@ _HEAD = "name: x\nsources:\n  s:\n    memory:\n      name: x\n"
 _TAIL = "sinks:\n  o:\n    from: s\n    memory:\n      name: y\n"
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.lists(st.dictionaries(_names, _values, min_size=1, max_size=3), min_size=1, max_size=5))
 def test_a_pipeline_takes_every_inferred_schema(rows: list[dict[str, Any]]) -> None:
     inferred = infer_rows(rows)

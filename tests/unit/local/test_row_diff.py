@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.local.row_diff import diff_rows
@@ -56,7 +56,6 @@ def test_with_a_key_rows_of_one_key_are_paired_whatever_else_differs() -> None:
 _rows = st.lists(st.tuples(st.sampled_from("xy"), st.integers(0, 2), st.sampled_from([0.0, 1.0])), max_size=8)
 
 
-@settings(deadline=None, max_examples=60)
 @given(_rows, _rows)
 def test_differs_exactly_where_the_multisets_do(
     expected: list[tuple[str, int, float]], actual: list[tuple[str, int, float]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -56,7 +56,6 @@ def assert_same(found: RowsCompared, wanted: RowsCompared) -> None:
         assert_frame_equal(one, other, check_row_order=False)
 
 
-@settings(deadline=None, max_examples=40)
 @given(ROWS, ROWS, st.sampled_from([None, ("k",), ("k", "x"), ()]), st.booleans(), st.sampled_from([0, 1 << 20]))
 def test_as_compared_whole(
     left: list[Row], right: list[Row], key: tuple[str, ...] | None, shared: bool, pile_bytes_max: int

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, WM
@@ -286,7 +286,6 @@ def test_first_and_last_of_lists() -> None:
 FLOATS = st.none() | st.sampled_from([0.0, -0.0, math.nan, 0.1, 0.2, 1e300, -1e300, 5e-324]) | st.floats(-1e3, 1e3)
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a", "b", None]), FLOATS, st.integers(-9, 9), st.integers(0, 99)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.batch import O_INDEX
@@ -16,7 +16,6 @@ from support.collector import run_operator
 LISTS = st.none() | st.lists(st.none() | st.integers(0, 9), max_size=4)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(LISTS, min_size=1, max_size=8), st.booleans())
 def test_one_row_for_each_element(lists: list[list[int | None] | None], ordered: bool) -> None:
     schema = schema_of({"id": "int64", "xs": "[int64]", "z": "string"})
@@ -35,7 +34,6 @@ def test_one_row_for_each_element(lists: list[list[int | None] | None], ordered:
         assert [row[O_INDEX] for row in out.rows] == [n for values in lists for n in range(len(values or ()))]
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=3), min_size=1, max_size=5))
 def test_nested_places_are_unique_and_in_order(nested: list[list[list[int]]]) -> None:
     schema = schema_of({"id": "int64", "xs": "[[int64]]"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.batch import OP
@@ -29,7 +29,6 @@ ROWS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
 @given(ROWS)
 def test_append_keeps_rows_that_pass(rows: list[tuple[str, int | None, str | None]]) -> None:
     out = run_operator(FilterConfig("f", "x > 0", SCHEMA), batch(rows))
@@ -38,7 +37,6 @@ def test_append_keeps_rows_that_pass(rows: list[tuple[str, int | None, str | Non
     assert out.frame.columns == ["k", "x", "t", "__ts"] if kept else not out.batches
 
 
-@settings(deadline=None, max_examples=40)
 @given(ROWS, st.data())
 def test_updating_turns_rows_that_do_not_pass_into_deletes(
     rows: list[tuple[str, int | None, str | None]], data: st.DataObject

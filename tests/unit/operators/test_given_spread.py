@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.operators.given_columns import SquaresOf
@@ -30,7 +30,6 @@ def kept(rows: GivenSpread) -> Fraction:
     return sum((digit * Fraction(2) ** exponent for exponent, digit in columns.items()), Fraction(0))
 
 
-@settings(deadline=None, max_examples=100)
 @given(VALUES)
 def test_squares_of_floats_are_what_was_given_or_the_least_that_can_be(values: list[float]) -> None:
     squares = sum(value * value for value in values)
@@ -47,7 +46,6 @@ def test_squares_of_floats_are_what_was_given_or_the_least_that_can_be(values: l
         assert found - least <= least / 2**180
 
 
-@settings(deadline=None, max_examples=100)
 @given(VALUES, st.floats(min_value=0, max_value=1e300))
 def test_deviations_are_kept_to_more_bits_than_they_have(values: list[float], deviations: float) -> None:
     least = Fraction(sum(values)) ** 2 / len(values)
@@ -58,7 +56,6 @@ def test_deviations_are_kept_to_more_bits_than_they_have(values: list[float], de
 WHOLE = st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=9)
 
 
-@settings(deadline=None, max_examples=100)
 @given(WHOLE)
 def test_whole_numbers_come_back_exactly_from_rounded_deviations(values: list[int]) -> None:
     mean = Fraction(sum(values), len(values))

@@ -6,7 +6,7 @@ from collections import Counter
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.keygroups import key_hash
@@ -21,7 +21,6 @@ def keyed(keys: list[int]) -> pl.DataFrame:
     return pl.DataFrame({"key": keys}, schema={"key": pl.Int64})
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.lists(st.integers(0, 60)), st.lists(st.integers(0, 60)), st.sets(places), st.integers(1, 20))
 def test_every_row_once_where_its_hash_says(
     first: list[int], second: list[int], buckets: set[Place], rows_max: int
@@ -39,7 +38,6 @@ def test_every_row_once_where_its_hash_says(
     assert len({place for place, _ in cut}) == len(cut)
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(0, 1000), min_size=1), st.sets(places))
 def test_touched_are_those_whose_keys_are_there(keys: list[int], buckets: set[Place]) -> None:
     hashes = [int(each) for each in key_hash(keyed(keys), ["key"])]

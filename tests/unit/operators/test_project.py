@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.batch import OP
@@ -55,7 +55,6 @@ def test_literals_answer_for_every_row_even_without_user_columns(keep_input: boo
     assert out.frame.rows() == [("one", 5), ("one", 6), ("one", 7)]
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.tuples(st.just("k"), st.integers(-9, 9), st.sampled_from(["1", "2", "no", None])), min_size=1),
     st.sampled_from([OnError.SKIP, OnError.DIVERT]),

@@ -7,7 +7,7 @@ from dataclasses import is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import ExternalError
@@ -64,7 +64,6 @@ def any_of(hint: Any) -> st.SearchStrategy[Any]:
 def test_every_message_comes_back_as_it_was(
     union: Any, encode: Callable[[Any], Any], decode: Callable[[Any], Any], proto: Any
 ) -> None:
-    @settings(deadline=None, max_examples=150)
     @given(any_of(union))
     def there_and_back(message: Any) -> None:
         data = encode(message).SerializeToString()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.rpc.outbox import Outbox, OutboxFull
+from support.suite.properties import weighted
 
 
 def taken(outbox: Outbox[str]) -> list[tuple[int, str]]:
@@ -50,7 +51,7 @@ def test_it_is_bounded_in_messages_and_bytes_but_takes_one_of_any_size() -> None
     assert len(outbox) == 2
 
 
-@settings(deadline=None, max_examples=100)
+@weighted(4)
 @given(st.lists(st.sampled_from(["add", "take", "drop", "hear"]), max_size=60))
 def test_whatever_drops_each_message_is_taken_in_by_the_other_side_once_and_in_order(steps: list[str]) -> None:
     outbox: Outbox[int] = Outbox()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, parse_type
@@ -30,7 +30,6 @@ TYPES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(fields_of(TYPES).map(Schema))
 def test_there_and_back(schema: Schema) -> None:
     again = read_schema(schema_dict(schema))
@@ -38,7 +37,6 @@ def test_there_and_back(schema: Schema) -> None:
     assert repr(again) == repr(schema), "the units of timestamps are kept, though they do not compare"
 
 
-@settings(max_examples=100, deadline=None)
 @given(TYPES, st.booleans())
 def test_type_text_is_parsed_back(dtype: DataType, nullable: bool) -> None:
     text = type_text(dtype) + ("" if nullable else " not null")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headrace.core.errors import InvalidPipeline, UserError
 from headrace.spec.load import load_text
 from headrace.spec.pipeline import Pipeline
+from support.suite.properties import weighted
 
 pytestmark = pytest.mark.usefixtures("own_connectors")
 
@@ -101,7 +102,7 @@ def test_the_file_is_fine() -> None:
     assert load_text(FILE, "p.yaml", environ={}).pipeline.name == "p"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=NO_HEALTH_CHECKS)
+@settings(weighted(2), suppress_health_check=NO_HEALTH_CHECKS)
 @given(EDITS)
 def test_any_edit_of_a_file(edits: list[tuple[int, int, str]]) -> None:
     try:
@@ -168,7 +169,7 @@ def replaced(data: Any, path: tuple[Any, ...], value: object) -> Any:
     return [replaced(item, path[1:], value) if at == path[0] else item for at, item in enumerate(data)]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=NO_HEALTH_CHECKS)
+@settings(weighted(2), suppress_health_check=NO_HEALTH_CHECKS)
 @given(st.sampled_from(PATHS), VALUES)
 @example(("name",), "p")
 def test_any_value_anywhere(path: tuple[Any, ...], value: object) -> None:

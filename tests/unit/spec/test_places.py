@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import Location
 from headrace.spec.places import Places, Plain
 from headrace.spec.yaml_tree import compose
+from support.suite.properties import weighted
 
 WORD = st.text("abcxyz()+*'=", min_size=1, max_size=6)
 LINES = st.lists(st.lists(WORD, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=3)
@@ -30,7 +31,7 @@ def written(lines: list[str], style: str) -> str:
             return ">-\n      " + folded
 
 
-@settings(max_examples=200, deadline=None)
+@weighted(2)
 @given(LINES, st.sampled_from(STYLES))
 def test_every_character_is_found(lines: list[str], style: str) -> None:
     source = f"a:\n  b:\n    c: {written(lines, style)}\n"

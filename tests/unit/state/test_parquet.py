@@ -11,12 +11,13 @@ from decimal import Decimal
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import InternalError
 from headrace.state.parquet import checksum, read_row_groups, write_chunks, write_table
 from headrace.state.snapshot import Chunk
+from support.suite.properties import weighted
 
 WIDE = pl.DataFrame(
     {
@@ -83,7 +84,7 @@ def test_others_can_read_it() -> None:
     assert not any("dictionary" in kind for kind in types.values())
 
 
-@settings(max_examples=20, deadline=None)
+@weighted(0.2)
 @given(st.lists(st.lists(st.integers(-(10**38) + 1, 10**38 - 1) | st.none(), max_size=5), max_size=5))
 def test_whole_numbers_of_128_bits_survive(chunks: list[list[int | None]]) -> None:
     frames = [pl.DataFrame({"n": numbers}, schema={"n": pl.Int128}) for numbers in chunks]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.keygroups import key_groups
@@ -13,7 +13,6 @@ from headrace.state.snapshot import StateKind
 KEYS = st.lists(st.sampled_from(["a", "b", None, "", "cd", "e"]) | st.text(max_size=3), max_size=40)
 
 
-@settings(max_examples=50, deadline=None)
 @given(KEYS, st.integers(1, 12), st.integers(1, 12))
 def test_keyed_rows_go_to_the_owner_of_their_group_and_unneeded_parts_hold_none(
     keys: list[str | None], before: int, after: int
@@ -44,7 +43,6 @@ def test_a_state_without_keys_belongs_to_the_first_subtask() -> None:
     assert asked == [True, False, False]
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 5), max_size=6), st.integers(1, 5))
 def test_a_list_is_spread_evenly_over_all_frames(heights: list[int], parallelism: int) -> None:
     shares: list[list[int]] = [[] for _ in range(parallelism)]

@@ -6,12 +6,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import DataError, InvalidPipeline, UserError
 from headrace.spec.pipeline import Pipeline
 from headrace.testing import run_pipeline
+from support.suite.properties import weighted
 
 
 def pipeline(**changes: Any) -> Pipeline:
@@ -160,7 +161,7 @@ _rows = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=15)
+@weighted(0.1)
 @given(_rows, st.sampled_from([1, 3]), st.sampled_from([1, 2, None]))
 def test_results_do_not_hang_on_batches_or_parallelism(
     rows: list[dict[str, Any]], parallelism: int, batch_rows: int | None

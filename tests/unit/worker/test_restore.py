@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.checkpoint.file_store import FileStore
@@ -22,6 +22,7 @@ from headrace.worker.control import SubtaskSnapshot
 from headrace.worker.restore import restored_states
 from headrace.worker.uploader import Uploader, UploadPlan
 from support.running import wait_until
+from support.suite.properties import weighted
 from support.uploads import uploading
 
 GROUPS = 12
@@ -62,7 +63,7 @@ def owned(rows: list[int], subtask: int, parallelism: int) -> pl.DataFrame:
     return frame.filter(pl.Series([owner == subtask for owner in owners]))
 
 
-@settings(deadline=None, max_examples=15)
+@weighted(0.1)
 @given(st.sets(st.integers(0, 50), max_size=20), st.integers(1, 4), st.integers(1, 4))
 def test_every_row_comes_back_once_whatever_the_parallelism(
     tmp_path_factory: pytest.TempPathFactory, rows: set[int], before: int, after: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import ExternalError
@@ -91,7 +91,6 @@ def test_a_whole_state_is_one_file() -> None:
     assert columns == {"n": "Int64"}
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.sets(st.integers(0, 12)), st.booleans()), max_size=8))
 def test_files_hold_the_state_of_every_epoch_that_was_written(epochs: list[tuple[set[int], bool]]) -> None:
     files, shelf = StateFiles(), Shelf()

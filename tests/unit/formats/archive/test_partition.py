@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import ExternalError, UserError
@@ -55,7 +55,6 @@ def read(reader: PartitionReader, rows_max: int) -> list[int]:
     return offsets
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.sets(st.integers(0, 59)),
     st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30)), max_size=6),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.errors import UserError
@@ -22,14 +22,12 @@ files = st.lists(
     max_size=12,
 )
 bounds = st.tuples(st.integers(0, OFFSETS), st.one_of(st.none(), st.integers(0, OFFSETS + 12)))
-modest = settings(deadline=None, max_examples=200)
 
 
 def offsets_of(parts: list[Range] | list[ArchiveFile]) -> set[int]:
     return {offset for part in parts for offset in range(part.first, part.next)}
 
 
-@modest
 @given(files)
 def test_what_is_covered(given_files: list[ArchiveFile]) -> None:
     ranges = covered(given_files)
@@ -37,7 +35,6 @@ def test_what_is_covered(given_files: list[ArchiveFile]) -> None:
     assert all(before.next < after.first for before, after in pairwise(ranges))
 
 
-@modest
 @given(files, bounds)
 def test_chosen_files_have_all_that_there_is(given_files: list[ArchiveFile], place: tuple[int, int | None]) -> None:
     start, stop = place
@@ -53,7 +50,6 @@ def test_chosen_files_have_all_that_there_is(given_files: list[ArchiveFile], pla
         position = file.next
 
 
-@modest
 @given(files, bounds, st.integers(0, OFFSETS))
 def test_holes(given_files: list[ArchiveFile], place: tuple[int, int | None], log_start: int) -> None:
     start, stop = place
@@ -70,7 +66,6 @@ def test_holes(given_files: list[ArchiveFile], place: tuple[int, int | None], lo
     assert hole.next not in missing or hole.next == end
 
 
-@modest
 @given(files, st.integers(0, OFFSETS))
 def test_where_nothing_is_missing_any_more(given_files: list[ArchiveFile], log_start: int) -> None:
     lowest = unbroken_from(covered(given_files), log_start)
@@ -79,7 +74,6 @@ def test_where_nothing_is_missing_any_more(given_files: list[ArchiveFile], log_s
     assert lowest == 0 or hole_in(covered(given_files), lowest - 1, None, log_start) is not None
 
 
-@modest
 @given(files, st.sampled_from("ab"), st.integers(0, OFFSETS))
 def test_a_job_goes_on_behind_its_own_files(given_files: list[ArchiveFile], writer: str, row: int) -> None:
     begin = continued(given_files, writer, row)
@@ -101,7 +95,6 @@ def test_the_error_says_what_is_missing_and_what_to_do() -> None:
     require_covered("t", [], 11, None, log_start=11, archive="")
 
 
-@modest
 @given(st.integers(0, 10**15), st.integers(1, 10**6), st.text(min_size=1))
 def test_names_are_read_back_and_sort(first: int, length: int, job: str) -> None:
     file = ArchiveFile(first, first + length, writer_of(job))

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.operators.window.assigner import Assigner, Cumulate, Sliding, Span, Tumbling, Window
@@ -36,7 +36,6 @@ def local(zone: str, *spans: Span) -> list[str]:
     return [f"{text(start)[:16]} {text(end)[:16]} {(end - start) / HOUR:g}h" for start, end in spans]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data(), MOMENTS, st.integers(1, 200), st.integers(-300, 300))
 def test_panes_are_where_windows_agree(data: st.DataObject, moment: int, every: int, offset: int) -> None:
     choices: list[Window] = [
@@ -143,7 +142,6 @@ def test_an_offset_moves_where_local_days_begin() -> None:
     assert local("Europe/Berlin", *days) == ["2024-03-30T06:00 2024-03-31T06:00 23h"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(ms("2010-01-01T00:00+00:00"), ms("2030-01-01T00:00+00:00")), min_size=1, max_size=5),
     st.sampled_from(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.batch import TS, WM
@@ -27,6 +27,7 @@ from headrace.state.snapshot import StateKind
 from support.aggregate_oracle import AGGREGATES
 from support.collector import Collected
 from support.restoring import MAX_PARALLELISM, restored
+from support.suite.properties import weighted
 from support.window_log import HOUR, INPUT, WINDOWS, Event, log, play, rows, side_rows, step
 
 
@@ -88,7 +89,7 @@ def result(outs: Sequence[Collected]) -> tuple[object, ...]:
     return sorted(map(repr, rows(outs))), side_rows(outs, LATE), side_rows(outs, BAD), counted
 
 
-@settings(max_examples=60, deadline=None)
+@weighted(0.4)
 @given(
     st.sampled_from(WINDOWS),
     st.lists(st.sampled_from(list(AGGREGATES)), min_size=1, max_size=6, unique=True),

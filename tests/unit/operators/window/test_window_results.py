@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS, WM
@@ -169,27 +169,23 @@ def check(
     assert sum(out.counters["partly_late"] for out in outs) == expected.partly
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from(WINDOWS), st.sampled_from(list(KEYS)), st.integers(0, 2**32))
 def test_windows_count_what_the_oracle_counts(data: st.DataObject, window: Window, kind: str, seed: int) -> None:
     partitions = data.draw(logs(KEYS[kind], TAME))
     check(window, partitions, kind, ["n", "n_x", "sum_x", "sum_i", "min_x", "max_x", "first_s", "dist_x"], seed)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from(list(AGGREGATES)), st.integers(0, 2**32), st.booleans())
 def test_each_function_alone(data: st.DataObject, name: str, seed: int, keyed: bool) -> None:
     partitions = data.draw(logs(KEYS["string"], FLOATS))
     check(Sliding(10, 4), partitions, "string", [name], seed, keyed=keyed)
 
 
-@settings(max_examples=40, deadline=None)
 @given(logs(KEYS["string"], FLOATS), st.integers(0, 2**32))
 def test_all_functions_together_on_rough_floats(partitions: list[list[Row]], seed: int) -> None:
     check(Tumbling(25), partitions, "string", list(AGGREGATES), seed)
 
 
-@settings(max_examples=40, deadline=None)
 @given(logs(KEYS["string"], TAME), st.sampled_from(WINDOWS), st.sampled_from([1, 5, 30]), st.integers(0, 2**32))
 def test_allowed_lateness_ends_at_the_same_last_rows(
     partitions: list[list[Row]], window: Window, allowed: int, seed: int

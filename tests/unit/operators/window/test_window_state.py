@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.batch import TS
@@ -23,6 +23,7 @@ from headrace.state.snapshot import StateSnapshot
 from support.aggregate_oracle import AGGREGATES, bits
 from support.collector import Collected
 from support.restoring import restored
+from support.suite.properties import weighted
 from support.window_log import HOUR, INPUT, WINDOWS, log, play, rows, side_rows, step
 
 
@@ -54,7 +55,7 @@ def check(config: AggregateConfig, seed: int) -> None:
     assert result(config, straight) == result(config, [*first, *second])
 
 
-@settings(max_examples=40, deadline=None)
+@weighted(0.4)
 @given(
     st.sampled_from(WINDOWS),
     st.lists(st.sampled_from(list(AGGREGATES)), min_size=1, max_size=5, unique=True),
@@ -75,13 +76,13 @@ def test_windows_go_on_from_any_cut_at_any_parallelism(
     check(replace(config, allowed_lateness_ms=allowed, order=order), seed)
 
 
-@settings(max_examples=20, deadline=None)
+@weighted(0.2)
 @given(st.sampled_from(WINDOWS), st.integers(0, 2**32))
 def test_windows_judged_by_the_operator_go_on_too(window: Window, seed: int) -> None:
     check(replace(step(["n", "dist_x"], window), lateness="operator", allowed_lateness_ms=HOUR), seed)
 
 
-@settings(max_examples=25, deadline=None)
+@weighted(0.3)
 @given(
     st.lists(st.sampled_from(list(AGGREGATES)), min_size=1, max_size=5, unique=True),
     st.sampled_from(["event", "arrival"]),

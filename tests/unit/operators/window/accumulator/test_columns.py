@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.operators.window.accumulator.columns import merge
@@ -17,7 +17,6 @@ FRAMES = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(FRAMES.filter(lambda frames: sum(len(rows) for _, rows in frames) <= 6))
 def test_limbs_carry_and_keep_the_sum(frames: list[tuple[set[int], list[tuple[str, int]]]]) -> None:
     expected = {"a": 0, "b": 0}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.operators.window.accumulator.limbs import LIMB_BITS, Limbs, split, split_squares
@@ -27,7 +27,6 @@ def assert_small_whole_numbers(limbs: Limbs) -> None:
         assert (np.abs(part) <= 2.0**33).all(), "2^18 rows of them add up exactly"
 
 
-@settings(max_examples=150, deadline=None)
 @given(VALUES)
 def test_limbs_are_the_values(values: list[float]) -> None:
     limbs = split(np.array(values, dtype=np.float64))
@@ -35,7 +34,6 @@ def test_limbs_are_the_values(values: list[float]) -> None:
     assert [exact(limbs, row) for row in range(len(values))] == [Fraction(value) for value in values]
 
 
-@settings(max_examples=150, deadline=None)
 @given(VALUES)
 def test_limbs_of_squares_are_the_squares(values: list[float]) -> None:
     limbs = split_squares(np.array(values, dtype=np.float64))

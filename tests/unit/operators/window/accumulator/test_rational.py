@@ -3,10 +3,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.operators.window.accumulator.rational import quotient, scaled_quotient, scaled_root
+from support.suite.properties import weighted
 
 
 def test_quotients_beyond_float64_are_infinite() -> None:
@@ -14,14 +15,13 @@ def test_quotients_beyond_float64_are_infinite() -> None:
     assert quotient(-(10**400), 3) == -math.inf
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(-(2**80), 2**80), st.integers(1, 2**70), st.integers(-1100, 900))
 def test_scaled_quotients_round_once(numerator: int, denominator: int, exponent: int) -> None:
     exact = Fraction(numerator, denominator) * Fraction(2) ** exponent
     assert scaled_quotient(numerator, denominator, exponent) == exact.numerator / exact.denominator
 
 
-@settings(max_examples=200, deadline=None)
+@weighted(2)
 @given(st.integers(0, 2**130), st.integers(1, 2**70), st.integers(-1200, 900))
 def test_roots_are_the_nearest_double(numerator: int, denominator: int, half: int) -> None:
     found = scaled_root(numerator, denominator, 2 * (half // 2))
@@ -32,7 +32,6 @@ def test_roots_are_the_nearest_double(numerator: int, denominator: int, half: in
     assert exact <= ((Fraction(found) + Fraction(above)) / 2) ** 2
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.floats(0, 1e150), st.integers(1, 1000))
 def test_roots_of_squares_are_exact(value: float, denominator: int) -> None:
     square = Fraction(value) ** 2 * denominator

@@ -3,11 +3,12 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.operators.window.accumulator.rational import scaled_quotient
 from headrace.operators.window.accumulator.rounding import quotients
+from support.suite.properties import weighted
 
 NUMBERS = st.integers(-(2**62), 2**62) | st.integers(-4, 4) | st.sampled_from([2**53 + 1, 2**54 + 2, 2**32, -(2**52)])
 GROUPS = st.lists(
@@ -17,7 +18,7 @@ GROUPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@weighted(3)
 @given(GROUPS, st.sampled_from([-64, -32, 0, 96, -700, 700]), st.booleans())
 def test_what_is_proven_is_what_whole_numbers_give(
     groups: list[tuple[int, int, int, int]], exponent: int, divide: bool

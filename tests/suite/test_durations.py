@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.suite.durations import UNKNOWN_SECONDS, next_file
+
+SECONDS = {"a/1.py": 90.0, "a/2.py": 10.0, "a/3.py": 20.0, "b/1.py": 80.0, "b/2.py": 70.0}
+
+
+def test_the_longest_file_comes_first() -> None:
+    assert next_file(list(SECONDS), SECONDS, processes=3, last=None) == "a/1.py"
+
+
+def test_a_process_stays_in_its_folder_while_there_is_plenty_to_do() -> None:
+    many = SECONDS | {f"c/{number}.py": 50.0 for number in range(30)}
+    assert next_file([*many][1:], many, processes=3, last="a/1.py") == "a/3.py"
+    assert next_file([*many][3:], many, processes=3, last="a/3.py") == "b/1.py", "there is none left"
+
+
+def test_towards_the_end_the_longest_counts_wherever_it_is() -> None:
+    assert next_file([*SECONDS][1:], SECONDS, processes=3, last="a/1.py") == "b/1.py"
+
+
+def test_an_unknown_file_is_neither_first_nor_last() -> None:
+    seconds = {"a/long.py": 2 * UNKNOWN_SECONDS, "a/short.py": UNKNOWN_SECONDS / 2}
+    left = ["a/short.py", "a/new.py", "a/long.py"]
+    order = []
+    while left:
+        order.append(next_file(left, seconds, processes=1, last=None))
+        left.remove(order[-1])
+    assert order == ["a/long.py", "a/new.py", "a/short.py"]
+
+
+@given(
+    st.dictionaries(st.sampled_from([f"{folder}/{n}.py" for folder in "abc" for n in range(9)]), st.floats(0.1, 300)),
+    st.integers(1, 4),
+)
+def test_processes_end_at_about_the_same_time(seconds: dict[str, float], processes: int) -> None:
+    """A process that is done waits for the others at most as long as the longest of the files that were short enough to
+    come last takes."""
+    left, busy = list(seconds), [0.0] * processes
+    lasts: list[str | None] = [None] * processes
+    while left:
+        first = busy.index(min(busy))
+        chosen = next_file(left, seconds, processes=processes, last=lasts[first])
+        left.remove(chosen)
+        busy[first] += seconds[chosen]
+        lasts[first] = chosen
+    ideal = max(sum(seconds.values()) / processes, max(seconds.values(), default=0.0))
+    assert max(busy) <= 4 / 3 * ideal + max(seconds.values(), default=0.0) / 3

@@ -1,0 +1,72 @@
+"""What each test file costs, as measured in earlier runs, and which one a test process takes next.
+
+`tests/durations.json` maps each tier's files to seconds. `python -m support.suite.durations` writes it from the last
+run of either tier, which left its figures in pytest's cache.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from support.repository import ROOT
+
+Seconds = Mapping[str, float]
+"""File -> seconds, set-up and tear-down of its fixtures included."""
+COMMIT, FULL = "commit", "full"
+UNKNOWN_SECONDS = 5.0
+"""For a file that has not been measured."""
+MEASURED = ROOT / "tests" / "durations.json"
+CACHE_KEY = "headrace/seconds-{}"
+"""Where a run of the tier leaves its figures in pytest's cache."""
+_PLENTY = 2.0
+"""The order of files matters once each process has less to do than so many times the longest of them."""
+
+
+def durations(tier: str) -> Seconds:
+    """Those of the commit tier stand in for files that the full tier has not measured."""
+    measured = _read()
+    return measured[COMMIT] | measured[FULL] if tier == FULL else measured[COMMIT]
+
+
+def next_file(files: Sequence[str], seconds: Seconds, *, processes: int, last: str | None) -> str:
+    """Which of the remaining `files` a process takes whose last file was `last`.
+
+    The longest one, so that short ones end the run. While there is plenty to do, however, a process stays in its
+    folder, because it then keeps the folder's fixtures, such as a cluster.
+    """
+
+    def cost(file: str) -> float:
+        return seconds.get(file, UNKNOWN_SECONDS)
+
+    longest = max(files, key=cost)
+    plenty = sum(map(cost, files)) / processes > _PLENTY * cost(longest)
+    if last is None or not plenty:
+        return longest
+    folder = PurePosixPath(last).parent
+    neighbors = [file for file in files if PurePosixPath(file).parent == folder]
+    return max(neighbors, key=cost) if neighbors else longest
+
+
+def main() -> int:
+    """Takes over the figures of the last runs. Files that those did not run keep theirs, unless they are gone."""
+    measured = _read()
+    for tier in (COMMIT, FULL):
+        file = ROOT / ".pytest_cache" / "v" / CACHE_KEY.format(tier)
+        fresh = json.loads(file.read_text()) if file.exists() else {}
+        kept = {name: old for name, old in measured[tier].items() if (ROOT / name).exists()}
+        measured[tier] = kept | {name: round(new, 1) for name, new in fresh.items()}
+    ordered = {tier: dict(sorted(found.items())) for tier, found in measured.items()}
+    MEASURED.write_text(json.dumps(ordered, indent=1) + "\n")
+    return 0
+
+
+def _read() -> dict[str, dict[str, float]]:
+    measured = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+    return {COMMIT: {}, FULL: {}} | measured
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""One Kafka broker for a whole run, started when the first test needs it.
+
+The broker is a child of the controller and on its leash: a test process that ends or crashes leaves it alone, and it
+ends with the controller however that ends. Test processes ask for its address over a Unix socket.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headrace.core.errors import ExternalError, HeadraceError
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from support.broker import broker_config
+from support.patience import BROKER_SESSION_TIMEOUT_MS, WAIT_SECONDS
+from support.suite import BROKER_LOG, is_controller
+
+_SESSION = {"broker.session.timeout.ms": str(BROKER_SESSION_TIMEOUT_MS)}
+_HEAP_MB = 1024
+_ADDRESS = "broker_socket"
+
+
+class SharedBroker:
+    """The broker in the controller. Methods may be called from any thread."""
+
+    def __init__(self, stash: pytest.Stash) -> None:
+        self._stash = stash
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+        self._broker: EmbeddedBroker | None = None
+        self._listener: socket.socket | None = None
+
+    @property
+    def folder(self) -> Path:
+        """A new temporary folder, with a short name: the path of a socket has at most 107 bytes."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
+        return self._folder
+
+    def place(self) -> tuple[Path, int]:
+        """Data folder and port. Starts the broker at the first call."""
+        with self._lock:
+            if self._broker is None:
+                config = broker_config(self.folder / "kafka", settings=_SESSION)
+                broker = EmbeddedBroker(replace(config, heap_mb=_HEAP_MB))
+                broker.start()
+                self._broker = broker
+                self._stash[BROKER_LOG] = broker.log
+            return self._broker.data, self._broker.port
+
+    def listen(self) -> str:
+        """Answers test processes from now on; returns the socket's path."""
+        if self._listener is None:
+            self._listener = socket.socket(socket.AF_UNIX)
+            self._listener.bind(str(self.folder / "ask"))
+            self._listener.listen()
+            threading.Thread(target=self._answer, args=(self._listener,), name="shared-broker", daemon=True).start()
+        return str(self.folder / "ask")
+
+    def end(self) -> None:
+        """Kills the broker and removes everything of it."""
+        if self._listener is not None:
+            # a thread in accept() does not notice that the socket is closed
+            with suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+        with self._lock:
+            if self._broker is not None:
+                self._broker.kill()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _answer(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                asking, _ = listener.accept()
+            except OSError:
+                return  # closed
+            with asking, suppress(OSError):
+                asking.sendall(json.dumps(self._answer_of_one()).encode())
+
+    def _answer_of_one(self) -> dict[str, object]:
+        try:
+            data, port = self.place()
+        except HeadraceError as error:
+            return {"error": str(error)}
+        return {"data": str(data), "port": port}
+
+
+_SHARED = pytest.StashKey[SharedBroker]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if is_controller(config):
+        config.stash[_SHARED] = SharedBroker(config.stash)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """Tells a test process of pytest-xdist, before it starts, where to ask."""
+    node.workerinput[_ADDRESS] = node.config.stash[_SHARED].listen()  # type: ignore[attr-defined]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _SHARED in config.stash:
+        config.stash[_SHARED].end()
+
+
+@pytest.fixture(scope="session")
+def broker(pytestconfig: pytest.Config) -> EmbeddedBroker:
+    """The run's broker, which all test processes share: tests use topics, groups and jobs with names of their own.
+
+    Only its address, its data folder and its log can be had from it. A test that stops, kills or freezes a broker
+    starts its own.
+    """
+    if is_controller(pytestconfig):
+        data, port = pytestconfig.stash[_SHARED].place()
+    else:
+        data, port = _asked(pytestconfig.workerinput[_ADDRESS])  # type: ignore[attr-defined]
+    found = EmbeddedBroker(BrokerConfig(data, port=port))
+    pytestconfig.stash[BROKER_LOG] = found.log
+    return found
+
+
+def _asked(address: str) -> tuple[Path, int]:
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(WAIT_SECONDS)
+        asking.connect(address)
+        with asking.makefile("rb") as answers:
+            answer = json.loads(answers.read())
+    if "error" in answer:
+        raise ExternalError(answer["error"])
+    return Path(answer["data"]), int(answer["port"])
