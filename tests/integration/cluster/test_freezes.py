@@ -108,7 +108,7 @@ def test_two_coordinators_on_one_store(cluster: Cluster, flow: Flow, tmp_path_fa
         flow.cluster = cluster
         other.end()
     kill(first)
-    cluster.start()
+    cluster.start_again()
     assert cluster.wait_state(flow.job, "RUNNING").attempt > second
     flow.wait_checkpoint()
     flow.settle()

@@ -130,7 +130,7 @@ def test_a_poison_message_ends_the_job_and_is_named(cluster: Cluster, broker: Em
     before = _told(cluster, job)
     assert place in str(before["failure"])
     kill(cluster.coordinator())
-    cluster.start()
+    cluster.start_again()
     assert _told(cluster, job) == before
 
 

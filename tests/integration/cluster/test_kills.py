@@ -31,7 +31,7 @@ def test_a_worker_that_is_started_again(cluster: Cluster, flow: Flow) -> None:
     with flow.recovering("worker killed"):
         kill(worker)
         wait_until(lambda: not set(slots) & set(cluster.slots()), "its slots end with it")
-        cluster.start()
+        cluster.start_again()
 
     assert cluster.worker(number) != worker
     wait_until(lambda: len(cluster.slots()) == 4, "all slots are there")
@@ -42,7 +42,7 @@ def test_a_worker_that_stays_away(cluster: Cluster, flow: Flow) -> None:
     with flow.recovering("worker killed, not started again"):
         kill(parent_of(flow.slots()[0]))
 
-    cluster.start()
+    cluster.start_again()
 
 
 @pytest.mark.full
@@ -51,7 +51,7 @@ def test_the_coordinator(cluster: Cluster, flow: Flow) -> None:
 
     with flow.recovering("coordinator killed"):
         kill(cluster.coordinator())
-        cluster.start()
+        cluster.start_again()
 
     assert [cluster.worker(1), cluster.worker(2)] == workers
 
@@ -65,4 +65,4 @@ def test_the_connector_host(cluster: Cluster, flow: Flow) -> None:
 def test_all_at_once(cluster: Cluster, flow: Flow) -> None:
     with flow.recovering("all killed"):
         kill(*cluster.processes())
-        cluster.start()
+        cluster.start_again()

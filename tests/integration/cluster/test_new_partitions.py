@@ -26,7 +26,7 @@ def test_partitions_are_added_and_a_new_topic_matches_the_pattern(cluster: Clust
 
     with flow.recovering("slot and coordinator killed after partitions came"):
         kill(flow.slots()[0], cluster.coordinator())
-        cluster.start()
+        cluster.start_again()
 
 
 def test_a_topic_appears_while_the_job_stands_still(flow: Flow) -> None:
