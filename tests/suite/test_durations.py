@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.suite.durations import UNKNOWN_SECONDS, next_file
+from support.suite.durations import COMMIT, FULL, UNKNOWN_SECONDS, durations, main, next_file
 
 SECONDS = {"a/1.py": 90.0, "a/2.py": 10.0, "a/3.py": 20.0, "b/1.py": 80.0, "b/2.py": 70.0}
 
@@ -49,3 +53,20 @@ def test_processes_end_at_about_the_same_time(seconds: dict[str, float], process
         lasts[first] = chosen
     ideal = max(sum(seconds.values()) / processes, max(seconds.values(), default=0.0))
     assert max(busy) <= 4 / 3 * ideal + max(seconds.values(), default=0.0) / 3
+
+
+def test_what_the_last_run_measured_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file in ("tests/a.py", "tests/b.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    cached = tmp_path / ".pytest_cache" / "v" / "headrace" / "seconds-commit"
+    cached.parent.mkdir(parents=True)
+    cached.write_text(json.dumps({"tests/a.py": 3.14}))
+    measured = tmp_path / "tests" / "durations.json"
+    measured.write_text(json.dumps({"commit": {"tests/a.py": 1.0, "tests/b.py": 2.0, "tests/gone.py": 9.0}}))
+    monkeypatch.setattr("support.suite.durations.ROOT", tmp_path)
+    monkeypatch.setattr("support.suite.durations.MEASURED", measured)
+
+    assert main() == 0
+    assert durations(COMMIT) == {"tests/a.py": 3.1, "tests/b.py": 2.0}
+    assert durations(FULL) == durations(COMMIT), "until the full tier has been measured"

@@ -33,8 +33,9 @@ def test_all_processes_have_the_same_broker_which_outlives_them_and_ends_with_th
     wait_until(lambda: is_free(port), "nobody listens there any more")
 
 
-def test_it_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
-    """By the test itself, whose process is the controller."""
+def test_it_ends_with_a_run_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the test itself, whose process is the controller. The broker's files stay."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     code, _ = inner_run(tmp_path, {"test_a.py": USES.format(name="a", then="os.kill(os.getpid(), 9)")}, plugins=PLUGINS)
     assert code == -9
     port = int((tmp_path / "a.port").read_text())

@@ -35,7 +35,7 @@ SHORT_CLUSTER_LEASES: Final[Mapping[str, str]] = {
     "HEADRACE_WORKER_LOST": "5s",
 }
 """For clusters whose processes a test freezes, or cuts off, for longer than their lease."""
-RUN_TIMES: Final[Mapping[str, str]] = {
+RUN_TIMES: Final = {
     "HEADRACE_LEASE": "5m",
     "HEADRACE_WORKER_LOST": "5m",
     "HEADRACE_RECONNECT": "1m",
