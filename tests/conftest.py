@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--full", action="store_true", help="the full tier: also the tests that are marked `full`")
     parser.addoption("--rewrite-goldens", action="store_true", help="write tests/flows/golden anew, from straight runs")
-    parser.addoption("--stops", type=int, default=4, help="how often a job is stopped and taken up in a row")
+    parser.addoption("--stops", type=int, default=2, help="how often a job is stopped and taken up in a row")
     parser.addoption("--increments", type=int, default=12, help="increments of a followed pipeline that is killed")
     parser.addoption("--outage", type=float, default=12.0, help="seconds that no broker answers for")
 

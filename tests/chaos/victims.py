@@ -12,7 +12,7 @@ from support.cluster import COORDINATOR, SLOT, WORKER, Cluster
 from support.worker_process import parent_of
 
 T = TypeVar("T")
-CONNECTOR_HOST = "connector_host_process"
+CONNECTOR_HOST = "headrace-connector-host"
 
 
 def find(cluster: Cluster, target: Target, choice: float) -> list[int]:

@@ -103,7 +103,7 @@ def values(end: int) -> list[str]:
     return [f"v{n}" for n in range(end)]
 
 
-@pytest.mark.parametrize(("written", "published"), [(2, 0), (7, 4)])
+@pytest.mark.parametrize(("written", "published"), [pytest.param(2, 0, marks=pytest.mark.full), (7, 4)])
 def test_a_killed_process_is_followed_exactly(job: Job, raw: RawTransactions, written: int, published: int) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", PUBLISH_AND_HANG, job.broker.bootstrap, job.topic, job.context.job, str(written)],
@@ -151,6 +151,7 @@ def test_a_marker_that_is_not_settled_is_waited_for(job: Job, raw: RawTransactio
     assert job.visible() == values(10)
 
 
+@pytest.mark.full
 def test_a_broker_that_restarts_costs_no_row_and_repeats_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client may get stuck for good in that: then the publisher fails, and the next one goes on."""
     monkeypatch.setattr("headrace_connectors.kafka.publishing_producer.MARK_PATIENCE_S", 2.0)

@@ -55,8 +55,11 @@ def topic(broker: EmbeddedBroker) -> _Topic:
     return _Topic(broker, create_topic(broker, unique_topic("published"), 3))
 
 
+@pytest.mark.full
 @pytest.mark.broker
 class TestKafka(PublisherConformance):
+    """A share in one transaction; the commit tier has small ones."""
+
     @pytest.fixture
     def sink(self, topic: _Topic) -> SinkUnderTest:
         return topic.sink(KafkaSinkConfig, delivery="exactly-once")

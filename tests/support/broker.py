@@ -17,11 +17,10 @@ from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
-from support.log_ends import PATIENCE_SECONDS, TopicLogs, log_ends
+from support.log_ends import PATIENCE_SECONDS, TopicLogs, admin_client, log_ends
 
 SETTINGS = {
     # records of tests are as old as they like: the broker would delete them, at a time of its own
@@ -85,7 +84,7 @@ def create_topic(
     broker: Broker, name: str, partitions: int = 1, *, copies: int = 1, config: Mapping[str, str] | None = None
 ) -> str:
     """Make a topic and return its name, once its partitions take records."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    admin = admin_client(broker.bootstrap)
     wanted = NewTopic(name, num_partitions=partitions, replication_factor=copies, config=dict(config or {}))
     (made,) = admin.create_topics(
         [wanted], operation_timeout=PATIENCE_SECONDS, request_timeout=PATIENCE_SECONDS
@@ -160,6 +159,11 @@ def consume_all(broker: Broker, topic: str, isolation: str = "read_committed") -
 
     All records of transactions that were ended before: their markers are waited for.
     """
+    logs = TopicLogs(broker.bootstrap, topic)
+    if isolation == "read_committed":
+        logs.wait_settled()
+    starts = logs.starts()
+    # made just before it is used: one that connects while it has nothing to read finds new leaders only after 1 s
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -174,10 +178,7 @@ def consume_all(broker: Broker, topic: str, isolation: str = "read_committed") -
         }
     )
     try:
-        logs = TopicLogs(broker.bootstrap, topic)
-        if isolation == "read_committed":
-            logs.wait_settled()
-        consumer.assign([TopicPartition(topic, p, start) for p, start in logs.starts().items()])
+        consumer.assign([TopicPartition(topic, p, start) for p, start in starts.items()])
         return sorted(_read_to_ends(consumer, set(logs.partitions)), key=lambda r: (r.partition, r.offset))
     finally:
         consumer.close()

@@ -28,6 +28,7 @@ from support.running import Finished, finish, wait_until
 from support.worker_process import all_pids, is_running, parent_of
 
 COORDINATOR, WORKER, SLOT = "headrace-coordinator", "headrace-worker", "headrace-slot"
+CONNECTOR_HOST = "headrace-connector-host"
 
 
 class Cluster:
@@ -164,6 +165,10 @@ class Cluster:
         """The pid of a supervisor."""
         (pid,) = (pid for pid, command in self.processes(WORKER).items() if f"--id worker-{number} " in command)
         return pid
+
+    def connector_hosts(self) -> list[int]:
+        """Pids; a job that starts again has none for a moment."""
+        return list(self.processes(CONNECTOR_HOST))
 
     def slots(self, worker: int | None = None) -> list[int]:
         """Slots' pids: all, or those of the supervisor with that pid."""

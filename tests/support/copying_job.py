@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from support.broker import Broker, consume_all, create_topic, produce, unique_topic
 from support.cluster import Cluster
 from support.cluster_job import ClusterJob
-from support.patience import SHORT_CHECKPOINT_TIMEOUT, SHORT_TRANSACTION_TIMEOUT
 from support.running import wait_until
 from support.stopping_points import StoppingPoints
 
@@ -44,7 +43,15 @@ sinks:
 class CopyingJob(ClusterJob):
     """With its topics and rows."""
 
-    def __init__(self, cluster: Cluster, broker: Broker, points: StoppingPoints) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        broker: Broker,
+        points: StoppingPoints,
+        *,
+        checkpoint_timeout: str = "5m",
+        transaction_timeout: str = "15m",
+    ) -> None:
         self.broker = broker
         self.name = unique_topic("copy")
         for kind in ("rows", "copies"):
@@ -52,8 +59,8 @@ class CopyingJob(ClusterJob):
         text = PIPELINE.format(
             name=self.name,
             brokers=broker.bootstrap,
-            transaction_timeout=SHORT_TRANSACTION_TIMEOUT,
-            checkpoint_timeout=SHORT_CHECKPOINT_TIMEOUT,
+            checkpoint_timeout=checkpoint_timeout,
+            transaction_timeout=transaction_timeout,
             points=points.folder,
         )
         super().__init__(cluster, cluster.folder / f"{self.name}.yaml", text)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.client.discovery import read_token, token_file
 from headrace.client.http import Client
 from headrace.client.models import JobStatus
+from headrace.core.settings import Home
 from support.running import Finished, headrace, wait_until
 
 
@@ -35,9 +37,9 @@ class LocalCluster:
         return self.run(*arguments, "--json", code=code).json
 
     def client(self) -> Client:
-        """Of its coordinator: a look by it is cheaper than a command."""
+        """Of its coordinator: a request is cheaper than a command."""
         published = json.loads((self.home / "cluster" / "coordinator.json").read_text())
-        return Client(published["url"])
+        return Client(published["url"], read_token(token_file(Home(self.home))))
 
     def wait_status(self, job: str, is_so: Callable[[JobStatus], bool], what: str) -> JobStatus:
         """The job's status, once it is so."""

@@ -6,8 +6,10 @@ of committed records are held back before the transaction.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -32,12 +34,25 @@ class TopicLogs:
 
     def __init__(self, bootstrap: str, topic: str, partitions: Iterable[int] | None = None) -> None:
         self._bootstrap, self._topic = bootstrap, topic
-        self._admin = _admin(bootstrap)
-        if partitions is None:
-            found = self._admin.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic]
-            assert found.error is None, f"topic {topic}: {found.error}"
-            partitions = found.partitions
-        self.partitions = sorted(partitions)
+        self._admin = admin_client(bootstrap)
+        self.partitions = self._with_leaders(partitions)
+
+    def _with_leaders(self, partitions: Iterable[int] | None) -> list[int]:
+        """These partitions, or all, once each has a leader.
+
+        A client that is asked for offsets before it knows the leaders looks for them again only after 1 to 3 s.
+        """
+        wanted = None if partitions is None else set(partitions)
+        led: set[int] = set()
+
+        def are_led() -> bool:
+            found = self._admin.list_topics(self._topic, timeout=PATIENCE_SECONDS).topics[self._topic]
+            assert wanted is not None or found.error is None, f"topic {self._topic}: {found.error}"
+            led.update(number for number, partition in found.partitions.items() if partition.leader >= 0)
+            return led >= (set(found.partitions) if wanted is None else wanted)
+
+        wait_until(are_led, f"the partitions of {self._topic} have leaders", PATIENCE_SECONDS)
+        return sorted(led if wanted is None else wanted)
 
     def starts(self) -> dict[int, int]:
         """The first offset of each partition."""
@@ -71,7 +86,7 @@ class TopicLogs:
         """Asks until every partition has a leader that answers."""
         asked = {TopicPartition(self._topic, number): spec for number in self.partitions}
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
+        for failures in itertools.count(1):
             answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_ANSWER_SECONDS)
             try:
                 return {at.partition: int(answer.result(_ANSWER_SECONDS).offset) for at, answer in answers.items()}
@@ -80,8 +95,13 @@ class TopicLogs:
                 if time.monotonic() > deadline:
                     raise AssertionError(f"topic {self._topic}: no offsets of its partitions") from error
                 time.sleep(_PAUSE_SECONDS)
-                # it also remembers for seconds that a partition had no leader
-                self._admin = _admin(self._bootstrap)
+                # it also remembers for seconds that a partition had no leader; but most often the leader of a partition
+                # has not heard of it yet, and a new client would take longer than that
+                if failures > 1:
+                    admin_client.cache_clear()
+                    self._admin = admin_client(self._bootstrap)
+                self._with_leaders(self.partitions)
+        raise AssertionError
 
 
 def log_ends(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
@@ -94,5 +114,10 @@ def wait_settled(bootstrap: str, topic: str) -> None:
     TopicLogs(bootstrap, topic).wait_settled()
 
 
-def _admin(bootstrap: str) -> AdminClient:
+@lru_cache(maxsize=4)
+def admin_client(bootstrap: str) -> AdminClient:
+    """A client that is shared: a new one takes a tenth of a second, or seconds if it is asked before it is connected.
+
+    Few are kept, for brokers of single tests come and go.
+    """
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})

@@ -48,7 +48,9 @@ CONTROL_TIMES: Final = ClusterTimes(heartbeat=100, worker_lost=480_000, reconnec
 SHORT_CONTROL_LEASES: Final = ClusterTimes(heartbeat=200, worker_lost=4_500, reconnect=1_000, lease=3_000, cancel=3_000)
 """The same for tests of loss; all relations of the defaults hold."""
 
-SHORT_TRANSACTION_TIMEOUT: Final = "8s"
-"""For tests that want a transaction to expire: its writer or committer is frozen meanwhile."""
-SHORT_CHECKPOINT_TIMEOUT: Final = "6s"
+SHORT_TRANSACTION_TIMEOUT: Final = "20s"
+"""For tests that want a transaction to expire: its writer or committer is frozen meanwhile. The job also commits while
+nothing is frozen, so it is longer than a slow machine needs for an epoch.
+"""
+SHORT_CHECKPOINT_TIMEOUT: Final = "18s"
 """For jobs with such transactions: a checkpoint must time out before its transactions do."""

@@ -53,31 +53,42 @@ def nobody_listens() -> Iterator[str]:
         yield f"127.0.0.1:{bound.getsockname()[1]}"
 
 
-def test_topics_survive_down_and_up_and_a_crash_and_up_twice_is_harmless(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_topics_survive_a_crash_and_up_twice_is_harmless(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = up_with_a_topic(home, monkeypatch)
+    process = BrokerProcess(first["pid"], home / "kafka" / "data")
+    os.kill(first["pid"], signal.SIGKILL)
+    assert process.wait_gone(WAIT_SECONDS)
+
+    second = document("up", "--port", str(first["port"]))
+
+    assert second["started"]
+    assert second["bootstrap"] == first["bootstrap"]
+    assert second["pid"] != first["pid"]
+    assert document("topics") == {"topics": [{"name": "flights", "partitions": 3, "messages": 3}]}
+    assert sorted(run("consume", "flights").stdout.split()) == ["a", "b", "c"]
+    up_twice_is_harmless_and_another_port_is_refused(second)
+    assert document("down") == {"running": False, "stopped": True}
+    assert run("status").exit_code == 3
+
+
+@pytest.mark.full
+def test_topics_survive_down_and_up(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = up_with_a_topic(home, monkeypatch)
+    assert document("down") == {"running": False, "stopped": True}
+    assert document("up", "--port", str(first["port"]))["bootstrap"] == first["bootstrap"]
+    assert document("topics") == {"topics": [{"name": "flights", "partitions": 3, "messages": 3}]}
+
+
+def up_with_a_topic(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A broker of the home, with three messages in a topic."""
     monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", WAIT_SECONDS)
     first = document("up", "--port", "0")
     assert first["started"]
     assert first["data"] == str(home / "kafka" / "data")
     run("create", "flights", "--partitions", "3")
     assert run("produce", "flights", stdin="a\nb\nc\n").exit_code == 0
-
-    assert document("down") == {"running": False, "stopped": True}
-    assert run("status").exit_code == 3
-
-    second = document("up", "--port", str(first["port"]))
-    assert second["bootstrap"] == first["bootstrap"]
-    assert document("topics") == {"topics": [{"name": "flights", "partitions": 3, "messages": 3}]}
-
-    process = BrokerProcess(second["pid"], home / "kafka" / "data")
-    os.kill(second["pid"], signal.SIGKILL)
-    assert process.wait_gone(WAIT_SECONDS)
-    third = document("up", "--port", str(first["port"]))
-    assert third["started"]
-    assert third["pid"] != second["pid"]
-    assert sorted(run("consume", "flights").stdout.split()) == ["a", "b", "c"]
-    up_twice_is_harmless_and_another_port_is_refused(third)
+    assert isinstance(first, dict)
+    return first
 
 
 def up_twice_is_harmless_and_another_port_is_refused(first: dict[str, Any]) -> None:

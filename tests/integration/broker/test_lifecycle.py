@@ -14,6 +14,7 @@ from support.broker import broker_config, consume_all, create_topic, produce
 pytestmark = pytest.mark.broker
 
 
+@pytest.mark.full
 def test_after_a_crash_it_comes_back_on_the_same_port_with_its_data(tmp_path: Path) -> None:
     with EmbeddedBroker(broker_config(tmp_path)) as broker:
         before = broker.bootstrap

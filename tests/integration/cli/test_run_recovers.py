@@ -1,11 +1,10 @@
-"""`headrace run` under fire: a slot that dies, and the run itself that dies and is taken up again."""
+"""`headrace run` whose slot is killed, which is then killed and stopped itself, and resumed each time."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.local_cluster import processes_of
-from support.running import finish, headrace, start, wait_until
+from support.running import Finished, finish, headrace, start, wait_until
 
 ROWS, PARTITIONS = 8_000, 2
 
@@ -50,17 +49,21 @@ sinks:
 """
 
 
-# until the test opens it, minutes of reading are left; barriers pass between two batches
+# Until the test opens it, a batch takes ever longer, so that no machine is slow enough for the run to reach its end;
+# barriers pass between two batches.
 GATE = """\
 import time
 from pathlib import Path
 
 OPEN = Path(__file__).with_name("open")
+pause_s = 0.2
 
 
 def held(rows):
+    global pause_s
     if not OPEN.exists():
-        time.sleep(0.5)
+        time.sleep(pause_s)
+        pause_s *= 1.2
     return rows
 """
 
@@ -70,20 +73,27 @@ def rows(folder: Path) -> list[str]:
     return sorted({line for file in folder.glob("part-*") for line in file.read_text().splitlines()})
 
 
-def has_checkpoint(home: Path) -> bool:
-    """Whether one is committed that has rows in it."""
+def checkpointed_attempt(home: Path) -> int:
+    """The newest attempt that has committed a checkpoint with rows in it; 0 before the first."""
     records: list[dict[str, Any]] = []
     for record in (home / "checkpoints").glob("*/journal/*.json"):
         with suppress(FileNotFoundError):  # old ones are removed
             records.append(json.loads(record.read_text()))
     committed = {each["epoch"] for each in records if each["kind"] == "committed"}
     manifests = [each["manifest"] for each in records if each["kind"] == "checkpoint"]
-    return any(
-        split["position"] > 0
+    attempts = [
+        int(manifest["attempt"])
         for manifest in manifests
         if manifest["epoch"] in committed
-        for split in manifest["sources"]["made"]["splits"]
-    )
+        and any(split["position"] > 0 for split in manifest["sources"]["made"]["splits"])
+    ]
+    return max(attempts, default=0)
+
+
+def wait_checkpoint_after(attempt: int, home: Path) -> int:
+    """Waits until a later attempt has one; returns that attempt."""
+    wait_until(lambda: checkpointed_attempt(home) > attempt, f"an attempt after {attempt} commits a checkpoint")
+    return checkpointed_attempt(home)
 
 
 def slots(home: Path) -> list[int]:
@@ -118,55 +128,42 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return rows(folder / "out")
 
 
-def begun(folder: Path) -> subprocess.Popen[str]:
-    """A run that has its first checkpoint and much to read."""
-    process = start(["run", "p.yaml", "--json"], folder)
-    wait_until(lambda: has_checkpoint(folder / "home"), "a checkpoint is committed")
-    return process
+def test_a_run_outlives_a_slot_and_is_resumed_after_a_kill_and_after_ctrl_c(
+    tmp_path: Path, expected: list[str]
+) -> None:
+    folder = written(tmp_path / "run")
+    home = folder / "home"
+    first = start(["run", "p.yaml", "--json"], folder)
+    attempt = wait_checkpoint_after(0, home)
+    os.kill(slots(home)[0], signal.SIGKILL)
+    attempt = wait_checkpoint_after(attempt, home)
 
+    first.kill()
+    first.communicate()
+    wait_until(lambda: processes_of(home) == [], "no process is left of it")
+    second = start(["run", "p.yaml", "--resume", "--json"], folder)
+    wait_checkpoint_after(attempt, home)
 
-def test_a_slot_that_dies_costs_nothing(tmp_path: Path, expected: list[str]) -> None:
-    folder = written(tmp_path / "killed")
-    process = begun(folder)
-    os.kill(slots(folder / "home")[0], signal.SIGKILL)
-    open_gate(folder)
-    finished = finish(process)
-    assert finished.code == 0, finished.err
-    summary = json.loads(finished.out)
-    assert (summary["state"], summary["rows_in"], summary["rows_out"]) == ("FINISHED", ROWS, len(expected))
-    assert rows(folder / "out") == expected
-    wait_until(lambda: processes_of(folder / "home") == [], "no process is left of it")
-    assert not any((folder / "home" / "checkpoints").iterdir()), "nothing is kept of a run that has read everything"
-
-
-def test_a_run_that_dies_is_taken_up_again(tmp_path: Path, expected: list[str]) -> None:
-    folder = written(tmp_path / "killed")
-    process = begun(folder)
-    process.kill()
-    process.communicate()
-    open_gate(folder)
-    wait_until(lambda: processes_of(folder / "home") == [], "no process is left of it")
-    finished = headrace(["run", "p.yaml", "--resume", "--json"], folder)
-    assert finished.code == 0, finished.err
-    summary = finished.json
-    assert (summary["state"], summary["rows_in"], summary["rows_out"]) == ("FINISHED", ROWS, len(expected))
-    assert rows(folder / "out") == expected
-    refused = headrace(["run", "p.yaml", "--resume"], folder)
-    assert refused.code == 2
-    assert "no run of counted to resume" in refused.err
-
-
-def test_ctrl_c_keeps_the_state_and_resume_goes_on(tmp_path: Path, expected: list[str]) -> None:
-    folder = written(tmp_path / "stopped")
-    process = begun(folder)
-    process.send_signal(signal.SIGINT)
-    stopped = finish(process)
-    open_gate(folder)
+    second.send_signal(signal.SIGINT)
+    stopped = finish(second)
     assert stopped.code == 0, stopped.err
     assert stopped.json["state"] == "CANCELED"
     assert 0 < stopped.json["rows_in"] < ROWS
     assert "headrace run p.yaml --resume" in stopped.err
+
+    open_gate(folder)
     finished = headrace(["run", "p.yaml", "--resume", "--json"], folder)
+    require_finished(finished, folder, expected)
+
+
+def require_finished(finished: Finished, folder: Path, expected: list[str]) -> None:
+    """The run has read and written everything, has left nothing, and cannot be resumed again."""
     assert finished.code == 0, finished.err
-    assert finished.json["rows_in"] == ROWS
+    summary = finished.json
+    assert (summary["state"], summary["rows_in"], summary["rows_out"]) == ("FINISHED", ROWS, len(expected))
     assert rows(folder / "out") == expected
+    wait_until(lambda: processes_of(folder / "home") == [], "no process is left of it")
+    assert not any((folder / "home" / "checkpoints").iterdir()), "nothing is kept of a run that has read everything"
+    refused = headrace(["run", "p.yaml", "--resume"], folder)
+    assert refused.code == 2
+    assert "no run of counted to resume" in refused.err

@@ -67,18 +67,20 @@ def written(folder: Path) -> set[int]:
 
 
 def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
-    first = cluster.json("cluster", "start", "--workers", "2", "--slots", "1")
+    first = cluster.json("cluster", "start", "--workers", "2", "--slots", "1", "--token")
     assert first["started"] == ["coordinator", "worker-1", "worker-2"]
     assert cluster.json("cluster", "start")["started"] == []
     assert "2 workers with 1 slot each" in cluster.run("cluster", "start").out
     refused = cluster.run("cluster", "start", "--slots", "2", code=2)
     assert "headrace cluster stop" in refused.err
+    require_token(cluster, first["url"])
     kill(first["coordinator"]["pid"], first["workers"][0]["pid"])
     broken = cluster.json("cluster", "status", code=3)
     assert (broken["dead"], broken["running"]) == (["coordinator", "worker-1"], ["worker-2"])
     mended = cluster.json("cluster", "start")
     assert mended["started"] == ["coordinator", "worker-1"]
     assert (mended["url"], mended["workers"][1]) == (first["url"], first["workers"][1])
+    require_token(cluster, mended["url"])
     with cluster.client() as client:
         wait_until(lambda: client.cluster().slots_free == 2, "the slots to be up")
     assert cluster.json("cluster", "stop") == {"stopped": True}
@@ -86,6 +88,17 @@ def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
     assert sorted(each.name for each in (cluster.home / "cluster").iterdir()) == ["id", "lock", "logs"]
     assert cluster.json("cluster", "stop") == {"stopped": False}
     assert cluster.json("cluster", "status", code=3)["running"] == []
+
+
+def require_token(cluster: LocalCluster, url: str) -> None:
+    """Commands of the home know the token; requests without it are rejected."""
+    assert cluster.json("list") == {"jobs": []}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        _get(f"{url}/v1/jobs")
+    assert refused.value.code == 401
+    refused.value.close()
+    assert _get(f"{url}/v1/health")["status"] == "ok"
+    assert (cluster.home / "cluster" / "token").stat().st_mode & 0o077 == 0
 
 
 def test_a_start_that_fails_leaves_nothing_behind(cluster: LocalCluster) -> None:
@@ -99,42 +112,38 @@ def test_a_start_that_fails_leaves_nothing_behind(cluster: LocalCluster) -> None
     assert cluster.json("cluster", "start")["started"] == ["coordinator", "worker-1"]
 
 
-def test_a_job_with_code_outlives_its_coordinator(cluster: LocalCluster) -> None:
+def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run(cluster: LocalCluster) -> None:
     started = cluster.json("cluster", "start", "--workers", "1", "--slots", "2")
-    job = cluster.json("submit", "endless.yaml")["job_id"]
-    cluster.wait_status(job, lambda status: status.checkpoint is not None, "to have a checkpoint")
-    kill(started["coordinator"]["pid"])
-    assert cluster.run("status", job, code=3).out == ""
-    assert cluster.json("cluster", "start")["started"] == ["coordinator"]
-    again = cluster.wait_state(job, "RUNNING")
-    assert again.attempt >= 2
-    assert cluster.run("rescale", job, "--parallelism", "2").out.startswith(f"{job}: RUNNING with parallelism 2")
-    path = cluster.json("stop", "counting", "--savepoint", "kept")["path"]
-    assert Path(path).parent == cluster.folder / "kept"
-    rows = written(cluster.folder / "out")
-    assert rows == set(range(0, 2 * len(rows), 2)), "no row is missing, and every one went through the user's code"
-    listed = cluster.json("state", "list", path)
-    assert listed["sources"]["numbers"]["splits"][0]["position"] == len(rows)
-    assert cluster.json("list")["jobs"][0]["state"] == "FINISHED"
-
-
-def test_an_upgrade_that_cannot_run_gives_way_to_the_old_pipeline(cluster: LocalCluster) -> None:
-    cluster.run("cluster", "start", "--slots", "2")
     first = cluster.json("submit", "endless.yaml")["job_id"]
-    cluster.wait_state(first, "RUNNING")
-    (cluster.folder / "wrong.yaml").write_text(ENDLESS.replace("functions:doubled", "functions:gone"))
-    refused = cluster.json("upgrade", first, "wrong.yaml", "--savepoint", "kept", code=2)
-    assert "gone" in refused["refused"]
-    again = refused["job_id"]
-    cluster.wait_state(again, "RUNNING")
+    cluster.wait_status(first, lambda status: status.checkpoint is not None, "to have a checkpoint")
+    kill(started["coordinator"]["pid"])
+    assert cluster.run("status", first, code=3).out == ""
+    assert cluster.json("cluster", "start")["started"] == ["coordinator"]
+    assert cluster.wait_state(first, "RUNNING").attempt >= 2
+    assert cluster.run("rescale", first, "--parallelism", "2").out.startswith(f"{first}: RUNNING with parallelism 2")
+
+    again = upgrade_refused(cluster, first)
     (cluster.folder / "shop" / "factor.txt").write_text("-2")
     third = cluster.json("upgrade", again, "endless.yaml")["job_id"]
     cluster.wait_state(third, "RUNNING")
     wait_until(lambda: min(written(cluster.folder / "out"), default=0) < 0, "rows of the new code")
-    cluster.run("cancel", third)
-    assert [each["state"] for each in cluster.json("list")["jobs"]] == ["CANCELED", "FINISHED", "FAILED", "FINISHED"]
+    path = cluster.json("stop", "counting", "--savepoint", "kept")["path"]
+    assert Path(path).parent == cluster.folder / "kept"
+    assert [each["state"] for each in cluster.json("list")["jobs"]] == ["FINISHED", "FINISHED", "FAILED", "FINISHED"]
     rows = sorted(abs(row) for row in written(cluster.folder / "out"))
     assert rows == list(range(0, 2 * len(rows), 2)), "from job to job no row is lost or repeated"
+    listed = cluster.json("state", "list", path)
+    assert listed["sources"]["numbers"]["splits"][0]["position"] == len(rows)
+
+
+def upgrade_refused(cluster: LocalCluster, job: str) -> str:
+    """An upgrade to code that does not exist gives way to the old pipeline; returns the job that runs it."""
+    (cluster.folder / "wrong.yaml").write_text(ENDLESS.replace("functions:doubled", "functions:gone"))
+    refused = cluster.json("upgrade", job, "wrong.yaml", "--savepoint", "kept", code=2)
+    assert "gone" in refused["refused"]
+    again = str(refused["job_id"])
+    cluster.wait_state(again, "RUNNING")
+    return again
 
 
 def test_a_job_with_a_cluster_of_its_own(cluster: LocalCluster) -> None:
@@ -155,17 +164,6 @@ def test_an_application_has_a_cluster_of_its_own(cluster: LocalCluster) -> None:
     assert done["exit_code"] == 7
     assert (cluster.folder / "state.txt").read_text() == "FINISHED"
     assert processes_of(cluster.home) == []
-
-
-def test_a_cluster_with_a_token_serves_only_who_knows_it(cluster: LocalCluster) -> None:
-    url = cluster.json("cluster", "start", "--slots", "1", "--token")["url"]
-    assert cluster.json("list") == {"jobs": []}
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        _get(f"{url}/v1/jobs")
-    assert refused.value.code == 401
-    refused.value.close()
-    assert _get(f"{url}/v1/health")["status"] == "ok"
-    assert (cluster.home / "cluster" / "token").stat().st_mode & 0o077 == 0
 
 
 def _get(url: str) -> Any:

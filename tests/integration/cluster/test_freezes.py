@@ -1,7 +1,8 @@
 """Processes that stand still past their lease and wake: their work has gone to others, and they take none of it back.
 
 What a frozen process held when it stopped must not come out after it woke: it is gone soon after, and the results,
-compared row by row, hold nothing of it that the new attempt did not write as well.
+compared row by row, hold nothing of it that the new attempt did not write as well. The commit tier freezes a supervisor
+with its slots, and two coordinators of one job, in exactly_once/test_freezes.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def test_a_slot(cluster: Cluster, flow: Flow) -> None:
     wait_gone(slot)
 
 
+@pytest.mark.full
 def test_all_slots_of_a_worker(cluster: Cluster, flow: Flow) -> None:
     slots = cluster.slots(parent_of(flow.slots()[0]))
 
@@ -59,6 +61,7 @@ def test_all_slots_of_a_worker(cluster: Cluster, flow: Flow) -> None:
     wait_gone(*slots)
 
 
+@pytest.mark.full
 def test_a_supervisor_with_its_slots(cluster: Cluster, flow: Flow) -> None:
     """What none of them can notice, all of them notice when they wake."""
     worker = parent_of(flow.slots()[0])
@@ -82,6 +85,7 @@ def test_the_coordinator(cluster: Cluster, flow: Flow) -> None:
     assert cluster.coordinator() == coordinator
 
 
+@pytest.mark.full
 def test_two_coordinators_on_one_store(cluster: Cluster, flow: Flow, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The journal lets one decide: the one that slept finds its number taken, and leaves the job."""
     first = cluster.coordinator()
@@ -104,7 +108,7 @@ def test_two_coordinators_on_one_store(cluster: Cluster, flow: Flow, tmp_path_fa
         flow.cluster = cluster
         other.end()
     kill(first)
-    cluster.start()
+    cluster.start_again()
     assert cluster.wait_state(flow.job, "RUNNING").attempt > second
     flow.wait_checkpoint()
     flow.settle()

@@ -61,36 +61,37 @@ def submitted(cluster: Cluster, text: str, *arguments: str) -> str:
     return str(done.json["job_id"])
 
 
-def test_names_prefixes_and_duplicates(cluster: Cluster) -> None:
+def test_names_prefixes_duplicates_and_documents(cluster: Cluster) -> None:
     first = submitted(cluster, ENDLESS.format(name="twins"))
 
     refused = cluster.headrace("submit", str(cluster.folder / "job.yaml"))
     assert refused.code == 2 and "--allow-duplicate" in refused.err
-    assert cluster.headrace("status", "twins", "--json").json["job_id"] == first
-    assert cluster.headrace("status", first[:6], "--json").json["job_id"] == first
+    _require_documents(cluster, first)
 
     second = submitted(cluster, ENDLESS.format(name="twins"), "--allow-duplicate")
     ambiguous = cluster.headrace("cancel", "twins")
     assert ambiguous.code == 2 and first in ambiguous.err and second in ambiguous.err
 
-    for job in (first, second):
-        assert cluster.headrace("cancel", job).code == 0
+    saved = cluster.headrace("savepoint", first, "saved", "--json")
+    stopped = cluster.headrace("stop", first, "--savepoint", "saved", "--json")
+    assert Path(saved.json["path"]).is_dir() and Path(stopped.json["path"]).is_dir()
+    assert cluster.headrace("status", first, "--json").json["state"] == "FINISHED"
+    assert cluster.headrace("cancel", "twins").code == 0, "one job of that name is left"
     gone = cluster.headrace("cancel", "twins")
     assert gone.code == 2 and "no running job is called 'twins'" in gone.err
 
 
-def test_documents_of_a_job(cluster: Cluster) -> None:
-    job = submitted(cluster, ENDLESS.format(name="looked-at"))
+def _require_documents(cluster: Cluster, job: str) -> None:
+    """By its name or the beginning of its id, each command prints the documented fields."""
     wait_until(lambda: cluster.client.status(job).checkpoint is not None, "a checkpoint")
 
-    listed = cluster.headrace("list", "--json").json["jobs"]
-    status = cluster.headrace("status", job, "--json").json
+    newest = cluster.headrace("list", "--json").json["jobs"][0]
+    status = cluster.headrace("status", "twins", "--json").json
+    by_prefix = cluster.headrace("status", job[:6], "--json").json
     checkpoints = cluster.headrace("checkpoints", job, "--json")
-    saved = cluster.headrace("savepoint", job, "saved", "--json")
-    stopped = cluster.headrace("stop", job, "--savepoint", "saved", "--json")
 
-    newest = listed[0]
-    assert (newest["job_id"], newest["name"], newest["state"]) == (job, "looked-at", "RUNNING")
+    assert (newest["job_id"], newest["name"], newest["state"]) == (job, "twins", "RUNNING")
+    assert (status["job_id"], by_prefix["job_id"]) == (job, job)
     assert {"job_id", "name", "state", "attempt", "parallelism", "nodes", "checkpoint", "failure"} <= set(status)
     assert {"epoch", "completed_at", "path", "bytes"} == set(status["checkpoint"])
     assert [node["node"] for node in status["nodes"]] == ["numbers", "sums", "out"]
@@ -99,8 +100,6 @@ def test_documents_of_a_job(cluster: Cluster) -> None:
     assert checkpoints.code == 0, checkpoints.err
     took_ms = [each["duration_ms"] for each in checkpoints.json["checkpoints"]]
     assert took_ms and all(each >= 0 for each in took_ms)
-    assert Path(saved.json["path"]).is_dir() and Path(stopped.json["path"]).is_dir()
-    assert cluster.headrace("status", job, "--json").json["state"] == "FINISHED"
 
 
 def test_exit_codes(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -131,7 +130,7 @@ def test_a_poison_message_ends_the_job_and_is_named(cluster: Cluster, broker: Em
     before = _told(cluster, job)
     assert place in str(before["failure"])
     kill(cluster.coordinator())
-    cluster.start()
+    cluster.start_again()
     assert _told(cluster, job) == before
 
 

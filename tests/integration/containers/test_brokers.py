@@ -67,6 +67,7 @@ def test_the_leader_s_broker_is_killed(kafka: KafkaContainers) -> None:
     wait_until(lambda: values(kafka, topic) == sorted(before + while_away + after), "all rows are there")
 
 
+@pytest.mark.full
 def test_a_transaction_outlives_its_coordinator(kafka: KafkaContainers) -> None:
     topic = kafka.create_topic(unique_topic("sums"))
     name = unique_topic("transactions")
@@ -85,6 +86,7 @@ def test_a_transaction_outlives_its_coordinator(kafka: KafkaContainers) -> None:
     kafka.wait_in_sync(topic)
 
 
+@pytest.mark.full
 def test_a_broker_that_is_cut_off_catches_up(kafka: KafkaContainers) -> None:
     topic = kafka.create_topic(unique_topic("events"))
     leader = kafka.leader_of(topic, 0)
@@ -116,6 +118,7 @@ def wait_open(committer: KafkaCommitter, names: list[str]) -> None:
     wait_until(lambda: sorted(each.name for each in committer.open_transactions()) == names, f"{names} are open")
 
 
+@pytest.mark.full
 def test_the_committer_follows_coordinators_that_are_killed_and_stand_still(
     kafka: KafkaContainers, request: pytest.FixtureRequest
 ) -> None:

@@ -66,6 +66,7 @@ def bring_back(kafka: KafkaContainers, broker: int) -> None:
     kafka.wait_in_sync()
 
 
+@pytest.mark.full
 def test_the_transactions_coordinator_dies_in_the_middle_of_a_commit(
     kafka: KafkaContainers, flow: Flow, points: StoppingPoints
 ) -> None:
@@ -88,6 +89,7 @@ def test_the_leader_of_an_output_dies_while_rows_flow(kafka: KafkaContainers, fl
     require_exact(kafka, flow)
 
 
+@pytest.mark.full
 def test_no_broker_answers_for_a_while(kafka: KafkaContainers, flow: Flow, outage_s: float) -> None:
     """All of them stand still with their connections open, then go on; `pytest --outage N` says for how long."""
     flow.wait_checkpoint()

@@ -75,6 +75,7 @@ def test_the_wire_between_two_workers_is_taken_away(hosts: HostContainers, flow:
     wait_whole(hosts)
 
 
+@pytest.mark.full
 def test_a_worker_stands_still_past_its_lease(hosts: HostContainers, flow: Flow) -> None:
     """What it does when it wakes counts for nothing: the other one has long gone on."""
     still = busy_host(hosts, flow)
@@ -88,6 +89,7 @@ def test_a_worker_stands_still_past_its_lease(hosts: HostContainers, flow: Flow)
     wait_whole(hosts)
 
 
+@pytest.mark.full
 def test_a_host_dies_and_comes_back(hosts: HostContainers, flow: Flow) -> None:
     dead = busy_host(hosts, flow)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,9 +196,7 @@ def test_a_host_that_is_killed_while_it_is_asked_says_so_and_another_one_takes_o
 
 def test_a_host_that_does_not_answer_is_ended() -> None:
     async def test() -> None:
-        host = await ConnectorHost.start(
-            JOB, times=HostTimes(commit_s=0.2, discover_s=0.1, close_s=0.2), starter=shared_starter()
-        )
+        host = await ConnectorHost.start(JOB, times=replace(PATIENT, commit_s=0.2, discover_s=0.1, close_s=0.2), starter=shared_starter())
         await host.open(generated(rows=4), {})
         os.kill(host.pid, signal.SIGSTOP)
         with pytest.raises(ExternalError, match="did not find its splits"):
@@ -215,7 +214,7 @@ def test_a_host_that_does_not_answer_is_ended() -> None:
 
 def test_close_ends_a_host_that_hangs() -> None:
     async def test() -> None:
-        host = await ConnectorHost.start(JOB, times=HostTimes(close_s=0.2), starter=shared_starter())
+        host = await ConnectorHost.start(JOB, times=replace(PATIENT, close_s=0.2), starter=shared_starter())
         await host.open(generated(rows=4), {})
         os.kill(host.pid, signal.SIGSTOP)
         await host.close()

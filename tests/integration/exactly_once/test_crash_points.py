@@ -1,11 +1,13 @@
-"""kill -9 of the worker, of the coordinator (and with it its connector host), and of both, at every step of a commit.
+"""kill -9 of the worker, of the coordinator (and with it its connector host), or of both, at every step of a commit.
 
-After each, what a read_committed reader sees is what the input comes to, every row once, and no transaction of an
-earlier attempt is open.
+After each, a read_committed reader sees what the input comes to, every row once, and no transaction of an earlier
+attempt is open. The commit tier kills at each step once, and the victims take turns over the steps; the full tier kills
+all victims at all steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import pytest
@@ -19,18 +21,28 @@ from support.stopping_points import StoppingPoints
 pytestmark = pytest.mark.broker
 
 Victims = Literal["worker", "coordinator", "both"]
-STEPS = (
-    "before-flush",
-    "after-flush",
-    "before-describe",
-    "after-describe",
-    "before-commit",
-    "mid-commit",
-    "after-commit",
-    "after-record",
-)
-RECOVERY_STEPS = ("before-fence", "after-fence")
 VICTIMS: tuple[Victims, ...] = ("worker", "coordinator", "both")
+STEPS: Mapping[str, Victims] = {
+    "before-flush": "worker",
+    "after-flush": "both",
+    "before-describe": "coordinator",
+    "after-describe": "worker",
+    "before-commit": "both",
+    "mid-commit": "coordinator",
+    "after-commit": "worker",
+    "after-record": "both",
+}
+RECOVERY_STEPS: Mapping[str, Victims] = {"before-fence": "coordinator", "after-fence": "worker"}
+"""Step -> its victims in the commit tier."""
+
+
+def matrix(turns: Mapping[str, Victims]) -> list[object]:
+    """All victims at each step; those whose turn it is not belong to the full tier."""
+    return [
+        pytest.param(step, victims, marks=() if victims == turn else pytest.mark.full)
+        for step, turn in turns.items()
+        for victims in VICTIMS
+    ]
 
 
 def strike(cluster: Cluster, victims: Victims) -> None:
@@ -39,12 +51,11 @@ def strike(cluster: Cluster, victims: Victims) -> None:
     if victims != "coordinator":
         pids += [cluster.worker(1), *cluster.slots()]
     if victims != "worker":
-        pids += [cluster.coordinator(), *cluster.processes("connector_host_process")]
+        pids += [cluster.coordinator(), *cluster.connector_hosts()]
     kill(*pids)
 
 
-@pytest.mark.parametrize("victims", VICTIMS)
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(("step", "victims"), matrix(STEPS))
 def test_killed_at(
     cluster: Cluster, broker: EmbeddedBroker, flow: Flow, points: StoppingPoints, step: str, victims: Victims
 ) -> None:
@@ -55,8 +66,7 @@ def test_killed_at(
     require_none_left(broker, flow)
 
 
-@pytest.mark.parametrize("victims", VICTIMS)
-@pytest.mark.parametrize("step", RECOVERY_STEPS)
+@pytest.mark.parametrize(("step", "victims"), matrix(RECOVERY_STEPS))
 def test_killed_while_it_recovers(
     cluster: Cluster, broker: EmbeddedBroker, flow: Flow, points: StoppingPoints, step: str, victims: Victims
 ) -> None:
@@ -69,7 +79,14 @@ def test_killed_while_it_recovers(
     require_none_left(broker, flow)
 
 
-@pytest.mark.parametrize("step", ["before-commit", "mid-commit", "after-commit"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("before-commit", marks=pytest.mark.full),
+        "mid-commit",
+        pytest.param("after-commit", marks=pytest.mark.full),
+    ],
+)
 def test_killed_in_the_commit_of_a_recovery(
     cluster: Cluster, broker: EmbeddedBroker, flow: Flow, points: StoppingPoints, step: str
 ) -> None:

@@ -1,48 +1,90 @@
-"""Transactions that the brokers give up because nobody ended them in time: every row once, or the user is asked.
+"""Transactions that are aborted outside before the job commits them: every row once, or the user is asked.
 
-A broker of this module's own looks for them ten times a second. Times are as short as the pipeline check allows.
+In the commit tier the test itself aborts them, by the request that an operator would send. In the full tier the broker
+does it because they have expired: one of this module's own, which looks for expired transactions ten times a second.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
 from headrace.local.broker import EmbeddedBroker
-from support.broker import broker_config
+from headrace_connectors.kafka.transaction_rules import NONE
+from headrace_connectors.kafka.txn_admin import TxnAdmin
+from support.broker import running_broker
 from support.cluster import Cluster
 from support.copying_job import CopyingJob
-from support.open_transactions import open_transactions, require_none_open
+from support.open_transactions import ONGOING, open_transactions, require_none_open
+from support.patience import SHORT_CHECKPOINT_TIMEOUT, SHORT_TRANSACTION_TIMEOUT, WAIT_SECONDS
 from support.running import wait_until
 from support.stopping_points import StoppingPoints
 
 pytestmark = pytest.mark.broker
 
+GiveUp = Callable[[CopyingJob], None]
+"""Returns when no transaction is open any more of those that the job had open."""
+EXPIRING = {"checkpoint_timeout": SHORT_CHECKPOINT_TIMEOUT, "transaction_timeout": SHORT_TRANSACTION_TIMEOUT}
+
+
+@pytest.fixture(scope="module", params=["fenced", pytest.param("expired", marks=pytest.mark.full)])
+def ending(request: pytest.FixtureRequest) -> str:
+    """How transactions come to their end."""
+    return str(request.param)
+
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
-    """One that notices soon."""
+def brokers(
+    ending: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedBroker]:
+    """The session's broker, or one that notices expired transactions soon."""
+    if ending == "fenced":
+        yield request.getfixturevalue("broker")
+        return
     settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
-    with EmbeddedBroker(broker_config(tmp_path_factory.mktemp("kafka"), settings=settings)) as running:
+    with running_broker(tmp_path_factory.mktemp("kafka"), settings=settings) as running:
         yield running
 
 
-@pytest.fixture
-def job(cluster: Cluster, broker: EmbeddedBroker, points: StoppingPoints) -> Iterator[CopyingJob]:
-    """Runs, and has two checkpoints with rows behind it."""
-    job = CopyingJob(cluster, broker, points)
+@pytest.fixture(scope="module")
+def give_up(ending: str, brokers: EmbeddedBroker) -> GiveUp:
+    """Ends all that the job has open: by fencing its writers, or by waiting until the broker does it."""
+
+    def fence(names: Collection[str]) -> None:
+        admin = TxnAdmin(brokers.bootstrap, {}, patience_s=WAIT_SECONDS)
+        try:
+            answers = admin.fence(names)
+        finally:
+            admin.close()
+        assert set(answers.values()) == {NONE}, answers
+
+    def end(job: CopyingJob) -> None:
+        names = set(open_transactions(brokers, job.job, [ONGOING]))
+        assert names
+        if ending == "fenced":
+            fence(names)
+        # a new attempt, which begins when the writers find out, has others
+        wait_until(lambda: not names & set(open_transactions(brokers, job.job)), f"the broker has aborted {names}")
+
+    return end
+
+
+@pytest.fixture(scope="module")
+def job(cluster: Cluster, brokers: EmbeddedBroker, points: StoppingPoints, ending: str) -> Iterator[CopyingJob]:
+    """Runs, and has two checkpoints with rows behind it; each test leaves it so but the last one."""
+    job = CopyingJob(cluster, brokers, points, **(EXPIRING if ending == "expired" else {}))
     job.submit()
     for _ in range(2):
         job.write_and_see()
     yield job
     job.cancel()
-    require_none_open(broker, job.job)
+    require_none_open(brokers, job.job)
 
 
 def write_until_held(job: CopyingJob, points: StoppingPoints, step: str) -> None:
-    """Rows come until somebody stands at the step, where each of the two subtasks has a transaction."""
+    """Rows come until a process stands at the step, where each of the two subtasks has a transaction."""
 
     def held() -> bool:
         job.write()
@@ -52,21 +94,16 @@ def write_until_held(job: CopyingJob, points: StoppingPoints, step: str) -> None
     wait_until(held, f"somebody stands {step}")
 
 
-def wait_expired(broker: EmbeddedBroker, job: CopyingJob) -> None:
-    """Nobody ends them, so the broker does."""
-    wait_until(lambda: open_transactions(broker, job.job) == [], "the broker has given up all that was open")
-
-
 def told(job: CopyingJob) -> str:
     """All that the job says of its failures."""
     return "\n".join(f"{each.message} {each.remedy}" for each in job.cluster.client.exceptions(job.job))
 
 
-def test_all_of_a_decided_epoch(broker: EmbeddedBroker, job: CopyingJob, points: StoppingPoints) -> None:
+def test_all_of_a_decided_epoch(job: CopyingJob, points: StoppingPoints, give_up: GiveUp) -> None:
     """Nothing of it was ever visible: the job goes on from the checkpoint before it."""
     write_until_held(job, points, "before-commit")
     with points.held_at("before-commit"):
-        wait_expired(broker, job)
+        give_up(job)
         assert job.visible() != job.written
     job.wait_visible()
     assert "was given up outside before it was committed" in told(job)
@@ -74,23 +111,23 @@ def test_all_of_a_decided_epoch(broker: EmbeddedBroker, job: CopyingJob, points:
     job.write_and_see()
 
 
-def test_what_is_not_decided(broker: EmbeddedBroker, job: CopyingJob, points: StoppingPoints) -> None:
+def test_what_is_not_decided(job: CopyingJob, points: StoppingPoints, give_up: GiveUp) -> None:
     """The attempt fails, and the next one writes the rows again."""
     write_until_held(job, points, "before-describe")
-    attempt = job.cluster.client.status(job.job).attempt
+    attempt, failures = job.attempt(), len(job.cluster.client.exceptions(job.job))
     with points.held_at("before-describe"):
-        wait_expired(broker, job)
+        give_up(job)
     job.wait_visible()
-    assert job.cluster.client.status(job.job).attempt > attempt
-    assert told(job)
+    assert job.attempt() > attempt
+    assert len(job.cluster.client.exceptions(job.job)) > failures
     job.write_and_see()
 
 
-def test_a_part_of_a_decided_epoch(broker: EmbeddedBroker, job: CopyingJob, points: StoppingPoints) -> None:
+def test_a_part_of_a_decided_epoch(job: CopyingJob, points: StoppingPoints, give_up: GiveUp) -> None:
     """The user chooses: rows that are missing, or rows that come again; and is told which."""
     write_until_held(job, points, "mid-commit")
     with points.held_at("mid-commit"):
-        wait_expired(broker, job)
+        give_up(job)
     failed = job.cluster.wait_state(job.job, "FAILED")
     (before, decided) = job.checkpoints()[-2:]
     assert failed.failure is not None

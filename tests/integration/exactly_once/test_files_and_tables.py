@@ -4,7 +4,7 @@ the table, once."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,8 @@ from support.steady_feed import SteadyFeed
 
 pytestmark = pytest.mark.broker
 
+Victims = Callable[[Cluster, ClusterJob], list[int]]
+"""The pids that a round kills."""
 PIPELINE = """\
 name: {name}
 parallelism: 2
@@ -67,34 +69,45 @@ def ids_of_table(tables: Tables) -> list[str]:
     return sorted(str(row[0]) for row in tables.rows("copies", "id"))
 
 
-def victims(cluster: Cluster, job: ClusterJob) -> Iterator[list[int]]:
-    """Pids, a round of killing after the other."""
-
-    def hosts() -> list[int]:
-        """Waits for one: a job that starts again has none for a moment."""
-        wait_until(lambda: bool(cluster.processes("headrace-connector-host")), "the connector host runs")
-        return list(cluster.processes("headrace-connector-host"))
-
-    yield job.slots()[:1]
-    yield hosts()
-    yield job.slots() + hosts()
-    yield [cluster.coordinator(), *hosts()]
+def slot(_cluster: Cluster, job: ClusterJob) -> list[int]:
+    """One of those that run the job."""
+    return job.slots()[:1]
 
 
-def test_every_row_once_through_kills(cluster: Cluster, broker: EmbeddedBroker, tables: Tables, tmp_path: Path) -> None:
+def hosts(cluster: Cluster, _job: ClusterJob) -> list[int]:
+    """The connector host; waits for one."""
+    wait_until(lambda: bool(cluster.connector_hosts()), "the connector host runs")
+    return cluster.connector_hosts()
+
+
+def slots_and_hosts(cluster: Cluster, job: ClusterJob) -> list[int]:
+    """All processes of the job."""
+    return job.slots() + hosts(cluster, job)
+
+
+def coordinator(cluster: Cluster, job: ClusterJob) -> list[int]:
+    """With its connector host."""
+    return [cluster.coordinator(), *hosts(cluster, job)]
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        pytest.param((slot, coordinator), id="two-rounds"),
+        pytest.param((slot, hosts, slots_and_hosts, coordinator), id="all-rounds", marks=pytest.mark.full),
+    ],
+)
+def test_every_row_once_through_kills(
+    cluster: Cluster, broker: EmbeddedBroker, tables: Tables, tmp_path: Path, rounds: Sequence[Victims]
+) -> None:
     name, folder = create_topic(broker, unique_topic("both"), 2), tmp_path / "out"
     text = PIPELINE.format(name=name, brokers=broker.bootstrap, folder=folder, url=tables.url)
     job = ClusterJob(cluster, cluster.folder / f"{name}.yaml", text)
     with SteadyFeed(broker.bootstrap, {name: 2}) as feed:
         job.submit()
         job.wait_checkpoint()
-        for pids in victims(cluster, job):
-            attempt = job.attempt()
-            kill(*pids)
-            if not cluster.processes("headrace-coordinator"):
-                cluster.start_again()
-            job.wait_attempt_after(attempt)
-            job.wait_checkpoint()
+        for victims in rounds:
+            strike(cluster, job, victims)
         with feed.paused():
             expected = ids_of_topic(broker, name)
             wait_until(lambda: ids_of_files(folder) == expected, "each row is in one file, once")
@@ -103,3 +116,13 @@ def test_every_row_once_through_kills(cluster: Cluster, broker: EmbeddedBroker, 
             job.cancel()
     assert tables.count("copies__headrace_staged") == 0
     assert {path.name[:5] for path in folder.rglob("*") if path.is_file()} == {"part-"}, "nothing hidden is left"
+
+
+def strike(cluster: Cluster, job: ClusterJob, victims: Victims) -> None:
+    """kill -9 of the victims; returns after the next attempt's first checkpoint."""
+    attempt = job.attempt()
+    kill(*victims(cluster, job))
+    if not cluster.processes("headrace-coordinator"):
+        cluster.start_again()
+    job.wait_attempt_after(attempt)
+    job.wait_checkpoint()

@@ -43,8 +43,11 @@ def test_every_flight_is_counted_or_late_and_every_window_is_right(tmp_path: Pat
 @pytest.mark.broker
 @pytest.mark.parametrize(
     ("number", "stage"),
-    [(signal.SIGINT, "start the broker"), (signal.SIGINT, "run the pipeline"), (signal.SIGTERM, "run it again")],
-    ids=["broker", "pipeline", "terminated"],
+    [
+        pytest.param(signal.SIGINT, "start the broker", id="broker", marks=pytest.mark.full),
+        pytest.param(signal.SIGINT, "run the pipeline", id="pipeline"),
+        pytest.param(signal.SIGTERM, "run it again", id="terminated", marks=pytest.mark.full),
+    ],
 )
 def test_a_stopped_demonstration_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, stage: str) -> None:
     for _ in range(TRIES):

@@ -165,6 +165,7 @@ def test_settings_that_are_not_valid(broker: EmbeddedBroker, producer_kind: str)
             open_writer(config_of(broker, "any", properties=properties))
 
 
+@pytest.mark.full
 def test_a_killed_broker_is_ridden_out(own_broker: EmbeddedBroker, producer_kind: str) -> None:
     """Reader and writer go on after the broker came back, and nothing is lost."""
     broker = own_broker

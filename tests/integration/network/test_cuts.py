@@ -1,7 +1,8 @@
 """A network that is cut, and heals: around one worker, between two of them, around the coordinator.
 
 Slots on both hosts hash rows to each other; the first test leaves the job with more of them than one host has. However
-long a cut lasts, the rows in the end are exactly those of the reference.
+long a cut lasts, the rows in the end are exactly those of the reference. The commit tier cuts around a worker and
+between two of them; for the leases of both sides it has cluster/test_freezes.
 """
 
 from __future__ import annotations
@@ -70,10 +71,12 @@ def test_between_two_workers(cluster: SpreadCluster, network: Network, flow: Flo
     cut_between_workers(cluster, network, flow, "cut between workers", network.apart())
 
 
+@pytest.mark.full
 def test_between_two_workers_one_way(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
     cut_between_workers(cluster, network, flow, "cut between workers, one way", network.one_way("a", "b"))
 
 
+@pytest.mark.full
 def test_between_a_worker_and_the_coordinator(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
     """Rows could still go everywhere: its slots end all the same. The job waits, for the other host has too few."""
     slots = cluster.busy_slots(flow.job, cluster.worker_of("b"))
@@ -86,6 +89,7 @@ def test_between_a_worker_and_the_coordinator(cluster: SpreadCluster, network: N
     wait_rows_cross(cluster, network, flow)
 
 
+@pytest.mark.full
 def test_around_the_coordinator(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
     """The attempt that nobody masters ends; nothing runs until the workers are back."""
     coordinator, slots = cluster.coordinator(), flow.slots()

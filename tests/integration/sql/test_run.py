@@ -75,7 +75,16 @@ def write_rides(folder: Path) -> tuple[list[tuple[str, int]], dict[str, tuple[in
 
 
 @pytest.mark.parametrize(
-    ("delivery", "options"), [("at-least-once", ["--threads"]), ("exactly-once", ["--threads"]), ("exactly-once", [])]
+    ("tables", "delivery", "options"),
+    [
+        ("sqlite", "at-least-once", ["--threads"]),
+        pytest.param("sqlite", "exactly-once", ["--threads"], marks=pytest.mark.full),
+        pytest.param("sqlite", "exactly-once", [], marks=pytest.mark.full),
+        pytest.param("postgresql", "at-least-once", ["--threads"], marks=pytest.mark.full),
+        pytest.param("postgresql", "exactly-once", ["--threads"], marks=pytest.mark.full),
+        ("postgresql", "exactly-once", []),
+    ],
+    indirect=["tables"],
 )
 def test_rows_and_totals_end_in_tables(tables: Tables, tmp_path: Path, delivery: str, options: list[str]) -> None:
     rides, totals = write_rides(tmp_path)
@@ -110,6 +119,7 @@ sinks:
 """
 
 
+@pytest.mark.parametrize("tables", [pytest.param("sqlite", marks=pytest.mark.full), "postgresql"], indirect=True)
 def test_rows_that_the_table_refuses_wait_until_it_takes_them(tables: Tables, tmp_path: Path) -> None:
     """They are decided when the table first sees them: neither lost nor made again."""
     tables.run("CREATE TABLE numbers (id bigint, k bigint)", "CREATE UNIQUE INDEX once ON numbers (k)")

@@ -72,7 +72,7 @@ TOTALS = [_row("a", 0, 3, 0.6), _row("a", 1, 1, 5.0), _row("b", 0, 1, 1.0)]
 def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Runs outside of the repository and of this environment; shows everything where it fails."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    environment = inherited | RUN_TIMES | {"HEADRACE_HOME": str(cwd / "home"), "NO_COLOR": "1"}
+    environment = {**inherited, **RUN_TIMES, "HEADRACE_HOME": str(cwd / "home"), "NO_COLOR": "1"}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
     return done
