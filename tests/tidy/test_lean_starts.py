@@ -59,13 +59,8 @@ def loaded_by(code: str, home: Path | None = None) -> Loaded:
 
 
 ENGINE = """
-from headrace.worker.slot import _load
-_load()
-import headrace.coordinator.connector_host_process
-import headrace.coordinator.hosted_job
-import headrace.plan.explain
-import headrace.spec.pipeline
-import headrace.worker.preload
+from headrace.processes.template import preload
+preload(["headrace.worker.slot", "headrace.coordinator.connector_host_process"])
 """
 LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "psycopg", "s3fs", "sqlalchemy"}
 """Clients of the world outside: they load when a job opens what needs them, never with a connector's config."""
@@ -76,7 +71,9 @@ ENGINE_TASKS = {"python", "jemalloc_bg_thd", "polars-ooc-clea"}
 
 def test_the_engine_loads_no_client_and_starts_no_thread() -> None:
     loaded = loaded_by(ENGINE)
-    assert {"headrace_connectors.kafka.config", "headrace_connectors.sql.config", "polars"} <= set(loaded.modules)
+    wanted = {"headrace_connectors.kafka.config", "headrace_connectors.sql.config", "polars"}
+    wanted |= {"headrace.worker.slot_runtime", "headrace.coordinator.hosted_job", "headrace.formats.json.decode"}
+    assert wanted <= set(loaded.modules)
     assert loaded.within(LIVE_HALVES | {"pandas"}) == []
     assert [name for name in loaded.libraries if any(each in name for each in FOREIGN_LIBRARIES)] == []
     assert loaded.threads == ["MainThread"]

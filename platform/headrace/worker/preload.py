@@ -1,8 +1,9 @@
-"""Imports the modules that subtasks use from their first batch on, and that planning leaves out.
+"""Imports the modules that a slot uses from its start and its first batch on, and that planning leaves out.
 
-A process that is loaded once and forked for each slot imports this module before the first fork.
+A template imports this module before the first fork (`worker.slot.preload`).
 """
 
+import headrace.exchange.transport
 import headrace.formats.csv.decode
 import headrace.formats.csv.encode
 import headrace.formats.json.decode
@@ -10,4 +11,5 @@ import headrace.formats.json.encode
 import headrace.formats.parquet
 import headrace.formats.raw
 import headrace.state.parquet
+import headrace.worker.memory_decay
 import headrace.worker.slot_runtime  # noqa: F401 - all of these are for their effect

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib
 import os
 import signal
 import socket
@@ -201,10 +202,8 @@ def _beat(sent_ns: int) -> slot_pipe_pb2.SlotFrame:
 def preload() -> None:
     """Imports what every attempt needs: no thread of ours starts, no socket opens and no row runs."""
     from headrace.connect import registry
-    from headrace.exchange import transport
-    from headrace.worker import memory_decay, slot_runtime
 
-    assert slot_runtime and transport and memory_decay
+    importlib.import_module("headrace.worker.preload")
     registry.load_bundled()
 
 

@@ -196,7 +196,9 @@ def test_a_host_that_is_killed_while_it_is_asked_says_so_and_another_one_takes_o
 
 def test_a_host_that_does_not_answer_is_ended() -> None:
     async def test() -> None:
-        host = await ConnectorHost.start(JOB, times=replace(PATIENT, commit_s=0.2, discover_s=0.1, close_s=0.2), starter=shared_starter())
+        host = await ConnectorHost.start(
+            JOB, times=replace(PATIENT, commit_s=0.2, discover_s=0.1, close_s=0.2), starter=shared_starter()
+        )
         await host.open(generated(rows=4), {})
         os.kill(host.pid, signal.SIGSTOP)
         with pytest.raises(ExternalError, match="did not find its splits"):

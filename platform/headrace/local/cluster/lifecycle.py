@@ -11,6 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from headrace.client.discovery import coordinator_file, read_token, record_file, token_file
@@ -119,17 +120,17 @@ def _planned(before: ClusterRecord | None, workers: int | None, slots: int | Non
 
 
 def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started: list[Member]) -> ClusterRecord:
-    record = plan
+    """Starts all that is missing side by side: workers dial the coordinator until it answers."""
+    record, coordinator = plan, None
     if record.coordinator is None or not record.coordinator.process.is_alive():
         _refuse_second(home)
         # whatever it says is of a coordinator that is gone
         coordinator_file(home).unlink(missing_ok=True)
         command = coordinator_command(home, _port(record.url), _port(record.grpc))
-        member = _spawn(home, "coordinator", command, coordinator_marks(home))
-        started.append(member)
-        record = record.model_copy(update={"coordinator": member})
+        coordinator = _spawn(home, "coordinator", command, coordinator_marks(home))
+        started.append(coordinator)
+        record = record.model_copy(update={"coordinator": coordinator})
         write_record(home, record)
-        _wait(lambda: _is_ready(home, member), [member], "the coordinator to be ready")
     for number in range(1, (len(record.workers) if workers is None else workers) + 1):
         name = f"worker-{number}"
         known = {member.name: member for member in record.workers}
@@ -143,6 +144,9 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
     wanted = len(record.workers) if workers is None else workers
     record = record.model_copy(update={"workers": record.workers[:wanted]})
     write_record(home, record)
+    if coordinator is not None:
+        ready = partial(_is_ready, home, coordinator)
+        _wait(ready, list(record.members), "the coordinator to be ready")
     return record
 
 
