@@ -25,7 +25,6 @@ from support.spark_trial import Trial, faults_installed
 from support.standalone_spark import StandaloneSpark, standalone_spark
 
 SMALL = {"spark.executor.memory": "512m", "spark.log.level": "ERROR"}
-ONE_EXECUTOR = SMALL | {"spark.cores.max": "1"}
 SPECULATION = SMALL | {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -82,7 +81,7 @@ def test_a_replay_by_spark_submit(cluster: StandaloneSpark, tmp_path: Path) -> N
     file = write_project(tmp_path)
     application = find_spec("headrace.cli.spark_application.headrace_replay")
     assert application is not None and application.origin is not None
-    command = [str(cluster.home / "bin" / "spark-submit"), "--master", cluster.master, *conf(ONE_EXECUTOR)]
+    command = [str(cluster.home / "bin" / "spark-submit"), "--master", cluster.master, *conf(SMALL)]
     command += ["--py-files", f"{tmp_path / 'mine.py'},{tmp_path / 'its_helper.py'}"]
     done = ran([*command, application.origin, "--", str(file), "--json"], tmp_path)
     assert done.returncode == 0, done.stderr
