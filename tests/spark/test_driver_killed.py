@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from headrace.local.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
 from support.flow_site import Flow
 from support.rotation import of_this_commit
-from support.running import WAIT_SECONDS, finish, start
+from support.running import WAIT_SECONDS, Running, finish, start
 from support.spark_settings import SPARK_SECONDS
 from support.stopping_points import StoppingPoints
 from support.third_party_site import third_party_path
@@ -71,7 +70,7 @@ class Command:
         document["parallelism"] = SHARES
         return document
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self) -> Running:
         """Gives the command."""
         arguments = ["replay", str(self._file), "--master", "local[1]", "--parallelism", str(SHARES), "--json"]
         return start([*arguments, "--savepoint", f"stopping://{self._folder}/savepoints", "--final"], self._folder)

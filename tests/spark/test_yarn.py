@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import pyspark
 import pytest
 
 from support.packed_python import packed_python
-from support.running import Finished, finish, headrace, start, wait_until
+from support.running import Finished, Running, finish, headrace, start, wait_until
 from support.sent_flow import check_results, write_project
 from support.spark_settings import JAVA, SPARK_SECONDS, spark_settings
 from support.yarn import Yarn, yarn_cluster
@@ -54,7 +53,7 @@ class Site:
         where = ["--master", "yarn", "--archives", f"{self.python}#environment", "--allow-local-storage"]
         return [*where, "--parallelism", "2", *more]
 
-    def ended(self, process: subprocess.Popen[str], code: int) -> Finished:
+    def ended(self, process: Running, code: int) -> Finished:
         """Waits for its end, which has to be with that exit code."""
         done = finish(process, SPARK_SECONDS)
         assert done.code == code, f"{done.err}\n{self.yarn.logs(self.last()['id'])}"
@@ -102,7 +101,7 @@ def as_they_are(rows):
 """
 
 
-def begin(folder: Path, *options: str) -> subprocess.Popen[str]:
+def begin(folder: Path, *options: str) -> Running:
     return start(["replay", "pipeline.yaml", "--py-files", "elsewhere/its_helper.py", *options], folder)
 
 

@@ -24,7 +24,7 @@ from headrace.core.errors import HeadraceError
 from headrace.core.settings import Home
 from headrace.local.cluster import lifecycle
 from support.patience import CLUSTER_TIMES, RUN_TIMES
-from support.running import Finished, finish, wait_until
+from support.running import Finished, Running, finish, start_with, wait_until
 from support.worker_process import all_pids, is_running, parent_of
 
 COORDINATOR, WORKER, SLOT = "headrace-coordinator", "headrace-worker", "headrace-slot"
@@ -61,12 +61,15 @@ class Cluster:
         """Runs `headrace ARGUMENTS` in the folder, to its end."""
         return finish(self.begin(*arguments))
 
-    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+    def begin(self, *arguments: str) -> Running:
         """Starts `headrace ARGUMENTS` in the folder; a run, which is no part of the cluster, with patience."""
+        environment = {**self.environment(), **(RUN_TIMES if arguments[0] == "run" else {})}
+        if not self._prefix:
+            return start_with(environment, arguments, self.folder)
         return subprocess.Popen(
             [*self._prefix, sys.executable, "-m", "headrace", *arguments],
             cwd=self.folder,
-            env={**self.environment(), **(RUN_TIMES if arguments[0] == "run" else {})},
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

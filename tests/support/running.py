@@ -7,14 +7,26 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any, Protocol
 
+from support.forked.command import Command, can_be_forked
 from support.patience import RUN_TIMES, WAIT_SECONDS
 
-__all__ = ["RUN_TIMES", "WAIT_SECONDS", "Finished", "finish", "headrace", "start", "wait_until"]
+__all__ = [
+    "RUN_TIMES",
+    "WAIT_SECONDS",
+    "Finished",
+    "Running",
+    "finish",
+    "headrace",
+    "start",
+    "start_with",
+    "wait_until",
+]
 
 PAUSE_SECONDS_MAX = 0.1
 
@@ -32,11 +44,52 @@ class Finished:
         return json.loads(self.out)
 
 
-def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
+class Running(Protocol):
+    """A command that was started: `subprocess.Popen`, or one that was forked."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def stdout(self) -> IO[str] | None: ...
+
+    @property
+    def stderr(self) -> IO[str] | None: ...
+
+    @property
+    def returncode(self) -> int | Any: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def communicate(self, *, timeout: float | None = None) -> tuple[str, str]: ...
+
+    def send_signal(self, sig: int, /) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+def start(arguments: Sequence[str], folder: Path) -> Running:
     """Starts `headrace <arguments>` in `folder`, with a home of its own there; a run with patience."""
     environment = os.environ | {"HEADRACE_HOME": str(folder / "home"), "COLUMNS": "200"}
     if arguments[0] == "run":
         environment |= RUN_TIMES
+    return start_with(environment, arguments, folder)
+
+
+def start_with(environment: Mapping[str, str], arguments: Sequence[str], folder: Path) -> Running:
+    """Starts `headrace <arguments>` in `folder` with this environment: forked, where it imports from where tests do."""
+    if can_be_forked(environment):
+        return Command(arguments, folder, environment)
     return subprocess.Popen(
         [sys.executable, "-m", "headrace", *arguments],
         cwd=folder,
@@ -47,7 +100,7 @@ def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str], seconds: float = WAIT_SECONDS) -> Finished:
+def finish(process: Running, seconds: float = WAIT_SECONDS) -> Finished:
     """Waits for its end."""
     try:
         out, err = process.communicate(timeout=seconds)
@@ -55,6 +108,7 @@ def finish(process: subprocess.Popen[str], seconds: float = WAIT_SECONDS) -> Fin
         process.kill()
         out, err = process.communicate()
         raise AssertionError(f"headrace did not end:\n{out}\n{err}") from None
+    assert process.returncode is not None, "it has ended"
     return Finished(process.returncode, out, err)
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
@@ -119,7 +119,9 @@ def run(
                 start, JobPlans(compiled.pipeline.to_dict()), compiled.pipeline.parallelism, time.time_ns() // 1_000_000
             )
         wish = _Wish(given, origin, resume, savepoint, final)
-        ran = _in_slots(compiled, wish, str(named_file(file).parent), started_s, starter)
+        assert starter is not None, "a run in slots has a starter"
+        with closing(starter):
+            ran = _in_slots(compiled, wish, str(named_file(file).parent), started_s, starter)
     seconds = time.monotonic() - started_s
     if ran.failure is not None:
         _report_failure(ran, seconds, file, as_json=as_json)
@@ -161,7 +163,7 @@ def _own_starter() -> Starter:
     return own_starter([SLOT, HOST])
 
 
-def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float, starter: Starter | None) -> _Ran:
+def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float, starter: Starter) -> _Ran:
     from headrace.core.errors import HeadraceError
     from headrace.core.settings import Home
     from headrace.local.runs import RecordedRun, forget_if_nothing_kept, forget_run, record_run, recorded_run

@@ -21,6 +21,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from headrace.core.errors import ExternalError
@@ -47,15 +48,22 @@ _log = logging.getLogger(__name__)
 def own_starter(programs: Sequence[str]) -> Starter:
     """The starter of a process that exists to own others, by HEADRACE_START_METHOD.
 
-    To be called before the process has threads: it imports the programs and forks the template off itself. Raises
-    UserError for a method that does not exist.
+    To be called first thing: it imports the programs and forks the template off this process. In a process that has
+    threads already, of polars say, the template is a fresh interpreter. Raises UserError for a method that does not
+    exist.
     """
     if start_method() is StartMethod.SPAWN:
         return SpawnStarter()
+    if not _may_fork():
+        return TemplateStarter(programs)
     template.preload(programs)
-    if threading.active_count() > 1:
-        return TemplateStarter(programs, reaps_orphans=True)
     return TemplateStarter(programs, _fork_off(programs), reaps_orphans=True)
+
+
+def _may_fork() -> bool:
+    """Whether no thread of this process, of whatever library, could hold a lock that a fork would find locked."""
+    others = {task for task in Path("/proc/self/task").iterdir() if task.name != str(os.getpid())}
+    return all((task / "comm").read_text().strip() in template.LIBRARY_THREADS for task in others)
 
 
 class _Template:

@@ -49,6 +49,8 @@ PREPARED_ENVIRONMENT = {
     # which takes one arena that every thread's frees go to
     "_RJEM_MALLOC_CONF": "background_thread:false,narenas:1,dirty_decay_ms:500,muzzy_decay_ms:0",
 }
+LIBRARY_THREADS = {"jemalloc_bg_thd", "polars-ooc-clea"}
+"""Threads that libraries start when they are imported; they hold no lock while they wait for work."""
 OWNER_GONE, PROGRAM_FAILED = 71, 1
 _PR_SET_PDEATHSIG = 1
 

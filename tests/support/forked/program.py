@@ -1,0 +1,36 @@
+"""The program that the server's template forks: one `headrace` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+PROGRAM, ROLE = "support.forked.program", "headrace"
+
+
+def preload() -> None:
+    """What commands import: the command line, clients, the engine."""
+    import headrace.cli.app
+    import headrace.client.http
+    import headrace.coordinator.connector_host_process
+    import headrace.local.compile
+    from headrace.worker import slot
+
+    assert headrace.cli.app
+    slot.preload()
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Runs `headrace <arguments>`, whose first one is the folder to run in."""
+    from headrace.cli.app import main as headrace
+
+    folder, *words = arguments[1:]
+    os.chdir(folder)
+    sys.argv = ["headrace", *words]
+    headrace()
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
