@@ -115,16 +115,18 @@ SERVICES = {"fastapi", "grpc", "prometheus_client", "starlette", "uvicorn"}
 ENGINE_PACKAGES = {"numpy", "orjson", "polars", "polars_hash", "pyarrow", "sqlglot"}
 """What plans and runs pipelines."""
 ON_DEMAND = {"asyncio", "httpx", "hypothesis", "pandas", "py4j", "pyspark", "rich"} | LIVE_HALVES
+CLIENT = {"httpx", "asyncio", "rich"}
+"""The HTTP client and what it imports itself."""
 FORBIDDEN = {
     "--version": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"pydantic", "headrace.cli.run"},
     "--help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"pydantic", "headrace.cli.run"},
     "run --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.cli.replay"},
-    "list": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
-    "status job": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
-    "cancel job": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
-    "savepoint job": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
+    "list": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
+    "status job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
+    "cancel job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
+    "savepoint job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "validate {file}": {"pyarrow", "headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
-    "cluster status": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
+    "cluster status": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
 }
 """Command -> modules that it does not load, with all within them."""
 PIPELINE = """

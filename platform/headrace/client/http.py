@@ -7,16 +7,17 @@ ExternalError   storage or workers are away
 
 from __future__ import annotations
 
+import ipaddress
+import ssl
 import time
 from collections.abc import Callable
-from http.client import HTTPException
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import quote
 
+import httpx
 from pydantic import BaseModel, ValidationError
 
-from headrace.client.connection import Connection, Response
 from headrace.client.errors import error_of
 from headrace.client.models import (
     FINAL_STATES,
@@ -49,7 +50,7 @@ from headrace.client.output_models import (
 )
 from headrace.core.errors import ExternalError, Unreachable, UserError
 
-ANSWER_SECONDS = 120.0
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
 LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.05, 1.0
 """Between two looks at something that one waits for: short at first, for most things are done soon."""
 AWAY_SECONDS_MAX = 60.0
@@ -63,7 +64,20 @@ class Client:
 
     def __init__(self, url: str, token: str | None = None, *, answer_s: float = ANSWER_SECONDS) -> None:
         self.url = url.rstrip("/")
-        self._connection = Connection(self.url, token, answer_s)
+        try:
+            address = httpx.URL(self.url)
+        except httpx.InvalidURL as error:
+            raise UserError(f"{url!r} is no address: {error}", remedy="write http://HOST:PORT") from error
+        if address.scheme not in {"http", "https"} or not address.host:
+            raise UserError(f"{url!r} is no address of a coordinator", remedy="write http://HOST:PORT")
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(answer_s, connect=CONNECT_SECONDS),
+            trust_env=not _is_loopback(address.host),  # a proxy cannot reach this host's loopback
+            # reading the system's certificates takes longer than most answers: not for plain HTTP, where none counts
+            verify=address.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -74,8 +88,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes its connection."""
-        self._connection.close()
+        """Closes its connections."""
+        self._http.close()
 
     # ---- jobs ------------------------------------------------------------------------------------------------
 
@@ -232,25 +246,25 @@ class Client:
 
     def _ask(self, answer: type[Model], method: str, path: str, body: BaseModel | None = None) -> Model:
         content = None if body is None else body.model_dump_json().encode()
-        path = f"/v1{path}"
+        headers = {} if content is None else {"Content-Type": "application/json"}
         try:
-            response = self._connection.request(method, path, content)
-        except (OSError, HTTPException) as error:
+            response = self._http.request(method, f"/v1{path}", content=content, headers=headers)
+        except httpx.HTTPError as error:
             raise Unreachable(
                 f"no coordinator answers at {self.url}: {error or type(error).__name__}",
                 remedy="headrace cluster status shows this host's; --coordinator URL names another",
             ) from error
-        if 200 <= response.status < 300:
-            return self._read(answer, response, path)
-        raise error_of(self._read(ErrorBody, response, path))
+        if response.is_success:
+            return self._read(answer, response)
+        raise error_of(self._read(ErrorBody, response))
 
-    def _read(self, model: type[Model], response: Response, path: str) -> Model:
+    def _read(self, model: type[Model], response: httpx.Response) -> Model:
         try:
             return model.model_validate_json(response.content)
         except ValidationError as error:
             raise Unreachable(
                 f"what answers at {self.url} is no headrace coordinator of this version "
-                f"(HTTP {response.status} for {path.partition('?')[0]})",
+                f"(HTTP {response.status_code} for {response.request.url.path})",
                 remedy="check the address, and that both are of the same version",
             ) from error
 
@@ -259,3 +273,10 @@ def _job(reference: str) -> str:
     if not reference:
         raise UserError("the job is not named", remedy="headrace list shows the jobs")
     return f"/jobs/{quote(reference, safe='')}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
