@@ -20,9 +20,17 @@ TESTS = Path(__file__).parents[2]
 START_SECONDS = 240.0
 
 
+def _of_interpreters(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(("PYTHON", "LD_"))}
+
+
+# as pytest was started: tests set some of these later
+_AT_START = _of_interpreters(os.environ)
+
+
 def can_be_forked(environment: Mapping[str, str]) -> bool:
     """Whether commands with this environment import from where the server does."""
-    return environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH")
+    return _of_interpreters(environment) == _AT_START
 
 
 class Command:
@@ -133,7 +141,8 @@ class _Server:
             code = (
                 f"import sys; sys.path.append({str(TESTS)!r}); from support.forked.server import main; main({number})"
             )
-            self._process = subprocess.Popen([sys.executable, "-c", code], pass_fds=[number])
+            own = {name: value for name, value in os.environ.items() if name not in _of_interpreters(os.environ)}
+            self._process = subprocess.Popen([sys.executable, "-c", code], env=own | _AT_START, pass_fds=[number])
         self._connection = ours
         self._numbers = itertools.count()
         self._runs: dict[int, _Run] = {}
