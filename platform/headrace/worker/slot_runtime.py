@@ -16,7 +16,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import assert_never
@@ -220,13 +219,20 @@ class SlotRuntime:
                 if self._folder is not None:
                     shutil.rmtree(self._folder, ignore_errors=True)
             case LoadPlan() | Connect() | OpenSubtasks():
-                # a step that is interrupted has no outcome: the CancelSlot that interrupted it is the next event
-                with suppress(Cancelled):
-                    self._queue.put(self._opened(effect))
+                self._execute_opening(effect)
             case JoinSubtasks() | StopUploader() | CloseParts():
                 self._queue.put(self._ended(effect))
             case _:
                 assert_never(effect)
+
+    def _execute_opening(self, effect: LoadPlan | Connect | OpenSubtasks) -> None:
+        try:
+            self._queue.put(self._opened(effect))
+        except Cancelled:
+            # the CancelSlot that interrupted the step is the next event; a peer that is lost interrupts it as well, and
+            # then no command comes
+            if not self._cancelled.is_set():
+                raise
 
     def _opened(self, effect: LoadPlan | Connect | OpenSubtasks) -> Event:
         """Executes a step of opening; returns the event that it promises."""

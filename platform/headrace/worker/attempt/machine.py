@@ -183,7 +183,9 @@ class AttemptMachine:
             case SubtasksOpened():
                 self._run(now_ms)
             case EffectFailed(failure):
-                self._fail(failure)
+                # a peer that is lost interrupts the step: its loss is the reason then
+                broken = [each.failure for each in self._deferred if isinstance(each, Broken)]
+                self._fail(broken[0] if broken else failure)
             case CancelSlot():
                 self._cancel()
             case _:

@@ -133,6 +133,13 @@ def test_a_step_that_fails_is_the_attempts_failure(phase: Phase) -> None:
     assert not machine.clean
 
 
+def test_a_lost_peer_is_why_the_step_that_it_interrupts_fails() -> None:
+    machine = at(Phase.OPENING)
+    assert machine.handle(Broken(BROKEN), 0) == []
+    assert machine.handle(EffectFailed(OTHER), 0) == LEAVING
+    assert leave(machine)[-1] == Say(Failed("j", 3, BROKEN))
+
+
 def test_what_comes_while_an_attempt_opens_is_dealt_with_once_it_is_open() -> None:
     machine = at(Phase.CONNECTING)
     assert machine.handle(TriggerEpoch(7), 0) == []
