@@ -247,7 +247,8 @@ class Supervisor:
         """Starts the slots that are missing, as soon as that does not hold up this thread."""
         starter = self._config.starter
         try:
-            while starter.ready() and len(self._slots) < self._config.slots and self._backoff.may_start(now_s):
+            # asked even if no slot is missing: it collects orphans, and keeps a template ready
+            while self._backoff.may_start(now_s) and starter.ready() and len(self._slots) < self._config.slots:
                 self._start_slot()
         except (ExternalError, UserError) as error:
             _log.error("no slot can be started: %s", error)
