@@ -15,10 +15,8 @@ Threads: main obeys the supervisor's words in turn; one reads the pipe; one watc
 from __future__ import annotations
 
 import argparse
-import ctypes
 import importlib
 import os
-import signal
 import socket
 import sys
 import threading
@@ -30,6 +28,7 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import TYPE_CHECKING, NoReturn
 
+from headrace.processes.template import die_with_parent
 from headrace.processes.title import replace_last_argument
 from headrace.rpc import codec
 from headrace.rpc.messages import Address, Deploy, Failed, FromSlot, Left, SlotInfo, ToSlot
@@ -46,7 +45,6 @@ WAITING_MAX = 65_536
 """Words of the supervisor that wait to be obeyed; more than that and the slot exits."""
 _FLUSH_SECONDS = 5.0
 _LEFT_SECONDS = 10.0
-_PR_SET_PDEATHSIG = 1
 NO_JOB = "idle".ljust(64)
 """Stands in a slot's command line until the job's id is written over it."""
 
@@ -92,18 +90,11 @@ def main(arguments: list[str]) -> NoReturn:
     for name in ("role", "job"):
         given.pop(name)
     options = SlotOptions(**given)
-    _die_with(options.parent)
+    # with the supervisor's thread that started it, or its main thread where it was forked
+    die_with_parent(options.parent, SUPERVISOR_GONE)
     # children of a map function, say, must not hold the pipe open
     os.set_inheritable(options.fd, False)  # noqa: FBT003 - its only form
     _Slot(options).run()
-
-
-def _die_with(parent: int) -> None:
-    """Asks the kernel to end this process with the supervisor's thread that started it; where it can."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(SUPERVISOR_GONE)
 
 
 class _Slot:
