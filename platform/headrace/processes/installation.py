@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 import headrace
@@ -14,8 +15,12 @@ from headrace.core.errors import UserError
 
 _VERSION = re.compile(r'^__version__ = "([^"]+)"', re.MULTILINE)
 
-Fingerprint = tuple[tuple[str, int, int], ...]
-"""(entry, inode, modification time in ns) of each entry of an import path that exists."""
+_IMPORTED = (".py", ".so", ".pth", ".zip", ".dist-info", ".egg-info", ".egg-link")
+"""How the names end that say which packages an entry of the import path has."""
+_ENTRIES_MAX = 256
+
+Fingerprint = tuple[tuple[str, int], ...]
+"""(entry, hash of what can be imported from it) of each entry of an import path that exists."""
 
 
 def import_path() -> list[str]:
@@ -24,13 +29,37 @@ def import_path() -> list[str]:
 
 
 def fingerprint(path: Sequence[str]) -> Fingerprint:
-    """Changes when packages are installed or removed in a folder of the path: one stat an entry."""
+    """Changes when packages are installed or removed in a folder of the path.
+
+    It costs one stat an entry, and a look into the folders in which files were made or removed since the last call.
+    """
     found = []
     for entry in path:
         with suppress(OSError):
             about = os.stat(entry)  # noqa: PTH116 - a tenth of the cost of a Path, before each fork
-            found.append((entry, about.st_ino, about.st_mtime_ns))
+            found.append((entry, _importable(entry, about.st_ino, about.st_mtime_ns)))
     return tuple(found)
+
+
+@lru_cache(maxsize=_ENTRIES_MAX)
+def _importable(entry: str, inode: int, modified_ns: int) -> int:
+    """A hash of what can be imported from an entry: folders of data and logs are on import paths, too.
+
+    inode, modified_ns: of the entry, so that each state of a folder is read once.
+    """
+    if not os.path.isdir(entry):  # noqa: PTH112 - as above
+        return hash((inode, modified_ns))
+    with os.scandir(entry) as items:
+        return hash(frozenset(_identity(item) for item in items if _is_imported(item)))
+
+
+def _is_imported(item: os.DirEntry[str]) -> bool:
+    return item.name.endswith(_IMPORTED) or Path(item.path, "__init__.py").exists()
+
+
+def _identity(item: os.DirEntry[str]) -> tuple[str, int, int]:
+    about = item.stat(follow_symlinks=False)
+    return item.name, about.st_ino, 0 if item.is_dir() else about.st_mtime_ns
 
 
 def require_running_version(role: str) -> None:
