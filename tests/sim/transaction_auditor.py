@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.manifest import CommittableDocument
 from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, FinishedRecord
-from headrace.core.digest import digest_value
+from headrace.core.digest_text import digest_value
 from headrace_connectors.kafka.transaction_names import ATTEMPTS, parsed
 from sim.outside import SINK, Ledger, Range, digest_of_rows
 from sim.transactions import Entry, Identity, Taker, Transactions

@@ -23,7 +23,7 @@ from headrace.coordinator.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.machine import Machine
 from headrace.coordinator.plan_facts import JobConfig, PlanFacts, no_names
 from headrace.core.config import parse_duration_ms
-from headrace.core.digest import digest_text
+from headrace.core.digest_text import digest_text
 from headrace.core.source_state import SourceState
 from headrace.rpc.messages import EpochCompleted, Failure
 from headrace.spec.settings import Checkpoint, ExponentialDelay, FixedDelay, NoRestart, Restart

@@ -101,6 +101,35 @@ def test_rows_load_no_pandas() -> None:
     assert loaded_by(ROWS).within({"pandas"}) == []
 
 
+SERVING = {
+    "coordinator": """
+import uvicorn
+from headrace.coordinator.connector_host import PROGRAM
+from headrace.coordinator.dispatcher import Dispatcher
+from headrace.coordinator.fleet import Fleet
+from headrace.coordinator.main import serve
+from headrace.coordinator.rest import rest_app
+""",
+    "worker": """
+from headrace.cli.worker import worker
+from headrace.processes.forking import own_starter
+from headrace.rpc.time_settings import times_from
+from headrace.worker.advertise import address_towards
+from headrace.worker.slot_process import PROGRAM
+from headrace.worker.supervisor import Supervisor
+""",
+}
+"""What the processes of a cluster import before they serve."""
+
+
+@pytest.mark.parametrize("role", SERVING)
+def test_a_cluster_serves_before_it_loads_the_engine(role: str) -> None:
+    loaded = loaded_by(SERVING[role])
+    assert "grpc" in loaded.modules
+    engine = ENGINE_PACKAGES - {"orjson"} | {"headrace.operators", "headrace_connectors"}
+    assert loaded.within(engine | (ON_DEMAND - {"asyncio", "grpc"})) == []
+
+
 COMMAND = """
 import sys
 sys.argv = ["headrace", *{arguments!r}]
@@ -127,6 +156,11 @@ FORBIDDEN = {
     "savepoint job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "validate {file}": {"pyarrow", "headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
     "cluster status": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
+    "cluster stop": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
+    "kafka --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
+    "explain {file}": {"headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
+    "submit {file}": {"headrace.formats.json.decode"} | SERVICES | (ON_DEMAND - CLIENT),
+    "test {file}": SERVICES | (ON_DEMAND - CLIENT),
 }
 """Command -> modules that it does not load, with all within them."""
 PIPELINE = """

@@ -16,7 +16,8 @@ from confluent_kafka.admin._config import ConfigResource
 
 from headrace.connect.sink import OutputSeen
 from headrace.connect.source import MessageBatch, SourceContext, Split, SplitId
-from headrace.core.digest import add_digests, digest_of
+from headrace.core.digest import digest_of
+from headrace.core.digest_text import add_digests
 from headrace.core.types import Schema
 from headrace_connectors.kafka.client import CONNECT_TIMEOUT_S, ClientWatch, answered, open_admin, topic_partitions
 from headrace_connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from headrace.core.digest import add_digests, digest_of, digest_text
+from headrace.core.digest import digest_of
+
+from headrace.core.digest_text import add_digests, digest_text
 from headrace_connectors.kafka.records import Records
 
 TOGETHER_ROWS = 8_192

@@ -22,7 +22,6 @@ from headrace.checkpoint.paths import JOURNAL, MANIFEST, STATE, absolute, joined
 from headrace.checkpoint.records import CheckpointRecord
 from headrace.checkpoint.store import ObjectMissing, ObjectStore, open_folder, read_url
 from headrace.core.errors import ExternalError, UserError
-from headrace.state.parquet import checksum
 
 _ENCODING = "utf-8"
 
@@ -130,6 +129,9 @@ class DamagedFile(ExternalError):  # noqa: N818 - reads as the sentence it is
 
 def checked_read(part: FilePart) -> bytes:
     """The whole file of a located part. Raises DamagedFile."""
+    # polars and pyarrow: most of those who know savepoints read no state
+    from headrace.state.parquet import checksum
+
     remedy = "put that file back, or restore from another checkpoint or savepoint"
     try:
         data = read_url(part.path)

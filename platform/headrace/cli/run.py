@@ -160,7 +160,7 @@ def _own_starter() -> Starter:
     from headrace.processes.forking import own_starter
     from headrace.worker.slot_process import PROGRAM as SLOT
 
-    return own_starter([SLOT, HOST])
+    return own_starter([SLOT, HOST], imports_too=True)
 
 
 def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float, starter: Starter) -> _Ran:

@@ -28,16 +28,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-import polars as pl
-
 from headrace.core.config import Config
-from headrace.core.types import Schema
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
     from headrace.connect.publisher import Publisher, Share
     from headrace.connect.row_check import Encode, RowCheck
+    from headrace.core.types import Schema
 
 
 @dataclass(frozen=True, slots=True)

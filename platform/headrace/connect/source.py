@@ -14,19 +14,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
-
-import numpy as np
-import numpy.typing as npt
-import polars as pl
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from headrace.core.config import Config
-from headrace.core.types import Schema
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import polars as pl
     import pyarrow as pa
 
-Offsets = npt.NDArray[np.int64]
+    from headrace.core.types import Schema
+
+# a text: what reads checkpoints, such as the coordinator, loads neither numpy nor polars for it
+Offsets: TypeAlias = "npt.NDArray[np.int64]"
 
 
 class SplitId(NamedTuple):

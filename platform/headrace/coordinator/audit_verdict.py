@@ -17,7 +17,7 @@ from enum import StrEnum
 from headrace.checkpoint.journal import Journal
 from headrace.checkpoint.manifest import OutputTotal
 from headrace.connect.sink import OutputSeen
-from headrace.core.digest import digest_value
+from headrace.core.digest_text import digest_value
 
 
 class Proof(StrEnum):

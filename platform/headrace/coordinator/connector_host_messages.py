@@ -14,7 +14,7 @@ from pydantic import Field
 from headrace.checkpoint.manifest import CommittableDocument, Document, SplitDocument
 from headrace.client.output_models import DeadLetterList, Redriven
 from headrace.connect.sink import OpenTransaction, OutputSeen
-from headrace.core.digest import digest_text, digest_value
+from headrace.core.digest_text import digest_text, digest_value
 from headrace.rpc.messages import Failure
 
 LENGTH_BYTES = 4

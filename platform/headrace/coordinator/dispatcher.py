@@ -9,18 +9,16 @@ Belongs to the event loop; files and planning go to a thread.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace import __version__
-from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.paths import code_path, default_storage, job_url, joined, savepoint_url
+from headrace.checkpoint.paths import default_storage, job_url, joined, savepoint_url
 from headrace.checkpoint.store import open_store
 from headrace.client.models import (
     CheckpointInfo,
@@ -47,9 +45,8 @@ from headrace.coordinator.job_state import JobState
 from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, StoredJob
 from headrace.coordinator.journaling import end_state
 from headrace.coordinator.metrics import metrics_text
-from headrace.coordinator.origin import Origin, OriginWish, find_origin, origin_again
 from headrace.coordinator.plan_facts import JobConfig
-from headrace.coordinator.planning import JobPlans
+from headrace.coordinator.preparation import earlier_origin, plans_at, ship_code, wished_origin
 from headrace.coordinator.resubmission import request_again
 from headrace.coordinator.service import JobConflict, NoSuchJob
 from headrace.coordinator.triggers import Triggers
@@ -57,7 +54,11 @@ from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Home
 from headrace.processes.spawning import SpawnStarter, Starter
-from headrace.spec.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from headrace.coordinator.origin import Origin
+    from headrace.coordinator.planning import JobPlans
+    from headrace.spec.pipeline import Pipeline
 
 LOG = logging.getLogger("headrace.coordinator")
 T = TypeVar("T")
@@ -140,10 +141,9 @@ class Dispatcher:
 
     async def submit(self, request: SubmitRequest) -> str:
         """Accepts a job."""
-        plans = JobPlans(request.file_form())
         parallelism = int(request.file_form().get("parallelism", 1))
-        model = await self._blocking(partial(plans.model, parallelism))
-        await self._blocking(partial(plans.facts, parallelism))
+        plans = await self._blocking(partial(plans_at, request.file_form(), parallelism))
+        model = plans.model(parallelism)
         self._require_free_name(model.name, allow=request.allow_duplicate)
         self._submitting.append(model.name)
         try:
@@ -152,10 +152,10 @@ class Dispatcher:
             self._submitting.remove(model.name)
 
     async def _accept(self, request: SubmitRequest, plans: JobPlans, model: Pipeline, parallelism: int) -> str:
-        origin = await self._origin(request, plans, parallelism)
+        origin = await self._blocking(partial(wished_origin, request, plans, parallelism, self._clock.now_ms()))
         job = new_job_id()
         storage = job_url(model.checkpoint.storage or default_storage(self._home), job)
-        code = await self._blocking(partial(_ship, request, storage))
+        code = await self._blocking(partial(ship_code, request, storage))
         options = {
             "parallelism": parallelism,
             "from_savepoint": None if origin is None else origin.url,
@@ -177,19 +177,6 @@ class Dispatcher:
         known = self._jobs[job] = _Known(submission, JobHistory())
         self._drive(known, plans, origin)
         return job
-
-    async def _origin(self, request: SubmitRequest, plans: JobPlans, parallelism: int) -> Origin | None:
-        if request.from_savepoint is None:
-            return None
-        wish = OriginWish(
-            request.from_savepoint,
-            renames=request.renames,
-            allow_dropped_state=request.allow_dropped_state,
-            allow_drained=request.allow_drained,
-            take_over=request.take_over,
-            allow_lost_output=request.allow_lost_output,
-        )
-        return await self._blocking(partial(find_origin, wish, plans, parallelism, self._clock.now_ms()))
 
     async def resubmit(self, reference: str, from_savepoint: str) -> str:
         """The same definition again, from a savepoint."""
@@ -215,14 +202,13 @@ class Dispatcher:
 
     async def _resume(self, stored: StoredJob) -> None:
         known = self._jobs[stored.submission.job]
-        plans = JobPlans(stored.submission.pipeline)
-        options = stored.submission.options
+        submission = stored.submission
         try:
-            await self._blocking(partial(plans.facts, int(options["parallelism"])))
-            origin = await self._blocking(partial(_origin_again, stored.submission, plans))
+            plans = await self._blocking(partial(plans_at, submission.pipeline, int(submission.options["parallelism"])))
+            origin = await self._blocking(partial(earlier_origin, submission, plans))
         except (UserError, ExternalError) as error:
             again = "; trying again" if error.retry else ""
-            LOG.error("job %s cannot go on: %s%s", stored.submission.job, error, again)  # noqa: TRY400 - no trace
+            LOG.error("job %s cannot go on: %s%s", submission.job, error, again)  # noqa: TRY400 - no trace
             if error.retry:
                 task = asyncio.create_task(self._resume_later(stored))
                 self._resuming.add(task)
@@ -468,34 +454,6 @@ class Dispatcher:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             LOG.error("%s", error)
-
-
-def _ship(request: SubmitRequest, storage: str) -> tuple[str, ...]:
-    """Puts the user's code beside the job's checkpoints; gives its URLs in order."""
-    if not request.code:
-        return ()
-    store = open_store(storage)
-    urls = []
-    for archive in request.code:
-        digest = hashlib.sha256(archive.content).hexdigest()[:16]
-        path = code_path(archive.name, archive.kind, digest)
-        store.put_if_absent(path, archive.content)
-        urls.append(joined(store.url, path))
-    return tuple(urls)
-
-
-def _origin_again(submission: JobSubmission, plans: JobPlans) -> Origin | None:
-    """The origin of a job that was accepted before: it was judged then.
-
-    None as well where the job has a checkpoint of its own: what it started from is not needed any more, and may be
-    gone.
-    """
-    options = submission.options
-    if options["from_savepoint"] is None:
-        return None
-    if JournalStore(open_store(submission.storage), "", "").load().checkpoints:
-        return None
-    return origin_again(options["from_savepoint"], options["renames"], plans, int(options["parallelism"]))
 
 
 def _floors(stored: list[list[Any]]) -> tuple[Any, ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.checkpoint.store import ObjectStore
 from headrace.coordinator.plan_facts import JobConfig
-from headrace.coordinator.planning import JobPlans
 from headrace.core.source_state import AppliedFloor
 from headrace.processes.spawning import SpawnStarter, Starter
+
+if TYPE_CHECKING:
+    from headrace.coordinator.planning import JobPlans
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.records import CheckpointRecord
@@ -23,12 +24,13 @@ from headrace.coordinator.history import ExceptionEntry, JobHistory
 from headrace.coordinator.job_store import JobResult, JobSubmission
 from headrace.coordinator.manifests import total_counters
 from headrace.coordinator.metrics import JobSample
-from headrace.coordinator.planning import node_kind
 from headrace.coordinator.slot_pool import PooledSlot
 from headrace.core.signals import TIME_MIN
-from headrace.plan.physical import PhysicalPlan, Task
 from headrace.rpc.messages import Failure
 from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
+
+if TYPE_CHECKING:
+    from headrace.plan.physical import PhysicalPlan, Task
 
 
 def summary(submission: JobSubmission, state: str, result: JobResult | None) -> JobSummary:
@@ -179,6 +181,9 @@ def node_statuses(
     counted: Mapping[str, Mapping[str, int]],
 ) -> tuple[NodeStatus, ...]:
     """Every node of the plan, in flow order. `counted`: by earlier attempts, up to the cut that this one began with."""
+    # a coordinator without jobs loads no planning
+    from headrace.coordinator.planning import node_kind
+
     subtasks = {(each.task, each.subtask): each for status in statuses.values() for each in status.subtasks}
     sources: dict[str, list[SourceSubtaskStatus]] = {}
     for status in statuses.values():

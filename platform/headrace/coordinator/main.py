@@ -81,6 +81,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
         await dispatcher.start()
         _publish(folder, config.host, port, grpc_port)
         LOG.info("coordinator of cluster %s: REST at port %d, workers at port %d", cluster, port, grpc_port)
+        loop.run_in_executor(None, _warm_up, starter)
         await over.wait()
     finally:
         server.should_exit = True
@@ -88,6 +89,19 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
         await fleet.stop(workers=leaving_workers)
         await serving
         (folder / COORDINATOR_FILE).unlink(missing_ok=True)
+
+
+def _warm_up(starter: Starter | None) -> None:
+    """What the first job would wait for, loaded before it comes: a coordinator answers earlier than it can plan."""
+    from headrace.coordinator.preparation import load_planning
+
+    try:
+        load_planning()
+        if starter is not None:
+            starter.ready()
+    except Exception:
+        # the first job meets it again, and reports it
+        LOG.exception("planning cannot be loaded")
 
 
 async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tuple[Server, asyncio.Task[None], int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal, StateHandle
 from headrace.coordinator.epochs import Pending
 from headrace.coordinator.job import Job
-from headrace.core.digest import add_digests, digest_text, digest_value
+from headrace.core.digest_text import add_digests, digest_text, digest_value
 from headrace.core.source_state import SourceState, merged
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headrace.checkpoint.claim import claim
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.resolve import require_claimable
 from headrace.checkpoint.savepoint import Found, find
 from headrace.checkpoint.verdict import NodeVerdict, Verdict, judge, loses_state
-from headrace.coordinator.planning import JobPlans
 from headrace.core.errors import UserError
-from headrace.spec.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from headrace.coordinator.planning import JobPlans
+    from headrace.spec.pipeline import Pipeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ import polars as pl
 import polars_hash
 import pyarrow as pa
 
+from headrace.core.digest_text import MODULUS
 from headrace.core.keygroups import xxh64_words
 
-_MODULUS = 1 << 128
 _NULL = 42
 """Stands for the hash of a NULL."""
 _SEEDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -42,22 +42,7 @@ def digest_of(values: pa.Array, keys: pa.Array | None = None) -> int:
     no_key = np.array([_NULL], np.uint64)
     key_words = (no_key, no_key) if keys is None or keys.null_count == len(keys) else _hashes(keys)
     low, high = (_sum_of_both(*each) for each in zip(key_words, value_words, _SEEDS, strict=True))
-    return (low + (high << 64)) % _MODULUS
-
-
-def add_digests(*digests: int) -> int:
-    """The digest of all rows together."""
-    return sum(digests) % _MODULUS
-
-
-def digest_text(digest: int) -> str:
-    """As 32 hex digits."""
-    return f"{digest:032x}"
-
-
-def digest_value(text: str) -> int:
-    """The digest that a text says; 0 for the empty one."""
-    return int(text, 16) if text else 0
+    return (low + (high << 64)) % MODULUS
 
 
 def _hashes(column: pa.Array) -> tuple[Words, Words]:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from headrace.processes.detached import ModuleCommand, Surroundings, can_fork_off, fork_off
+
 _LOOK_SECONDS = 0.02
 _KILL_SECONDS = 60.0
 _EXEC_SECONDS = 5.0
@@ -91,6 +93,16 @@ def spawn_detached(
     pid = int(answer.stdout)
     _wait_exec(pid)
     return pid
+
+
+def start_detached(command: ModuleCommand, where: Surroundings) -> int:
+    """Starts a process of our own that outlives this one, and returns its pid: as `spawn_detached`, but forked off this
+    process where that does as well. Raises ExternalError."""
+    if can_fork_off(where.environment):
+        return fork_off(command, where)
+    return spawn_detached(
+        command.line, role=command.role, log=where.log, folder=where.folder, environment=where.environment
+    )
 
 
 def command_line(pid: int) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from headrace.connect.sink import CheckpointTerms
-from headrace.spec.pipeline import Pipeline
 from headrace.spec.settings import ExponentialDelay, FailureRate, FixedDelay, NoRestart, Restart
+
+if TYPE_CHECKING:
+    from headrace.spec.pipeline import Pipeline
 
 RATE_DELAY_MS = 1_000
 """The delay of `failure-rate`, which has none of its own."""

@@ -1,12 +1,13 @@
 """Starts processes by forking a template, and keeps a template ready: the owner's side.
 
-    fork_off ──> READY <──hello── STARTING <── a fresh interpreter <─┐
-                   │  order, pid                                     │ it died, it hangs, files on the import path have
-                   └─────────────────────────────────────────────────┘ changed (and the installed version has not)
+    fork_off ──> BARE ──prepare──> STARTING ──hello──> READY
+                                      ▲                  │  order, pid
+                                      └──────────────────┘ it died, it hangs, files on the import path have changed (and
+                                      a fresh interpreter  the installed version has not)
 
-An owner forks its first template off itself, before it has threads. Later ones are fresh interpreters, for a process
-with threads must not fork. Where no template comes up, and where an order wants another PYTHONPATH, say, than the
-owner's, a process is started as a fresh interpreter.
+An owner forks its first template off itself, before it has threads; it imports its programs when a process is first
+wanted. Later templates are fresh interpreters, for a process with threads must not fork. Where no template comes up,
+and where an order wants another PYTHONPATH, say, than the owner's, a process is started as a fresh interpreter.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NoReturn
 
 from headrace.core.errors import ExternalError
 from headrace.processes import template
 from headrace.processes.child import Child, ForkedChild
+from headrace.processes.forkable import has_no_threads, variables_at_start
 from headrace.processes.installation import Fingerprint, fingerprint, import_path, require_running_version
 from headrace.processes.method import StartMethod, start_method
 from headrace.processes.order import ProcessOrder, receive_exactly, send_order
@@ -45,25 +46,21 @@ _PR_SET_CHILD_SUBREAPER = 36
 _log = logging.getLogger(__name__)
 
 
-def own_starter(programs: Sequence[str]) -> Starter:
+def own_starter(programs: Sequence[str], *, imports_too: bool = False) -> Starter:
     """The starter of a process that exists to own others, by HEADRACE_START_METHOD.
 
-    To be called first thing: it imports the programs and forks the template off this process. In a process that has
-    threads already, of polars say, the template is a fresh interpreter. Raises UserError for a method that does not
-    exist.
+    To be called first thing: it forks the template off this process. In a process that has threads already, of polars
+    say, the template is a fresh interpreter. Raises UserError for a method that does not exist.
+
+    imports_too: this process needs what the programs need, which is imported once, before the fork; else it stays lean
     """
     if start_method() is StartMethod.SPAWN:
         return SpawnStarter()
-    if not _may_fork():
+    if not has_no_threads():
         return TemplateStarter(programs)
-    template.preload(programs)
+    if imports_too:
+        template.preload(programs)
     return TemplateStarter(programs, _fork_off(programs), reaps_orphans=True)
-
-
-def _may_fork() -> bool:
-    """Whether no thread of this process, of whatever library, could hold a lock that a fork would find locked."""
-    others = {task for task in Path("/proc/self/task").iterdir() if task.name != str(os.getpid())}
-    return all((task / "comm").read_text().strip() in template.LIBRARY_THREADS for task in others)
 
 
 class _Template:
@@ -74,11 +71,15 @@ class _Template:
         self.path = path
         self._connection = connection
         self._ready = False
-        self._ready_by_s = time.monotonic() + READY_SECONDS
+        self._ready_by_s: float | None = None
 
     def is_ready(self, timeout_s: float) -> bool:
-        """Whether it takes orders. Raises OSError where it has ended or is late."""
+        """Whether it takes orders; the first call has it prepare for them. Raises OSError where it has ended or is
+        late."""
         if not self._ready:
+            if self._ready_by_s is None:
+                self._ready_by_s = time.monotonic() + READY_SECONDS
+                self._connection.sendall(template.PREPARE)
             self._connection.settimeout(max(timeout_s, 0.0))
             try:
                 hello = self._connection.recv(1)
@@ -135,7 +136,7 @@ class TemplateStarter:
         self._programs = tuple(programs)
         # as it is now: what a job puts on the path is not for other processes
         self._path = import_path()
-        self._at_start = _at_start(os.environ)
+        self._at_start = variables_at_start(os.environ)
         self._template = first
         self._answer_s = answer_s
         self._lock = threading.Lock()
@@ -161,7 +162,11 @@ class TemplateStarter:
     def start(self, order: ProcessOrder) -> Child:
         """Starts a process; waits for a template where there is none. Raises ExternalError, UserError."""
         with self._lock:
-            while self._failures < FAILURES_MAX and not self._closed and _at_start(order.environment) == self._at_start:
+            while (
+                self._failures < FAILURES_MAX
+                and not self._closed
+                and variables_at_start(order.environment) == self._at_start
+            ):
                 try:
                     if self._prepared(timeout_s=READY_SECONDS):
                         return self._fork(order)
@@ -225,15 +230,6 @@ class TemplateStarter:
         _log.warning("the template failed: %s; %s", how, then)
 
 
-def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that take effect only while an interpreter starts: a fork has its template's."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name.startswith(("PYTHON", "LD_")) and name != "PYTHONUNBUFFERED"
-    }
-
-
 def become_subreaper() -> None:
     """Makes Linux give this process the orphans among its descendants; pid 1 gets them anyway."""
     if sys.platform == "linux":
@@ -268,7 +264,7 @@ def _become_template(connection: socket.socket, owner: int, programs: Sequence[s
         os.closerange(number + 1, os.sysconf("SC_OPEN_MAX"))
         command = [sys.executable, "-P", "-m", template.PROGRAM, *_arguments(number, owner, programs)]
         set_command_line(command, os.environ, template.ROLE)
-        template.serve(connection, owner)
+        template.serve(connection, owner, programs)
     except BaseException:  # the shell of the process: the owner starts another one
         traceback.print_exc()
         os._exit(template.PROGRAM_FAILED)

@@ -26,8 +26,15 @@ _IGNORED = {signal.SIGPIPE, signal.SIGXFSZ}
 """Signals that Python ignores from its start."""
 
 
-def reset(order: ProcessOrder, kept: Sequence[int], path: Sequence[str]) -> None:
-    """Resets this process. `kept`: the received descriptors that become those in `order.keep`; `path`: for imports."""
+def reset(
+    order: ProcessOrder, kept: Sequence[int] = (), *, path: Sequence[str], shown: Sequence[str] | None = None
+) -> None:
+    """Resets this process.
+
+    kept   the received descriptors that become those in `order.keep`
+    path   for imports
+    shown  the command line in lists of processes; None: as `SpawnStarter` would start it
+    """
     os.setsid()
     _reset_signals()
     place_descriptors(order, kept)
@@ -38,7 +45,7 @@ def reset(order: ProcessOrder, kept: Sequence[int], path: Sequence[str]) -> None
     sys.path[:] = path
     sys.argv = [order.program, *order.arguments]
     command = [sys.executable, "-P", "-X", "faulthandler", "-m", *sys.argv]
-    set_command_line(command, order.environment, order.role)
+    set_command_line(command if shown is None else shown, order.environment, order.role)
     tempfile.tempdir = None
     logging.root.handlers.clear()
     logging.root.setLevel(logging.WARNING)

@@ -1,5 +1,6 @@
 """The template: a process in which everything is imported and nothing has run, and which forks children on request.
 
+    owner ──"prepare"──> template imports its programs ──"ready"──> owner
     owner ──order, descriptors──> template ── fork ──> middle ── fork ──> child
       │ <──────────pid──────────────┤                    └─ exits: the child's parent is now the owner, which has made
       │                             └─ "go" once the middle has been reaped      itself a subreaper
@@ -38,7 +39,8 @@ from headrace.processes.installation import import_path
 from headrace.processes.order import ProcessOrder, receive_order
 
 PROGRAM, ROLE = "headrace.processes.template", "headrace-template"
-READY = b"\x01"
+PREPARE, READY = b"p", b"\x01"
+"""What an owner sends before the first order, and the answer."""
 PID = struct.Struct(">i")
 """The answer to an order: the child's pid, or minus the error number of the fork."""
 PREPARED_ENVIRONMENT = {
@@ -49,8 +51,6 @@ PREPARED_ENVIRONMENT = {
     # which takes one arena that every thread's frees go to
     "_RJEM_MALLOC_CONF": "background_thread:false,narenas:1,dirty_decay_ms:500,muzzy_decay_ms:0",
 }
-LIBRARY_THREADS = {"jemalloc_bg_thd", "polars-ooc-clea"}
-"""Threads that libraries start when they are imported; they hold no lock while they wait for work."""
 OWNER_GONE, PROGRAM_FAILED = 71, 1
 _PR_SET_PDEATHSIG = 1
 
@@ -71,13 +71,15 @@ def preload(programs: Sequence[str]) -> None:
                 os.environ[name] = value
 
 
-def serve(connection: socket.socket, owner: int) -> NoReturn:
-    """Forks a child for each order until the owner is gone. `preload` has been called; no thread of ours runs."""
-    # a collection in a child would write to every page that it shares
-    gc.freeze()
+def serve(connection: socket.socket, owner: int, programs: Sequence[str]) -> NoReturn:
+    """Imports the programs once the owner asks for that, and forks a child for each order until the owner is gone."""
     try:
-        connection.sendall(READY)
-        _Server(connection, owner).run()
+        if connection.recv(len(PREPARE)):
+            preload(programs)
+            # a collection in a child would write to every page that it shares
+            gc.freeze()
+            connection.sendall(READY)
+            _Server(connection, owner).run()
     except OSError:
         pass  # the owner is gone in the middle of a word
     except BaseException:  # the shell of the process: its log has it, and the owner starts another one
@@ -161,7 +163,7 @@ class _Server:
             if not os.read(go, 1) or os.getppid() != self._owner:
                 os._exit(OWNER_GONE)
             self._connection.detach()
-            reset(order, kept, self._path)
+            reset(order, kept, path=self._path)
             main = importlib.import_module(order.program)
             sys.modules["__main__"] = main
             main.main(list(order.arguments))
@@ -182,8 +184,7 @@ def main(arguments: list[str]) -> NoReturn:
     parser.add_argument("--program", action="append", required=True)
     given = parser.parse_args(arguments)
     os.set_inheritable(given.fd, False)  # noqa: FBT003 - its only form
-    preload(given.program)
-    serve(socket.socket(fileno=given.fd), given.owner)
+    serve(socket.socket(fileno=given.fd), given.owner, given.program)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from headrace.checkpoint.manifest import OutputTotal
 from headrace.client.models import SinkAudit
 from headrace.coordinator.held_job import ToolHosts
 from headrace.coordinator.job_audit import JobAudit
-from headrace.core.digest import digest_of, digest_text
+from headrace.core.digest import digest_of
+from headrace.core.digest_text import digest_text
 from headrace.core.errors import UserError
 from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka.audit import output_begin

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from headrace.core.digest import digest_of, digest_text
+from headrace.core.digest import digest_of
+from headrace.core.digest_text import digest_text
 from headrace_connectors.kafka.records import Records
 from headrace_connectors.kafka.running_digest import TOGETHER_BYTES, TOGETHER_ROWS, RunningDigest
 

@@ -6,7 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.core.digest import add_digests, digest_of, digest_text, digest_value
+from headrace.core.digest import digest_of
+from headrace.core.digest_text import add_digests, digest_text, digest_value
 from support.suite.properties import weighted
 
 Row = tuple[bytes | None, bytes | None]

@@ -27,7 +27,8 @@ from headrace.core.errors import ExternalError, HeadraceError, Unreachable
 from headrace.core.settings import Home
 from headrace.local.cluster.commands import environment, log_file
 from headrace.local.cluster.lifecycle import start, status, stop
-from headrace.local.marked_process import MarkedProcess, spawn_detached
+from headrace.local.marked_process import MarkedProcess, start_detached
+from headrace.processes.detached import ModuleCommand, Surroundings
 
 ROLE = "headrace-attendant"
 LOOK_SECONDS = 1.0
@@ -48,14 +49,13 @@ def attend(home: Home, what: Sequence[str], folder: Path) -> MarkedProcess:
     """Starts the attendant of the cluster in `home`: `--job ID`, or `--program FILE ARGUMENTS..` run in `folder`."""
     log = log_file(home, "attendant")
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [*attendant_command(home), *what]
-    pid = spawn_detached(command, role=ROLE, log=log, folder=folder, environment=environment(home))
+    pid = start_detached(attendant_command(home, what), Surroundings(folder, log, environment(home)))
     return MarkedProcess(pid, (ROLE, str(home.root)))
 
 
-def attendant_command(home: Home) -> list[str]:
-    """Its command line, without what it attends."""
-    return [sys.executable, "-m", "headrace.local.cluster.attendant", ROLE, "--home", str(home.root)]
+def attendant_command(home: Home, what: Sequence[str]) -> ModuleCommand:
+    """Its command line."""
+    return ModuleCommand("headrace.local.cluster.attendant", (ROLE, "--home", str(home.root), *what))
 
 
 def exit_file(home: Home) -> Path:

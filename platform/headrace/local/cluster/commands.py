@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.client.discovery import cluster_folder, token_file
 from headrace.core.settings import Home
+from headrace.processes.detached import ModuleCommand
 
 LOOPBACK = "127.0.0.1"
 COORDINATOR_ROLE, WORKER_ROLE, SLOT_ROLE = "headrace-coordinator", "headrace-worker", "headrace-slot"
 
 
-def coordinator_command(home: Home, port: int, grpc_port: int) -> list[str]:
+def coordinator_command(home: Home, port: int, grpc_port: int) -> ModuleCommand:
     """A coordinator on loopback with these ports."""
-    return [
-        *(sys.executable, "-m", "headrace.coordinator.main", COORDINATOR_ROLE),
-        *("--home", str(home.root), "--host", LOOPBACK, "--port", str(port), "--grpc-port", str(grpc_port)),
-        *_token(home),
-    ]
+    ports = ("--host", LOOPBACK, "--port", str(port), "--grpc-port", str(grpc_port))
+    arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, *_token(home))
+    return ModuleCommand("headrace.coordinator.main", arguments)
 
 
-def worker_command(home: Home, worker: str, grpc: str, slots: int) -> list[str]:
+def worker_command(home: Home, worker: str, grpc: str, slots: int) -> ModuleCommand:
     """A worker of this host, which dials the coordinator."""
-    return [
-        # Python passes over -X options that it does not know: this one only tells workers of two homes apart
-        *(sys.executable, "-X", _home_mark(home), "-m", "headrace", WORKER_ROLE),
-        *("--id", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK),
-        *_token(home),
-    ]
+    own = ("--id", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK)
+    # Python passes over -X options that it does not know: this one only tells workers of two homes apart
+    mark = ("-X", _home_mark(home))
+    return ModuleCommand("headrace", (WORKER_ROLE, *own, *_token(home)), mark)
 
 
 def coordinator_marks(home: Home) -> tuple[str, ...]:

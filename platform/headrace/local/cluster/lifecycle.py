@@ -31,7 +31,8 @@ from headrace.local.cluster.commands import (
     worker_marks,
 )
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
-from headrace.local.marked_process import MarkedProcess, command_line, spawn_detached
+from headrace.local.marked_process import MarkedProcess, command_line, start_detached
+from headrace.processes.detached import ModuleCommand, Surroundings
 
 WORKERS, SLOTS = 1, 4
 """What a cluster has unless told otherwise."""
@@ -127,7 +128,7 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
         # whatever it says is of a coordinator that is gone
         coordinator_file(home).unlink(missing_ok=True)
         command = coordinator_command(home, _port(record.url), _port(record.grpc))
-        coordinator = _spawn(home, "coordinator", command, coordinator_marks(home))
+        coordinator = _begin(home, "coordinator", command, coordinator_marks(home))
         started.append(coordinator)
         record = record.model_copy(update={"coordinator": coordinator})
         write_record(home, record)
@@ -137,7 +138,7 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
         if name in known and known[name].process.is_alive():
             continue
         command = worker_command(home, name, record.grpc, record.slots)
-        known[name] = _spawn(home, name, command, worker_marks(home, name))
+        known[name] = _begin(home, name, command, worker_marks(home, name))
         started.append(known[name])
         record = record.model_copy(update={"workers": tuple(known.values())})
         write_record(home, record)
@@ -150,10 +151,10 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
     return record
 
 
-def _spawn(home: Home, name: str, command: list[str], marks: tuple[str, ...]) -> Member:
+def _begin(home: Home, name: str, command: ModuleCommand, marks: tuple[str, ...]) -> Member:
     log = log_file(home, name)
     log.parent.mkdir(parents=True, exist_ok=True)
-    pid = spawn_detached(command, role=marks[0], log=log, folder=home.root, environment=environment(home))
+    pid = start_detached(command, Surroundings(home.root, log, environment(home)))
     return Member(name=name, pid=pid, marks=marks, log=log)
 
 
