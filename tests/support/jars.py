@@ -1,10 +1,37 @@
-"""Fetches the jars that tests run, the broker's and YARN's, where this user has them not: `python -m support.jars`."""
+"""Fetches the jars that tests run, the broker's and YARN's, where this user has them not: `python -m support.jars`.
 
+Tests start brokers by the dozen, so an archive of their classes is made as well.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace.local.broker.class_archive import archive_path
 from headrace.local.broker.jars import ensure_jars
-from headrace.local.broker.java import find_java
+from headrace.local.broker.java import Java, find_java
+from headrace.local.broker.topics import cluster_id_of
 from support import yarn_jars
 
+STOP_SECONDS = 300.0
+
+
+def make_class_archive(java: Java, folder: Path) -> None:
+    """Runs a broker once; it writes its classes as it ends. `folder`: of the jars."""
+    path = archive_path(folder, java)
+    if path.exists():
+        return
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        made = Path(scratch, path.name)
+        config = BrokerConfig(Path(scratch, "data"), short_lived=True, writes_classes=made, stop_seconds=STOP_SECONDS)
+        with EmbeddedBroker(config) as broker:
+            cluster_id_of(broker.bootstrap, seconds=STOP_SECONDS)
+        made.replace(path)
+
+
 if __name__ == "__main__":
-    java = find_java()
-    ensure_jars(java)
-    yarn_jars.classpath(java)
+    found = find_java()
+    make_class_archive(found, ensure_jars(found)[0].parent)
+    yarn_jars.classpath(found)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from headrace.processes.installation import set_import_path
 from headrace.processes.order import ProcessOrder, place_descriptors
 from headrace.processes.title import set_command_line
 
@@ -42,7 +43,7 @@ def reset(
     os.environ.update(order.environment)
     time.tzset()
     _reset_streams()
-    sys.path[:] = path
+    set_import_path(path)
     sys.argv = [order.program, *order.arguments]
     command = [sys.executable, "-P", "-X", "faulthandler", "-m", *sys.argv]
     set_command_line(command if shown is None else shown, order.environment, order.role)

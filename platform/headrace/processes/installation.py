@@ -23,9 +23,20 @@ Fingerprint = tuple[tuple[str, int], ...]
 """(entry, hash of what can be imported from it) of each entry of an import path that exists."""
 
 
+_begins_with_own = not sys.flags.safe_path
+"""Whether the import path begins with the folder of the script or the working directory, which Python puts first."""
+
+
 def import_path() -> list[str]:
-    """The import path without the folder of the script or the working directory, which Python puts first."""
-    return list(sys.path) if sys.flags.safe_path else sys.path[1:]
+    """The import path for other processes: without what is this process's own."""
+    return sys.path[1:] if _begins_with_own else list(sys.path)
+
+
+def set_import_path(path: Sequence[str]) -> None:
+    """Sets the import path of a forked process to that of `import_path` in the one that it was forked off."""
+    global _begins_with_own  # noqa: PLW0603 - as `sys.path`, of which it is a part
+    _begins_with_own = False
+    sys.path[:] = path
 
 
 def fingerprint(path: Sequence[str]) -> Fingerprint:

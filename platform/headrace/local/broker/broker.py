@@ -22,6 +22,7 @@ from typing import IO
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Home
+from headrace.local.broker import class_archive
 from headrace.local.broker.ivy import FetchProgress
 from headrace.local.broker.jars import ensure_jars
 from headrace.local.broker.java import find_java
@@ -43,6 +44,7 @@ class BrokerConfig:
     `EmbeddedBroker`. `host`: where it listens; it has no passwords, so an address that nobody else reaches.
     `log` defaults to `broker.log` in the data folder. `detached`: outlives this process.
     `short_lived`: start for less (3 instead of 5 CPU-seconds), at the price of throughput once warm.
+    `writes_classes`: a file for a class archive (`class_archive`), which the broker writes when it is stopped.
     `settings`: the broker's own settings, in place of ours; listeners are added to ours.
     """
 
@@ -53,6 +55,7 @@ class BrokerConfig:
     heap_mb: int = 512
     detached: bool = False
     short_lived: bool = False
+    writes_classes: Path | None = None
     start_seconds: float = 180.0
     stop_seconds: float = 20.0
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -61,6 +64,15 @@ class BrokerConfig:
     def log_file(self) -> Path:
         """Where the broker's output is appended."""
         return self.log or self.data / "broker.log"
+
+
+@dataclass(frozen=True, slots=True)
+class _Runtime:
+    """What brokers run on. classes: options of the class archive."""
+
+    program: str
+    classpath: str
+    classes: tuple[str, ...]
 
 
 class EmbeddedBroker:
@@ -124,13 +136,15 @@ class EmbeddedBroker:
                 remedy="choose another port, or stop what listens there",
             )
         found = find_java()
-        java = str(found.program)
-        classpath = os.pathsep.join(map(str, ensure_jars(found, on_progress=self._on_progress)))
+        jars = ensure_jars(found, on_progress=self._on_progress)
+        kept = self._config.writes_classes
+        classes = class_archive.reading(jars[0].parent, found) if kept is None else class_archive.writing(kept)
+        java = _Runtime(str(found.program), os.pathsep.join(map(str, jars)), classes)
         _make_folders(self._data, self._log.parent)
         with _claimed(self._data) as claim:
             for attempt in range(1, _STARTS_MAX + 1):
                 port = self._port or free_port(host=self._host)
-                failure = self._start_once(java, classpath, port, claim)
+                failure = self._start_once(java, port, claim)
                 if failure is None:
                     self._port = port
                     atexit.register(self._at_exit)
@@ -166,7 +180,7 @@ class EmbeddedBroker:
         if not self._config.detached:
             self.kill()
 
-    def _start_once(self, java: str, classpath: str, port: int, claim: int) -> str | None:
+    def _start_once(self, java: _Runtime, port: int, claim: int) -> str | None:
         """One attempt on one pair of ports: None when the broker answers, else the end of its log."""
         settings = self._data / "server.properties"
         logging = self._data / "log4j2.properties"
@@ -181,16 +195,17 @@ class EmbeddedBroker:
             encoding="ascii",
         )
         logging.write_text(LOGGING, encoding="ascii")
-        cluster = self._ensure_formatted(java, classpath, settings)
+        cluster = self._ensure_formatted(java, settings)
         command = [
-            java,
+            java.program,
             *marks(self._data),
             f"-Xmx{self._config.heap_mb}m",
             "-Xms64m",
             *(["-XX:TieredStopAtLevel=1"] if self._config.short_lived else []),
+            *java.classes,
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={logging.as_uri()}",
-            *("-cp", classpath, "kafka.Kafka", str(settings)),
+            *("-cp", java.classpath, "kafka.Kafka", str(settings)),
         ]
         log_start = self._log.stat().st_size if self._log.exists() else 0
         launch = start_detached if self._config.detached else start_leashed
@@ -222,7 +237,7 @@ class EmbeddedBroker:
                 time.sleep(0.05)
         return False
 
-    def _ensure_formatted(self, java: str, classpath: str, settings: Path) -> str:
+    def _ensure_formatted(self, java: _Runtime, settings: Path) -> str:
         """Format a new data folder, once in its life; return its cluster id."""
         identity = self._data / "logs" / "meta.properties"
         known = _cluster_id(identity)
@@ -230,8 +245,9 @@ class EmbeddedBroker:
             return known
         # a first byte of a letter: an id that begins with a dash would be read as an option
         cluster = base64.urlsafe_b64encode(b"H" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+        classes = java.classes if self._config.writes_classes is None else ()
         command = [
-            *(java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath),
+            *(java.program, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *classes, "-cp", java.classpath),
             *("kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster, "-c", str(settings)),
         ]
         try:
