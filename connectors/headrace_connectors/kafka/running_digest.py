@@ -6,7 +6,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from headrace.core.digest import digest_of
-
 from headrace.core.digest_text import add_digests, digest_text
 from headrace_connectors.kafka.records import Records
 
