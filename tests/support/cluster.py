@@ -16,13 +16,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from unittest.mock import patch
 
 from headrace.client.http import Client
 from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
-from headrace.core.settings import Home
-from headrace.local.cluster import lifecycle
 from support.patience import CLUSTER_TIMES, RUN_TIMES
 from support.running import Finished, Running, finish, start_with, wait_until
 from support.worker_process import all_pids, is_running, parent_of
@@ -88,9 +85,9 @@ class Cluster:
         assert done.code == 0, done.err
 
     def start_again(self) -> None:
-        """Starts what has died, as the command does, but without a process of its own: for tests that do it often."""
-        with patch.dict(os.environ, self.environment()):
-            lifecycle.start(Home(self.home))
+        """Starts what has died."""
+        done = self.headrace("cluster", "start")
+        assert done.code == 0, done.err
 
     def stop(self) -> None:
         """Stops it."""

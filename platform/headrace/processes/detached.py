@@ -78,49 +78,51 @@ def can_fork_off(environment: Mapping[str, str]) -> bool:
 def fork_off(command: ModuleCommand, where: Surroundings) -> int:
     """Forks the process and returns its pid. To be called where `can_fork_off`. Raises ExternalError, OSError."""
     log = os.open(where.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    said, say = os.pipe()
+    # two pipes: the child may be ready before the middle has sent its pid
+    told, tell = os.pipe()
+    ready, get_ready = os.pipe()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
         middle = quiet_fork()
         if middle == 0:
-            os.close(said)
-            _run_middle(command, where, log=log, say=say)
-        os.close(say)
-        say = -1
-        answer = os.read(said, _PID.size)
+            _run_middle(command, where, log=log, tell=tell, ready=get_ready)
+        os.close(tell)
+        os.close(get_ready)
+        answer = os.read(told, _PID.size)
         os.waitpid(middle, 0)
         pid = int(_PID.unpack(answer)[0]) if len(answer) == _PID.size else -1
         if pid < 0:
             raise ExternalError(f"{command.role} cannot be started: no process can be forked", retry=True)
         # nothing comes where the child has ended meanwhile, as whoever waits for it will see
-        os.read(said, len(_READY))
+        os.read(ready, len(_READY))
         return pid
     finally:
-        for descriptor in (log, said, say):
-            if descriptor >= 0:
-                os.close(descriptor)
+        for descriptor in (log, told, ready):
+            os.close(descriptor)
 
 
-def _run_middle(command: ModuleCommand, where: Surroundings, *, log: int, say: int) -> NoReturn:
+def _run_middle(command: ModuleCommand, where: Surroundings, *, log: int, tell: int, ready: int) -> NoReturn:
     try:
         child = quiet_fork()
     except OSError:
         child = -1
     if child == 0:
-        _run_child(command, where, log=log, say=say)
-    os.write(say, _PID.pack(child))
+        _run_child(command, where, log=log, ready=ready)
+    os.write(tell, _PID.pack(child))
     os._exit(0)
 
 
-def _run_child(command: ModuleCommand, where: Surroundings, *, log: int, say: int) -> NoReturn:
+def _run_child(command: ModuleCommand, where: Surroundings, *, log: int, ready: int) -> NoReturn:
     code = PROGRAM_FAILED
     try:
-        order = ProcessOrder(command.module, command.arguments, where.environment, stdout=log, stderr=log, keep=(say,))
-        reset(order, (os.dup(say),), path=import_path(), shown=command.line)
+        order = ProcessOrder(
+            command.module, command.arguments, where.environment, stdout=log, stderr=log, keep=(ready,)
+        )
+        reset(order, (os.dup(ready),), path=import_path(), shown=command.line)
         os.chdir(where.folder)
-        os.write(say, _READY)
-        os.close(say)
+        os.write(ready, _READY)
+        os.close(ready)
         module = importlib.import_module(command.module)
         if hasattr(module, "__path__"):
             module = importlib.import_module(f"{command.module}.__main__")

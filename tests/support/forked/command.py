@@ -26,11 +26,12 @@ def _of_interpreters(environment: Mapping[str, str]) -> dict[str, str]:
 
 # as pytest was started: tests set some of these later
 _AT_START = _of_interpreters(os.environ)
+_PATH = {"PYTHONPATH": ""}
 
 
 def can_be_forked(environment: Mapping[str, str]) -> bool:
-    """Whether commands with this environment import from where the server does."""
-    return _of_interpreters(environment) == _AT_START
+    """Whether a fork of the server can be what a fresh interpreter with this environment is: also with a PYTHONPATH."""
+    return _of_interpreters(environment) | _PATH == _AT_START | _PATH
 
 
 class Command:

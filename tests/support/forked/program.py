@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from typing import NoReturn
@@ -25,11 +26,23 @@ def main(arguments: list[str]) -> NoReturn:
     """Runs `headrace <arguments>`, whose first one is the folder to run in."""
     from headrace.cli.app import main as headrace
 
-    folder, *words = arguments[1:]
+    folder, path, *words = arguments[1:]
     os.chdir(folder)
+    if path:
+        _take_up(path)
     sys.argv = ["headrace", *words]
     headrace()
     sys.exit(0)
+
+
+def _take_up(path: str) -> None:
+    """What a fresh interpreter does with PYTHONPATH; packages there may have connectors."""
+    from headrace.connect import registry
+
+    os.environ["PYTHONPATH"] = path
+    sys.path[:0] = path.split(os.pathsep)
+    importlib.invalidate_caches()
+    registry._entries.cache_clear()
 
 
 if __name__ == "__main__":

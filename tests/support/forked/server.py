@@ -42,10 +42,13 @@ class Server:
                 os.close(descriptor)
 
     def _start(self, request: dict[str, object], descriptors: list[int]) -> None:
+        environment: dict[str, str] = dict(request["environment"])  # type: ignore[call-overload]
+        # the program takes it up, which for a starter is a reason not to fork
+        path = environment.pop("PYTHONPATH", "")
         order = ProcessOrder(
             program=PROGRAM,
-            arguments=(ROLE, str(request["folder"]), *request["arguments"]),  # type: ignore[misc]
-            environment=request["environment"],  # type: ignore[arg-type]
+            arguments=(ROLE, str(request["folder"]), path, *request["arguments"]),  # type: ignore[misc]
+            environment=environment,
             stdout=descriptors[0],
             stderr=descriptors[1],
         )
@@ -69,6 +72,7 @@ class Server:
 
 def main(descriptor: int) -> None:
     """Serves the connection with this descriptor."""
+    os.environ.pop("PYTHONPATH", None)
     starter = own_starter([PROGRAM])
     Server(socket.socket(fileno=descriptor), starter).run()
     starter.close()
