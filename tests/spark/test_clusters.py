@@ -39,12 +39,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(folder: Path) -> Iterator[StandaloneSpark]:
-    """Its executors find the connectors of the third party."""
+def cluster(request: pytest.FixtureRequest, folder: Path) -> Iterator[StandaloneSpark]:
+    """Its executors find the connectors of the third party. The full tier has two of them."""
+    workers = 2 if request.config.getoption("--full") else 1
     with faults_installed(folder), pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        with standalone_spark(folder) as running:
+        with standalone_spark(folder, workers) as running:
             patch.setenv("SPARK_HOME", str(running.home))
             yield running
 

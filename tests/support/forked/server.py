@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import threading
 from contextlib import suppress
@@ -21,6 +22,7 @@ from headrace.processes.spawning import Starter
 from support.forked.program import PROGRAM, ROLE
 
 REQUEST_BYTES_MAX = 1 << 20
+REAP_SECONDS = 0.2
 
 
 class Server:
@@ -34,6 +36,9 @@ class Server:
     def run(self) -> None:
         """Returns when the test process is gone."""
         while True:
+            while not select.select([self._connection], [], [], REAP_SECONDS)[0]:
+                # collects orphans: tests look whether they are gone
+                self._starter.ready()
             data, descriptors, _, _ = socket.recv_fds(self._connection, REQUEST_BYTES_MAX, 2)
             if not data:
                 return
@@ -52,8 +57,6 @@ class Server:
             stdout=descriptors[0],
             stderr=descriptors[1],
         )
-        # now and then: orphans are collected by it
-        self._starter.ready()
         try:
             child = self._starter.start(order)
         except HeadraceError as error:

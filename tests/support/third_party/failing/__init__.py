@@ -18,8 +18,6 @@ import time
 from pathlib import Path
 
 import polars as pl
-import psutil
-from pyspark import TaskContext
 
 from headrace.connect.publisher import Publisher, Share
 from headrace.connect.registry import Connector
@@ -32,6 +30,10 @@ STRAGGLE_MAX_S = 600.0
 
 def visit(place: str) -> None:
     """Whatever a test has ordered for this place."""
+    # here: every slot of a test with connectors of third parties imports this module
+    import psutil
+    from pyspark import TaskContext
+
     folder = Path(os.environ[FOLDER])
     context = TaskContext.get()
     assert context is not None, "runs in a task"
