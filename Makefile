@@ -15,6 +15,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfi
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+# what is compiled once serves every process of the tests
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo test test-all test-full compiled durations sim chaos $(CHAOS_SEEDS:%=chaos-%)
@@ -92,7 +94,7 @@ lint: $(READY)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-types lint-style lint-imports
 
 lint-types: $(READY)
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 lint-style: $(READY)
 	$(BIN)/ruff check .

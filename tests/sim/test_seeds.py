@@ -9,7 +9,7 @@ import pytest
 from sim.run import play
 from support.repository import ROOT
 
-SEEDS = 300
+SEEDS = 200
 AT_ONCE = 50
 CASES = sorted((ROOT / "tests" / "sim" / "cases").glob("*.txt"))
 

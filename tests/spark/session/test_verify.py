@@ -19,7 +19,7 @@ from headrace.spark import staged
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FLOWS = Path(__file__).parent.parent / "flows"
+FLOWS = Path(__file__).parents[2] / "flows"
 
 
 @pytest.fixture(autouse=True)
