@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.local.broker.class_archive import reading
 from headrace.local.broker.jars import ensure_jars, jars_folder
 from headrace.local.broker.java import find_java
 from headrace.local.broker.properties import LOGGING, server_properties
@@ -15,9 +16,9 @@ INSIDE_PORT, CONTROLLER_PORT = 9092, 9093
 _HEAP_MB = 256
 _CLUSTER_ID = "SGVhZHJhY2VDb250YWluZQ"
 _SCRIPT = """\
-[ -e {identity} ] || {java} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp {jars} \\
+[ -e {identity} ] || {java} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC {classes} -cp {jars} \\
     kafka.tools.StorageTool format --ignore-formatted -t {cluster} -c {settings} >> {log} 2>&1 || exit
-exec {java} -Xmx{heap_mb}m -Xms64m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.awt.headless=true \\
+exec {java} -Xmx{heap_mb}m -Xms64m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC {classes} -Djava.awt.headless=true \\
     -Dsun.net.inetaddr.ttl=1 -Dlog4j2.configurationFile={logging} -cp {jars} kafka.Kafka {settings} >> {log} 2>&1
 """
 
@@ -49,10 +50,11 @@ class KafkaNode:
 
 @dataclass(frozen=True, slots=True)
 class KafkaPrograms:
-    """Java by its true path, and the broker's jars."""
+    """Java by its true path, the broker's jars, and the options that take classes from their archive."""
 
     java: Path
     jars: tuple[Path, ...]
+    classes: tuple[str, ...]
 
     @property
     def folders(self) -> tuple[Path, Path]:
@@ -63,7 +65,7 @@ class KafkaPrograms:
 def find_programs() -> KafkaPrograms:
     """Those of the development broker; the jars are fetched where they are missing."""
     java = find_java()
-    return KafkaPrograms(java.program.resolve(), ensure_jars(java))
+    return KafkaPrograms(java.program.resolve(), ensure_jars(java), reading(jars_folder(), java))
 
 
 def prepare(node: KafkaNode, nodes: Sequence[KafkaNode], programs: KafkaPrograms) -> list[str]:
@@ -77,6 +79,7 @@ def prepare(node: KafkaNode, nodes: Sequence[KafkaNode], programs: KafkaPrograms
     script = _SCRIPT.format(
         java=shlex.quote(str(programs.java)),
         jars=shlex.quote(":".join(map(str, programs.jars))),
+        classes=shlex.join(programs.classes),
         cluster=_CLUSTER_ID,
         identity=shlex.quote(str(node.folder / "logs" / "meta.properties")),
         settings=shlex.quote(str(settings)),
