@@ -9,7 +9,7 @@ import pytest
 from sim.run import play
 from support.repository import ROOT
 
-SEEDS = 200
+SEEDS = 100
 AT_ONCE = 50
 CASES = sorted((ROOT / "tests" / "sim" / "cases").glob("*.txt"))
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from headrace.spark.session import session
@@ -39,13 +40,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest, folder: Path) -> Iterator[StandaloneSpark]:
-    """Its executors find the connectors of the third party. The full tier has two of them."""
-    workers = 2 if request.config.getoption("--full") else 1
+def cluster(folder: Path) -> Iterator[StandaloneSpark]:
+    """Its executors find the connectors of the third party."""
     with faults_installed(folder), pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        with standalone_spark(folder, workers) as running:
+        with standalone_spark(folder) as running:
             patch.setenv("SPARK_HOME", str(running.home))
             yield running
 
@@ -56,10 +56,11 @@ def conf(settings: dict[str, str]) -> list[str]:
 
 def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """A command that starts executors, run to its end."""
+    python = {name: sys.executable for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
     return subprocess.run(
         command,
         cwd=folder,
-        env=os.environ | {"HEADRACE_HOME": str(folder / "home"), "PYSPARK_DRIVER_PYTHON": sys.executable},
+        env=os.environ | python | {"HEADRACE_HOME": str(folder / "home"), "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
         check=False,
@@ -78,11 +79,16 @@ def test_a_replay_on_a_standalone_cluster(cluster: StandaloneSpark, tmp_path: Pa
     assert said == [], "the driver is quiet"
 
 
-def test_a_replay_by_spark_submit(cluster: StandaloneSpark, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["local[2]", pytest.param("standalone", marks=pytest.mark.full)])
+def test_a_replay_by_spark_submit(request: pytest.FixtureRequest, where: str, tmp_path: Path) -> None:
+    home, master = Path(pyspark.__file__).parent, where
+    if where == "standalone":
+        cluster: StandaloneSpark = request.getfixturevalue("cluster")
+        home, master = cluster.home, cluster.master
     file = write_project(tmp_path)
     application = find_spec("headrace.cli.spark_application.headrace_replay")
     assert application is not None and application.origin is not None
-    command = [str(cluster.home / "bin" / "spark-submit"), "--master", cluster.master, *conf(SMALL)]
+    command = [str(home / "bin" / "spark-submit"), "--master", master, *conf(SMALL)]
     command += ["--py-files", f"{tmp_path / 'mine.py'},{tmp_path / 'its_helper.py'}"]
     done = ran([*command, application.origin, "--", str(file), "--json"], tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
-"""A standalone Spark cluster on loopback: a master, and one or two workers of one core on hosts of different names, as
-Spark sees them (127.0.0.1 and 127.0.0.2). Processes of their own, ended by pid."""
+"""A standalone Spark cluster on loopback: a master, and two workers of one core on hosts of different names, as Spark
+sees them (127.0.0.1 and 127.0.0.2). Processes of their own, ended by pid."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StandaloneSpark:
 
 
 @contextmanager
-def standalone_spark(folder: Path, workers: int) -> Iterator[StandaloneSpark]:
+def standalone_spark(folder: Path) -> Iterator[StandaloneSpark]:
     """Starts it, with this process's environment; what it writes is in `folder`."""
     home = own_spark_home(folder / "spark")
     with ExitStack() as stack:
@@ -47,11 +47,11 @@ def standalone_spark(folder: Path, workers: int) -> Iterator[StandaloneSpark]:
             SPARK_SECONDS,
         )
         master, page = (place.findall(log.read_text())[0] for place in (_MASTER, _PAGE))
-        for number, host in enumerate(WORKER_HOSTS[:workers]):
+        for number, host in enumerate(WORKER_HOSTS):
             arguments = ["--host", host, "--cores", "1", "--memory", MEMORY, "--webui-port", "0"]
             work = folder / f"work-{number}"
             stack.enter_context(_running(home, folder, "worker", *arguments, "--work-dir", str(work), master))
-        wait_until(lambda: _workers(page) == workers, "Spark's workers are up", SPARK_SECONDS)
+        wait_until(lambda: _workers(page) == len(WORKER_HOSTS), "Spark's workers are up", SPARK_SECONDS)
         yield StandaloneSpark(master, home)
 
 

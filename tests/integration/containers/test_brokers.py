@@ -50,6 +50,7 @@ def in_transaction(kafka: KafkaContainers, name: str) -> Producer:
     return producer
 
 
+@pytest.mark.full  # `test_exactly_once` kills one while rows flow
 def test_the_leader_s_broker_is_killed(kafka: KafkaContainers) -> None:
     topic = kafka.create_topic(unique_topic("events"), partitions=2)
     before, while_away, after = ([f"{when}-{number}" for number in range(50)] for when in ("before", "away", "after"))

@@ -63,6 +63,7 @@ def wait_whole(hosts: HostContainers) -> None:
     wait_until(whole, "both workers have all of their slots")
 
 
+@pytest.mark.full  # `network/test_cuts` cuts it between namespaces
 def test_the_wire_between_two_workers_is_taken_away(hosts: HostContainers, flow: Flow) -> None:
     """Both reach coordinator and brokers all the while: only slots can notice."""
     wait_until(lambda: set(hosts.hosts_of(flow.job)) == {"a", "b"}, "each worker runs a part of the job")

@@ -1,8 +1,8 @@
 """A network that is cut, and heals: around one worker, between two of them, around the coordinator.
 
 Slots on both hosts hash rows to each other; the first test leaves the job with more of them than one host has. However
-long a cut lasts, the rows in the end are exactly those of the reference. The commit tier cuts around a worker and
-between two of them; for the leases of both sides it has cluster/test_freezes.
+long a cut lasts, the rows in the end are exactly those of the reference. The commit tier cuts between two workers; for
+the leases of both sides it has cluster/test_freezes.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def cut_between_workers(
     wait_rows_cross(cluster, network, flow)
 
 
+@pytest.mark.full
 def test_around_a_worker(cluster: SpreadCluster, network: Network, flow: Flow) -> None:
     """Its slots end by themselves, the other host's take over, and it joins again when the network is back."""
     wait_rows_cross(cluster, network, flow)
