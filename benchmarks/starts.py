@@ -3,7 +3,7 @@
 usage: starts.py CHECKOUT OTHER [--only NAME ..] [--pairs N]
 
 Each checkout has a virtual environment of its own in `.venv`. Both run in turn, each in a home of its own under a
-temporary folder; compiled modules are kept there, as users have them.
+temporary folder; compiled modules are kept there, as users have them, and are written before anything is measured.
 
     help       `headrace --help`: CPU
     validate   `headrace validate` of a pipeline: CPU
@@ -260,6 +260,8 @@ def main() -> None:
         for each in (here, other):
             each.folder.mkdir()
         for name in options.only or MEASURES:
+            for checkout in (here, other):
+                MEASURES[name][0][1](checkout)
             for title, measure in MEASURES[name]:
                 values = (lambda measure=measure: measure(here), lambda measure=measure: measure(other))
                 found.append(alternating(title, options.pairs, *values, unit="ms"))

@@ -23,6 +23,7 @@ def test_{name}(broker):
 """
 
 
+@pytest.mark.full  # every commit has one broker for three processes
 def test_all_processes_have_the_same_broker_which_outlives_them_and_ends_with_the_run(tmp_path: Path) -> None:
     crashes = USES.format(name="a", then="os._exit(1)") + USES.format(name="after", then="")
     files = {"test_a.py": crashes, "test_b.py": USES.format(name="b", then="")}

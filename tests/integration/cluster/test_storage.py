@@ -118,6 +118,7 @@ def test_full_for_a_while(flow: Flow, storage: SmallStorage) -> None:
     flow.cluster.wait_state(flow.job, "RUNNING")
 
 
+@pytest.mark.full
 def test_canceled_while_it_is_read_only(flow: Flow, storage: SmallStorage) -> None:
     """A job that is to end does not wait for its storage; it can be taken up from what it had."""
     last = flow.cluster.client.status(flow.job).checkpoint

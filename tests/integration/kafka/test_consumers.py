@@ -204,6 +204,7 @@ def test_a_login_that_is_refused(broker: EmbeddedBroker) -> None:
     reader.close()
 
 
+@pytest.mark.full  # `engine/test_faults` kills it below a run
 @pytest.mark.parametrize("consumer_kind", ["native"], indirect=True)
 def test_a_killed_broker_is_waited_for(own_broker: EmbeddedBroker, consumer_kind: str) -> None:
     """No row is lost or comes twice; positions that were to be published in the outage are published or forgotten."""
