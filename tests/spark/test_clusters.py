@@ -56,7 +56,7 @@ def conf(settings: dict[str, str]) -> list[str]:
 
 def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """A command that starts executors, run to its end."""
-    python = {name: sys.executable for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    python = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     return subprocess.run(
         command,
         cwd=folder,
