@@ -13,6 +13,9 @@ READY := $(VENV)/.ready
 BOOTSTRAP := $(VENV)-bootstrap
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --tally
 
+# what is written by the command behind it is gone at its end
+IN_SCRATCH := TMPDIR=$$(.ci/scratch) && export TMPDIR && trap 'rm -rf "$$TMPDIR"' EXIT && trap 'exit 130' INT TERM &&
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 # what is compiled once serves every process of the tests
@@ -64,14 +67,14 @@ demo: $(READY)
 	$(BIN)/headrace demo
 
 test: lint compiled
-	$(PYTEST)
+	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t"
 
 # Each part is worth its result if another one fails: make --keep-going test-all
 test-all: lint test-full $(CHAOS_SEEDS:%=chaos-%) sim
 
 # Properties draw from a seed that is the date; HYPOTHESIS_SEED=.. repeats it.
 test-full: $(READY) compiled
-	$(PYTEST) --full --stops 50 --increments 50 --timeout 3600
+	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t" --full --stops 50 --increments 50 --timeout 3600
 
 # Tests start processes by the hundred: compiled code saves a fifth of each start, also where Python is told to keep none.
 compiled: $(READY)

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,9 +58,14 @@ def hurry(times: LinkTimes) -> None:
 
 
 @pytest.fixture(params=["unix", "tcp"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+def folder(request: pytest.FixtureRequest) -> Iterator[Path | None]:
     """Where the Unix socket is; None: TCP."""
-    return tmp_path if request.param == "unix" else None
+    if request.param == "tcp":
+        yield None
+        return
+    # not in `tmp_path`, which is too long a path for a socket where temporary files are kept elsewhere than usual
+    with tempfile.TemporaryDirectory() as short:
+        yield Path(short)
 
 
 def batch(n: int, rows: int = BATCH_ROWS) -> pl.DataFrame:
