@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from headrace.core.errors import ExternalError
-from headrace.processes.forkable import has_no_threads, variables_at_start
+from headrace.processes.forkable import has_one_thread, variables_at_start
 from headrace.processes.inheritance import reset
 from headrace.processes.installation import import_path
 from headrace.processes.method import StartMethod, start_method
@@ -67,11 +67,15 @@ class Surroundings:
 
 
 def can_fork_off(environment: Mapping[str, str]) -> bool:
-    """Whether a fork of this process is as good as a fresh interpreter with that environment."""
+    """Whether a fork of this process is as good as a fresh interpreter with that environment.
+
+    Not where polars has been loaded for this process's own use: its allocator would miss the thread that returns memory
+    to the system, for as long as the fork lives.
+    """
     return (
         start_method() is StartMethod.FORKSERVER
         and variables_at_start(environment) == variables_at_start(os.environ)
-        and has_no_threads()
+        and has_one_thread()
     )
 
 

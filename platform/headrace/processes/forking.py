@@ -27,7 +27,7 @@ from typing import NoReturn
 from headrace.core.errors import ExternalError
 from headrace.processes import template
 from headrace.processes.child import Child, ForkedChild
-from headrace.processes.forkable import has_no_threads, variables_at_start
+from headrace.processes.forkable import has_no_threads_at_work, variables_at_start
 from headrace.processes.installation import Fingerprint, fingerprint, import_path, require_running_version
 from headrace.processes.method import StartMethod, start_method
 from headrace.processes.order import ProcessOrder, receive_exactly, send_order
@@ -56,7 +56,7 @@ def own_starter(programs: Sequence[str], *, imports_too: bool = False) -> Starte
     """
     if start_method() is StartMethod.SPAWN:
         return SpawnStarter()
-    if not has_no_threads():
+    if not has_no_threads_at_work():
         return TemplateStarter(programs)
     if imports_too:
         template.preload(programs)
