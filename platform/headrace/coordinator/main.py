@@ -96,9 +96,10 @@ def _warm_up(starter: Starter | None) -> None:
     from headrace.coordinator.preparation import load_planning
 
     try:
-        load_planning()
         if starter is not None:
+            # the template imports beside this process
             starter.ready()
+        load_planning()
     except Exception:
         # the first job meets it again, and reports it
         LOG.exception("planning cannot be loaded")
