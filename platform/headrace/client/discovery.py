@@ -11,10 +11,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headrace.client.http import Client
 from headrace.core.errors import Unreachable
 from headrace.core.settings import Home
+
+if TYPE_CHECKING:
+    from headrace.client.http import Client
 
 COORDINATOR_VARIABLE, TOKEN_VARIABLE = "HEADRACE_COORDINATOR", "HEADRACE_TOKEN"
 
@@ -41,6 +44,9 @@ def token_file(home: Home) -> Path:
 
 def connect(url: str | None = None) -> Client:
     """A client of the cluster that is meant. Nothing is sent yet. Raises Unreachable where no cluster is known."""
+    # where a cluster's files are is known without it
+    from headrace.client.http import Client
+
     named = url or os.environ.get(COORDINATOR_VARIABLE)
     token = os.environ.get(TOKEN_VARIABLE)
     if named:

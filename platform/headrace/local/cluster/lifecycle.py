@@ -12,10 +12,11 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.client.discovery import coordinator_file, read_token, record_file, token_file
-from headrace.client.http import Client
 from headrace.client.models import ClusterInfo
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Home
@@ -33,6 +34,9 @@ from headrace.local.cluster.commands import (
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
 from headrace.local.marked_process import MarkedProcess, command_line, start_detached
 from headrace.processes.detached import ModuleCommand, Surroundings
+
+if TYPE_CHECKING:
+    from headrace.client.http import Client
 
 WORKERS, SLOTS = 1, 4
 """What a cluster has unless told otherwise."""
@@ -145,6 +149,8 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
     wanted = len(record.workers) if workers is None else workers
     record = record.model_copy(update={"workers": record.workers[:wanted]})
     write_record(home, record)
+    # loaded while they start, not before
+    import_module("headrace.client.http")
     if coordinator is not None:
         ready = partial(_is_ready, home, coordinator)
         _wait(ready, list(record.members), "the coordinator to be ready")
@@ -259,6 +265,8 @@ def _info(home: Home, record: ClusterRecord) -> ClusterInfo | None:
 
 
 def _client(home: Home, record: ClusterRecord) -> Client:
+    from headrace.client.http import Client
+
     return Client(record.url, read_token(token_file(home)), answer_s=ANSWER_SECONDS)
 
 
