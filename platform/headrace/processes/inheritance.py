@@ -27,9 +27,7 @@ _IGNORED = {signal.SIGPIPE, signal.SIGXFSZ}
 """Signals that Python ignores from its start."""
 
 
-def reset(
-    order: ProcessOrder, kept: Sequence[int] = (), *, path: Sequence[str], shown: Sequence[str] | None = None
-) -> None:
+def reset(order: ProcessOrder, kept: Sequence[int], *, path: Sequence[str], shown: Sequence[str] | None = None) -> None:
     """Resets this process.
 
     kept   the received descriptors that become those in `order.keep`
