@@ -10,28 +10,29 @@ from pathlib import Path
 
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from headrace.local.broker.class_archive import archive_path
-from headrace.local.broker.jars import ensure_jars
+from headrace.local.broker.jars import ensure_jars, jars_folder
 from headrace.local.broker.java import Java, find_java
-from headrace.local.broker.topics import cluster_id_of
 from support import yarn_jars
 
 STOP_SECONDS = 300.0
 
 
-def make_class_archive(java: Java, folder: Path) -> None:
-    """Runs a broker once; it writes its classes as it ends. `folder`: of the jars."""
+def make_class_archive(java: Java) -> None:
+    """Runs a broker once; it writes its classes as it ends, into the folder of the jars."""
+    folder = jars_folder()
     path = archive_path(folder, java)
     if path.exists():
         return
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch, path.name)
         config = BrokerConfig(Path(scratch, "data"), short_lived=True, writes_classes=made, stop_seconds=STOP_SECONDS)
-        with EmbeddedBroker(config) as broker:
-            cluster_id_of(broker.bootstrap, seconds=STOP_SECONDS)
+        with EmbeddedBroker(config):
+            pass
         made.replace(path)
 
 
 if __name__ == "__main__":
     found = find_java()
-    make_class_archive(found, ensure_jars(found)[0].parent)
+    ensure_jars(found)
+    make_class_archive(found)
     yarn_jars.classpath(found)

@@ -24,7 +24,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Home
 from headrace.local.broker import class_archive
 from headrace.local.broker.ivy import FetchProgress
-from headrace.local.broker.jars import ensure_jars
+from headrace.local.broker.jars import ensure_jars, jars_folder
 from headrace.local.broker.java import find_java
 from headrace.local.broker.ports import free_port, is_free
 from headrace.local.broker.process import BrokerProcess, marks, start_detached, start_leashed
@@ -138,7 +138,7 @@ class EmbeddedBroker:
         found = find_java()
         jars = ensure_jars(found, on_progress=self._on_progress)
         kept = self._config.writes_classes
-        classes = class_archive.reading(jars[0].parent, found) if kept is None else class_archive.writing(kept)
+        classes = class_archive.reading(jars_folder(), found) if kept is None else class_archive.writing(kept)
         java = _Runtime(str(found.program), os.pathsep.join(map(str, jars)), classes)
         _make_folders(self._data, self._log.parent)
         with _claimed(self._data) as claim:
