@@ -21,12 +21,14 @@ from confluent_kafka.cimpl import NewTopic
 
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from support.log_ends import PATIENCE_SECONDS, TopicLogs, admin_client, log_ends
+from support.patience import SHORT_BROKER_SESSION
 
 SETTINGS = {
     # records of tests are as old as they like: the broker would delete them, at a time of its own
     "log.retention.ms": "-1",
     # who compacts waits for nothing
     "log.cleaner.backoff.ms": "200",
+    **SHORT_BROKER_SESSION,
 }
 """What a broker for tests is told besides."""
 

@@ -16,6 +16,11 @@ WAIT_SECONDS: Final = 240.0
 """A test fails if what it waits for has not come true by then; also a client's patience with one answer of a broker."""
 BROKER_SESSION_TIMEOUT_MS: Final = 600_000
 """A broker whose session with its own controller ends is fenced, and no partition has a leader."""
+SHORT_BROKER_SESSION: Final[Mapping[str, str]] = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+"""For brokers that a test kills: they come back only when their session has ended."""
 SPARK_SECONDS: Final = 900.0
 """The same for a command that starts a Spark, and for each of its steps."""
 
