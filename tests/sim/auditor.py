@@ -56,7 +56,7 @@ class Auditor:
         self.notes: set[str] = set()
         """What coordinators have told people of failures."""
         self.fenced_ms: dict[int, int] = {}
-        """Attempt -> when everything before it was fenced for the last time."""
+        """Attempt -> when the last fence of everything before it began."""
 
     # ---- what was written ----------------------------------------------------------------------------------------
 
@@ -179,9 +179,13 @@ class Auditor:
         if self.transactions is not None:
             self.transactions.deployed(found[0])
 
-    def fenced(self, attempt: int) -> None:
-        """A coordinator was told that everything before an attempt is fenced, or everything where the job is over."""
-        self.fenced_ms[attempt] = self._world.now_ms
+    def fenced(self, attempt: int, begun_ms: int) -> None:
+        """A coordinator was told that everything before an attempt is fenced, or everything where the job is over.
+
+        begun_ms: when the fence began. It asks once what is open: a coordinator that does not know yet that the job is
+        over may deploy meanwhile, and a writer of that attempt may begin a transaction that no epoch can ever decide.
+        """
+        self.fenced_ms[attempt] = begun_ms
 
     def answered(self, event: on.Event, path: str | None) -> None:
         """A user was told that it is done."""

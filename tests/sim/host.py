@@ -139,9 +139,10 @@ class Host:
         real = self._committer
         assert real is not None, "only transactions have names"
         own = tuple(names.get(SINK, ()))
+        begun_ms = self._world.now_ms
 
         def fenced(_: object) -> on.Event:
-            self._cluster.auditor.fenced(attempt)
+            self._cluster.auditor.fenced(attempt, begun_ms)
             return on.Fenced(attempt)
 
         self._ask(

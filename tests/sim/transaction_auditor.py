@@ -117,9 +117,9 @@ class TransactionAuditor:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def require_closed(self, fenced_ms: int | None, *, in_order: bool) -> None:
-        """Nothing holds readers back, but what a writer began after everything was fenced, and what is decided.
+        """Nothing holds readers back, but what a writer began after the fence of everything, and what is decided.
 
-        fenced_ms   when that was; None: there was no time for it
+        fenced_ms   when that began; None: there was no time for it
         in_order    it has FINISHED while its slots were there
         """
         newest = self._journal.attempt % ATTEMPTS
