@@ -98,7 +98,8 @@ class Pods:
         """Of all with that label."""
         with _failures():
             pods = self._client.pods().inNamespace(self.namespace).withLabel(label, value).list().getItems()
-            return [self._read(pod) for pod in pods]
+            # by number: py4j's iterator ends with an exception, which pyspark reads only while it has a SparkContext
+            return [self._read(pods.get(number)) for number in range(pods.size())]
 
     def delete(self, name: str) -> None:
         """Ends a pod, with all that it owns."""
