@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from headrace.core.settings import Home
-from headrace.local.compile import load_file
+from headrace.local.pipeline_file import load_file
 from headrace.spark.exchange import Exchange
 from headrace.spark.follow import FollowOptions, prepare_follow
 from headrace.spark.follow_job import FollowOutcome

@@ -179,3 +179,29 @@ def test_a_command_loads_what_it_uses(command: str, tmp_path: Path) -> None:
     loaded = loaded_by(COMMAND.format(arguments=arguments), home=tmp_path)
     assert "typer" in loaded.modules
     assert loaded.within(FORBIDDEN[command]) == []
+
+
+SUBMITTED = """
+import httpx
+from headrace.cli.submit import load_to_submit, request_for
+loaded = load_to_submit({file!r}, None, None)
+request_for(
+    loaded.pipeline,
+    {file!r},
+    py_files=None,
+    archive=None,
+    from_savepoint=None,
+    renames={{}},
+    allow_dropped_state=False,
+    allow_drained=False,
+)
+"""
+
+
+def test_a_pipeline_is_submitted_without_the_engine(tmp_path: Path) -> None:
+    """The coordinator plans; only what it refuses is planned here too."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(PIPELINE)
+    loaded = loaded_by(SUBMITTED.format(file=str(file)))
+    engine = ENGINE_PACKAGES - {"orjson"} | {"headrace.plan", "headrace.expr", "pyarrow"}
+    assert loaded.within(engine | SERVICES | (ON_DEMAND - CLIENT)) == []

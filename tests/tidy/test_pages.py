@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.local.compile import compile_loaded, load_file
+from headrace.local.compile import compile_loaded
+from headrace.local.pipeline_file import load_file
 from support.repository import ROOT, pages
 
 FENCE = re.compile(r"^```yaml\n(name:.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -5,36 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
+from headrace.connect.sink import Committable, SinkBatch
 from headrace.core.batch import OP, visible_columns
 from headrace.core.errors import ExternalError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class PrintSinkConfig(SinkConfig):
-    """Prints each row as a JSON line, or in the `format:` beside it. Deletes begin with `- `, where there are any."""
-
-    takes_format: ClassVar[Literal["required", "optional", "no"]] = "optional"
-
-    @property
-    def accepts_updates(self) -> bool:
-        """Updating rows are printed as they come."""
-        return True
-
-    @property
-    def accepts_deletes(self) -> bool:
-        """A delete is printed and marked."""
-        return True
-
-    def open_writer(self, context: SinkContext) -> Writer:
-        """Writes to standard output."""
-        return PrintWriter()
 
 
 class PrintWriter:

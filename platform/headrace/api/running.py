@@ -31,7 +31,7 @@ def load(file: str | PathLike[str], *, set_: Sequence[str] = (), parallelism: in
 
     Its folder becomes the first on the import path. Raises UserError, or InvalidPipeline with every problem.
     """
-    from headrace.local.compile import load_file
+    from headrace.local.pipeline_file import load_file
 
     return load_file(fspath(file), set_, parallelism).pipeline
 

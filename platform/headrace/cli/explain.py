@@ -30,7 +30,8 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Show what a pipeline does: columns, time, append or updating, replayable or why not; tasks and edges."""
-    from headrace.local.compile import compile_loaded, load_file
+    from headrace.local.compile import compile_loaded
+    from headrace.local.pipeline_file import load_file
     from headrace.plan.explain import explain_dict, explain_lines
 
     renames = renames_of(rename)

@@ -27,7 +27,7 @@ def preview(
 ) -> None:
     """Show the first rows of a node. Reads the real sources; opens no sink and commits no offsets."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from headrace.local.compile import load_file
+    from headrace.local.pipeline_file import load_file
     from headrace.local.preview import preview as first_rows
     from headrace.local.row_text import json_row
 

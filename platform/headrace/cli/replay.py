@@ -133,7 +133,7 @@ def replay(
     from headrace.coordinator.origin import OriginWish
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
-    from headrace.local.compile import load_file
+    from headrace.local.pipeline_file import load_file
     from headrace.spark.packaging import OWN_CODE, Packages
     from headrace.spark.spark_submit import CLIENT, CLUSTER
     from headrace.spark.start import BACK_ENDS, ReplayOptions, run_replay

@@ -92,7 +92,8 @@ def run(
     from headrace.coordinator.origin import OriginWish, find_origin
     from headrace.coordinator.planning import JobPlans
     from headrace.core.errors import UserError
-    from headrace.local.compile import compile_loaded, load_file
+    from headrace.local.compile import compile_loaded
+    from headrace.local.pipeline_file import load_file
 
     if final and savepoint is None:
         raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")

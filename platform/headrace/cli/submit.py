@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,11 +30,14 @@ from headrace.cli.spark_settings import Conf, Master
 from headrace.cli.submit_alone import run_alone, run_application
 from headrace.cli.submit_target import require_fitting
 from headrace.cli.verdicts import tell_verdicts
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
     from headrace.local.compile import Compiled
+    from headrace.local.pipeline_file import Loaded
+    from headrace.spec.pipeline import Pipeline
 
 
 class Mode(StrEnum):
@@ -109,12 +114,12 @@ def submit(
     if mode is Mode.APPLICATION:
         run_application(file, parallelism, wait=wait, as_json=as_json)
         return
-    compiled = load_to_submit(file, set_, parallelism)
+    loaded = load_to_submit(file, set_, parallelism)
     renames = renames_of(rename)
     if from_savepoint is not None:
-        tell_verdicts(compiled, from_savepoint, renames, allow_dropped_state=allow_dropped_state)
+        tell_verdicts(_planned(loaded), from_savepoint, renames, allow_dropped_state=allow_dropped_state)
     request = request_for(
-        compiled,
+        loaded.pipeline,
         file,
         py_files=py_files,
         archive=archive,
@@ -131,9 +136,9 @@ def submit(
         }
     )
     if mode is Mode.PER_JOB:
-        run_alone(compiled, request, wait=wait, as_json=as_json)
+        run_alone(_planned(loaded), request, wait=wait, as_json=as_json)
         return
-    with connect(coordinator) as client:
+    with _planned_here_if_refused(loaded), connect(coordinator) as client:
         job = client.submit(request)
         if not wait:
             print_json({"job_id": job}) if as_json else typer.echo(job)
@@ -148,19 +153,39 @@ def submit(
         print_end(ended, as_json=as_json)
 
 
-def load_to_submit(file: str, set_: list[str] | None, parallelism: int | None) -> Compiled:
-    """FILE, checked and planned here, before anybody is asked. Raises InvalidPipeline with every problem."""
-    from headrace.local.compile import Loaded, compile_loaded, load_file
+def load_to_submit(file: str, set_: list[str] | None, parallelism: int | None) -> Loaded:
+    """FILE, read before anybody is asked. Raises InvalidPipeline where it is none."""
+    from headrace.local.pipeline_file import Loaded, load_file
     from headrace.spec.pipeline import Pipeline
 
     if parallelism is not None and ".py" in file:
         pipeline = load_file(file, set_ or []).pipeline
-        return compile_loaded(Loaded(Pipeline.from_dict({**pipeline.to_dict(), "parallelism": parallelism})))
-    return compile_loaded(load_file(file, set_ or [], parallelism))
+        return Loaded(Pipeline.from_dict({**pipeline.to_dict(), "parallelism": parallelism}))
+    return load_file(file, set_ or [], parallelism)
+
+
+def _planned(loaded: Loaded) -> Compiled:
+    from headrace.local.compile import compile_loaded
+
+    return compile_loaded(loaded)
+
+
+@contextmanager
+def _planned_here_if_refused(loaded: Loaded) -> Iterator[None]:
+    """The coordinator plans; what it refuses is planned here too, where the lines of the file are known.
+
+    Raises InvalidPipeline with every problem and its line, rather than what came over the wire, also where no
+    coordinator answers: the file is what its writer can correct first.
+    """
+    try:
+        yield
+    except (UserError, ExternalError):
+        _planned(loaded)
+        raise
 
 
 def request_for(
-    compiled: Compiled,
+    pipeline: Pipeline,
     file: str,
     *,
     py_files: list[str] | None,
@@ -177,8 +202,8 @@ def request_for(
 
     folder = named_file(file).parent
     return SubmitRequest(
-        pipeline=file_form(compiled.pipeline),
-        code=job_code(compiled.pipeline, folder, py_files=py_files or (), archives=archive or ()),
+        pipeline=file_form(pipeline),
+        code=job_code(pipeline, folder, py_files=py_files or (), archives=archive or ()),
         from_savepoint=None if from_savepoint is None else absolute(from_savepoint),
         renames=renames,
         allow_dropped_state=allow_dropped_state,
@@ -187,8 +212,6 @@ def request_for(
 
 
 def _require_built(target: Target) -> None:
-    from headrace.core.errors import UserError
-
     if target is not Target.STANDALONE:
         remedy = "use standalone: a cluster of your own hosts"
         raise UserError(f"--target {target} is not in this version", remedy=remedy)

@@ -20,7 +20,7 @@ ROWS_SHOWN = 20
 def test(file: File, set_: Set = None, as_json: Json = False) -> None:
     """Run the tests inside a pipeline file: rows in, rows out, with batches of any size. No broker is needed."""
     from headrace.core.errors import UserError
-    from headrace.local.compile import load_file
+    from headrace.local.pipeline_file import load_file
     from headrace.local.testcases import prepare_cases, run_cases
 
     loaded = load_file(file, set_ or [])

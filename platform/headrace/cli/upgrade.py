@@ -47,10 +47,11 @@ def upgrade(
     from headrace.checkpoint.paths import absolute
     from headrace.client.discovery import connect
     from headrace.client.upgrade import upgrade as upgrade_job
+    from headrace.local.compile import compile_loaded
 
-    compiled, renames = load_to_submit(file, set_, parallelism), renames_of(rename)
+    compiled, renames = compile_loaded(load_to_submit(file, set_, parallelism)), renames_of(rename)
     request = request_for(
-        compiled,
+        compiled.pipeline,
         file,
         py_files=py_files,
         archive=archive,

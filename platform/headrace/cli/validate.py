@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def validate(file: File, set_: Set = None, as_json: Json = False) -> None:
     """Check a pipeline: everything that is wrong, with file, line and column. Runs nothing."""
     from headrace.core.errors import InvalidPipeline, Problem, UserError
-    from headrace.local.compile import compile_loaded, load_file
+    from headrace.local.compile import compile_loaded
+    from headrace.local.pipeline_file import load_file
 
     try:
         compiled = compile_loaded(load_file(file, set_ or []))

@@ -59,7 +59,7 @@ def verify(
     quiet_driver()
     from headrace.api.pipeline_like import import_path
     from headrace.api.verifying import verify as verify_on
-    from headrace.local.compile import load_file
+    from headrace.local.pipeline_file import load_file
     from headrace.spark.packaging import OWN_CODE, Packages
     from headrace.spark.session import session
 

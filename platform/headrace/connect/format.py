@@ -6,15 +6,14 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-import numpy as np
-import numpy.typing as npt
-import polars as pl
-
 from headrace.connect.row_check import EncodeCheck, RowCheck
 from headrace.core.config import Config
 from headrace.core.types import Schema
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import polars as pl
     import pyarrow as pa
 
 

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import polars as pl
-
 from headrace.core.errors import DataError
 from headrace.core.types import DataType, ListOf, Schema, Struct
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 Encode: TypeAlias = "Callable[[pl.DataFrame], pa.Array]"
@@ -99,6 +98,8 @@ def _shown(column: pl.Series) -> object:
 
 def _beyond_python(values: pl.Series) -> bool:
     """Whether there is a time in it that is not in the years 1 to 9999."""
+    import polars as pl
+
     if values.dtype not in (pl.Date, pl.Datetime):
         return False
     numbers = values.to_physical() // (1 if values.dtype == pl.Date else _DAY_US)
@@ -122,6 +123,8 @@ def _holds(dtype: DataType, kind: Callable[[DataType], bool]) -> bool:
 
 def leaves(column: pl.Series) -> Iterator[pl.Series]:
     """The plain values in a column, column by column."""
+    import polars as pl
+
     dtype = column.dtype
     if isinstance(dtype, pl.List):
         yield from leaves(column.explode())

@@ -12,11 +12,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
-
-import polars as pl
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
 from headrace.core.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    import polars as pl
 
 TimestampUnit = Literal["s", "ms", "us"]
 
@@ -82,23 +84,31 @@ TIMESTAMP = Timestamp()
 INT_TYPES: tuple[DataType, ...] = (Primitive.INT32, Primitive.INT64)
 FLOAT_TYPES: tuple[DataType, ...] = (Primitive.FLOAT32, Primitive.FLOAT64)
 
-_POLARS: dict[Primitive, pl.DataType] = {
-    Primitive.BOOL: pl.Boolean(),
-    Primitive.INT32: pl.Int32(),
-    Primitive.INT64: pl.Int64(),
-    Primitive.FLOAT32: pl.Float32(),
-    Primitive.FLOAT64: pl.Float64(),
-    Primitive.STRING: pl.String(),
-    Primitive.BINARY: pl.Binary(),
-    Primitive.DATE: pl.Date(),
-}
+
+@cache
+def _polars_primitives() -> dict[Primitive, pl.DataType]:
+    import polars as pl
+
+    return {
+        Primitive.BOOL: pl.Boolean(),
+        Primitive.INT32: pl.Int32(),
+        Primitive.INT64: pl.Int64(),
+        Primitive.FLOAT32: pl.Float32(),
+        Primitive.FLOAT64: pl.Float64(),
+        Primitive.STRING: pl.String(),
+        Primitive.BINARY: pl.Binary(),
+        Primitive.DATE: pl.Date(),
+    }
 
 
 def polars_type(dtype: DataType) -> pl.DataType:
     """The polars type that holds `dtype`."""
+    # a pipeline's file names types where nothing runs it: polars loads with the first column
+    import polars as pl
+
     match dtype:
         case Primitive():
-            return _POLARS[dtype]
+            return _polars_primitives()[dtype]
         case Decimal(precision, scale):
             return pl.Decimal(precision, scale)
         case Timestamp():
@@ -169,6 +179,8 @@ class Schema:
 
     def empty(self) -> pl.DataFrame:
         """A frame of these columns with no rows."""
+        import polars as pl
+
         return pl.DataFrame(schema=self.polars())
 
     def json(self) -> dict[str, str]:

@@ -1,44 +1,14 @@
-"""From a pipeline, or the file that holds one, to a plan that runs.
-
-FILE is `.yaml`/`.yml`, or `module.py[:name]` with a pipeline of the Python builder. Its folder becomes the first on
-the import path, so that `map` functions beside it are found.
-"""
+"""From a pipeline to a plan that runs."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
-from typing import Protocol, runtime_checkable
 
-from headrace.core.errors import UserError, did_you_mean
+from headrace.local.pipeline_file import Loaded
 from headrace.plan.chaining import plan_physical
 from headrace.plan.logical import LogicalPlan, plan_logical
 from headrace.plan.physical import PhysicalPlan
-from headrace.plan.problems import Locator
-from headrace.spec.load import load_pipeline
 from headrace.spec.pipeline import Pipeline
-
-
-@runtime_checkable
-class PipelineSource(Protocol):
-    """What a Python file may hold: the builder of `headrace.api`."""
-
-    def build(self) -> Pipeline:
-        """The pipeline as a model."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A pipeline and, where it came from a file, the one who knows its places."""
-
-    pipeline: Pipeline
-    locator: Locator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +20,6 @@ class Compiled:
     physical: PhysicalPlan
 
 
-def load_file(file: str, set_: Sequence[str] = (), parallelism: int | None = None) -> Loaded:
-    """Loads FILE. Raises UserError where there is none, InvalidPipeline where it cannot be read."""
-    path, _, name = file.partition(":") if ".py" in file else (file, "", "")
-    overrides = [*set_, *([] if parallelism is None else [f"parallelism={parallelism}"])]
-    _import_from(Path(path).resolve().parent)
-    if Path(path).suffix == ".py":
-        if overrides:
-            raise UserError("--set and --parallelism change a YAML file", remedy="change the Python pipeline itself")
-        return Loaded(_pipeline_of(Path(path), name))
-    loaded = load_pipeline(Path(path), set_=overrides, environ=os.environ)
-    return Loaded(loaded.pipeline, loaded)
-
-
 def compile_loaded(loaded: Loaded) -> Compiled:
     """Checks and plans a loaded pipeline. Raises InvalidPipeline with every problem."""
     logical = plan_logical(loaded.pipeline, loaded.locator)
@@ -72,39 +29,3 @@ def compile_loaded(loaded: Loaded) -> Compiled:
 def compile_pipeline(pipeline: Pipeline) -> Compiled:
     """Checks and plans a pipeline made in Python."""
     return compile_loaded(Loaded(pipeline))
-
-
-def _import_from(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
-
-def _pipeline_of(path: Path, name: str) -> Pipeline:
-    if not path.is_file():
-        raise UserError(f"no file {path}", remedy="name a .yaml file or module.py[:name]")
-    module = _module(path)
-    found = {
-        key: value
-        for key, value in vars(module).items()
-        if isinstance(value, PipelineSource | Pipeline) and not isinstance(value, type)
-    }
-    if name and name not in found:
-        hint = did_you_mean(name, tuple(found))
-        raise UserError(f"{path} has no pipeline {name!r}", remedy=hint or f"it has: {', '.join(found) or 'none'}")
-    if not name and len(found) != 1:
-        text = f"it has: {', '.join(found)}; write {path}:NAME" if found else "make one with headrace.Pipeline(..)"
-        raise UserError(f"{path} holds {len(found)} pipelines, not one", remedy=text)
-    chosen = found[name] if name else next(iter(found.values()))
-    return chosen if isinstance(chosen, Pipeline) else chosen.build()
-
-
-def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None, "a .py file has a loader"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as cause:
-        raise UserError(f"{path} cannot be imported: {type(cause).__name__}: {cause}") from cause
-    return module

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
 from headrace.coordinator.pipeline_letters import PipelineLetters
-from headrace.local.compile import load_file
+from headrace.local.pipeline_file import load_file
 
 
 class FileLetters:

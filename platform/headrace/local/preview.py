@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from headrace.core.types import Schema
-from headrace.local.compile import Loaded, compile_loaded
+from headrace.local.compile import compile_loaded
 from headrace.local.job import JobState, LocalJob, Progress
+from headrace.local.pipeline_file import Loaded
 from headrace.local.quiet_source import quiet_source
 from headrace.local.rows_run import compile_tapped
 from headrace.local.substitute import check_reference, with_taps

@@ -13,7 +13,8 @@ import polars as pl
 
 from headrace.core.errors import HeadraceError, InvalidPipeline, Problem, UserError
 from headrace.core.types import Schema
-from headrace.local.compile import Loaded, compile_loaded
+from headrace.local.compile import compile_loaded
+from headrace.local.pipeline_file import Loaded
 from headrace.local.row_diff import RowDiff, diff_rows
 from headrace.local.rows_run import compile_tapped, resized, run_on_rows
 from headrace.local.substitute import input_schema, with_rows, with_taps

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
-from headrace.state.snapshot import RestoredStates, StateSnapshot
+    from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 LATE = "late"
 """Side output of rows that no window took."""

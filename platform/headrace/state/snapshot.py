@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class StateKind(StrEnum):
@@ -55,5 +57,5 @@ class StateSnapshot:
         return sum(chunk.frame.height for chunk in self.chunks)
 
 
-RestoredStates = Mapping[str, Sequence[pl.DataFrame]]
+RestoredStates: TypeAlias = "Mapping[str, Sequence[pl.DataFrame]]"
 """State name -> the frames with this subtask's rows, in any order; frames of one state may differ in columns."""

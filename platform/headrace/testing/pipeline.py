@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 
 from headrace.core.errors import UserError, did_you_mean
-from headrace.local.compile import Loaded, PipelineSource, compile_loaded, load_file
+from headrace.local.compile import compile_loaded
+from headrace.local.pipeline_file import Loaded, PipelineSource, load_file
 from headrace.local.rows_run import RowsRun, resized, run_on_rows
 from headrace.local.substitute import input_schema
 from headrace.local.typed_rows import problems_of, typed_frame

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from headrace import api
-from headrace.local.compile import compile_pipeline, load_file
+from headrace.local.compile import compile_pipeline
+from headrace.local.pipeline_file import load_file
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")

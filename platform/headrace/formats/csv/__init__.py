@@ -1,6 +1,7 @@
 """The CSV format: one line a message, fields in the schema's order. docs/formats.md has the rules.
 
-Decoder and encoder are imported when one is opened: a command that only plans does not need pyarrow.
+Decoder, encoder and check are imported when one is opened: a command that only reads a pipeline's file needs neither
+pyarrow nor polars.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
 from headrace.core.types import ListOf, Schema, Struct
 from headrace.formats.csv.line import Dialect
-from headrace.formats.writable_times import times_check
 
 __all__ = ["FORMAT", "CsvFormat"]
 
@@ -78,6 +78,8 @@ class CsvFormat(FormatConfig):
 
     def open_check(self, schema: Schema, node: str) -> RowCheck | None:
         """Refuses times beyond the calendar."""
+        from headrace.formats.writable_times import times_check
+
         return times_check(schema, node)
 
     @property

@@ -1,6 +1,7 @@
 """The JSON format: one object a message. DESIGN section 3 has the rules; docs/formats.md says them to users.
 
-Decoder and encoder are imported when one is opened: a command that only plans does not need pyarrow.
+Decoder, encoder and check are imported when one is opened: a command that only reads a pipeline's file needs neither
+pyarrow nor polars.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from headrace.connect.format import Decoder, Encoder, FormatConfig
 from headrace.connect.registry import Format
 from headrace.connect.row_check import RowCheck
 from headrace.core.types import Schema
-from headrace.formats.writable_times import times_check
 
 __all__ = ["FORMAT", "JsonFormat"]
 
@@ -44,6 +44,8 @@ class JsonFormat(FormatConfig):
 
     def open_check(self, schema: Schema, node: str) -> RowCheck | None:
         """Refuses times beyond the calendar."""
+        from headrace.formats.writable_times import times_check
+
         return times_check(schema, node)
 
 

@@ -23,12 +23,13 @@ from typing import Protocol
 from headrace.local.broker import BrokerConfig, EmbeddedBroker, FetchProgress
 from headrace.local.broker.topics import create_topic
 from headrace.local.collect_sink import Collection, CollectSink
-from headrace.local.compile import Compiled, Loaded, compile_loaded
+from headrace.local.compile import Compiled, compile_loaded
 from headrace.local.demo.check import WINDOW_COLUMNS, Check, compare, expected_results
 from headrace.local.demo.feed import FlightFeed
 from headrace.local.demo.flights import AIRPORTS, COLUMNS, FlightLog, load_flights
 from headrace.local.demo.results import LiveResults, LiveView, read_topic
 from headrace.local.job import JobOptions, LocalJob, Progress
+from headrace.local.pipeline_file import Loaded
 from headrace.plan.physical import SinkSpec
 from headrace.spec.load import load_text
 from headrace.spec.pipeline import SinkNode

@@ -1,0 +1,53 @@
+"""What a pipeline's file says about the generator source."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from headrace.connect.offsets_by_partition import LATEST, StopField
+from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
+from headrace_connectors.generator.rules import ColumnRule
+
+
+class GeneratorSourceConfig(SourceConfig):
+    """Makes rows: `rows` of them or without end, spread over `partitions` in turn."""
+
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
+
+    rows: int | None = Field(default=None, ge=0)
+    rate: float | None = Field(default=None, gt=0, description="rows a second over all partitions")
+    seed: int = 0
+    partitions: int = Field(default=1, ge=1, le=100_000)
+    stop: StopField = Field(
+        default=None, description="where to end: {<partition>: <row>}, counted within the partition; latest: at `rows`"
+    )
+    columns: dict[str, ColumnRule] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _ends_somewhere(self) -> GeneratorSourceConfig:
+        if self.stop == LATEST and self.rows is None:
+            raise ValueError("makes rows without end, so there is no latest one: give `rows`, or `stop` by partition")
+        return self
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `rows` or `stop` is given."""
+        return self.rows is not None or self.stop is not None
+
+    def describe_position(self, split: SplitId, position: int) -> str:
+        """`partition 0 row 17`, counted from 0 within the partition."""
+        return f"partition {split.partition} row {position}"
+
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        """Lists the partitions."""
+        from headrace_connectors.generator.source import GeneratorEnumerator
+
+        return GeneratorEnumerator(self, context)
+
+    def open_reader(self, context: SourceContext) -> Reader:
+        """Makes rows."""
+        from headrace_connectors.generator.source import GeneratorReader
+
+        return GeneratorReader(self, context)

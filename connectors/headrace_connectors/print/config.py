@@ -1,0 +1,29 @@
+"""What a pipeline's file says about the print sink."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from headrace.connect.sink import SinkConfig, SinkContext, Writer
+
+
+class PrintSinkConfig(SinkConfig):
+    """Prints each row as a JSON line, or in the `format:` beside it. Deletes begin with `- `, where there are any."""
+
+    takes_format: ClassVar[Literal["required", "optional", "no"]] = "optional"
+
+    @property
+    def accepts_updates(self) -> bool:
+        """Updating rows are printed as they come."""
+        return True
+
+    @property
+    def accepts_deletes(self) -> bool:
+        """A delete is printed and marked."""
+        return True
+
+    def open_writer(self, context: SinkContext) -> Writer:
+        """Writes to standard output."""
+        from headrace_connectors.print.sink import PrintWriter
+
+        return PrintWriter()
