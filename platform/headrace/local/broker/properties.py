@@ -28,9 +28,9 @@ _FIXED = {
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
-    # Kafka's default, to be lowered with care: a broker that is stopped for longer (a paused machine) is fenced as it
-    # wakes, and then takes the partitions of open commits for deleted; their markers are never written, their rows are
-    # never seen. After a crash, the broker may register again only when its old session has ended.
+    # Kafka's default. Too long: after a crash the broker may register again only when its old session has ended. Too
+    # short: a broker that is stopped for longer (a paused machine) is fenced as it wakes, and takes partitions of open
+    # commits for deleted (KAFKA-20734); their markers are never written, their rows are never seen.
     "broker.session.timeout.ms": "9000",
     # a mistyped topic is an error, never a new topic
     "auto.create.topics.enable": "false",
