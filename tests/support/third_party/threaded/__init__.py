@@ -1,0 +1,69 @@
+"""A connector as clients of messaging systems are: a thread that its import starts does all of the work.
+
+Where a process is forked after this import, the thread is not in the child, and whoever asks it waits for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+from tiny_connector import TinyReader, TinySource
+
+from headrace.connect.registry import Connector
+from headrace.connect.source import Enumerator, Polled, Reader, SourceContext, Split
+
+_asked: SimpleQueue[tuple[str, Future[int]]] = SimpleQueue()
+
+
+def _answer() -> None:
+    """Gives the process that the thread lives in."""
+    while True:
+        _, future = _asked.get()
+        future.set_result(os.getpid())
+
+
+threading.Thread(target=_answer, name="threaded-connector", daemon=True).start()
+
+
+def ask(what: str) -> int:
+    """The thread's answer, for which nobody waits who has no such thread."""
+    future: Future[int] = Future()
+    _asked.put((what, future))
+    process = future.result(timeout=60)
+    assert process == os.getpid()
+    return process
+
+
+class ThreadedSource(TinySource):
+    """The numbers of `tiny`, by leave of the thread."""
+
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        ask("enumerator")
+        return super().open_enumerator(context)
+
+    def open_reader(self, context: SourceContext) -> Reader:
+        return ThreadedReader(context)
+
+
+class ThreadedReader(TinyReader):
+    """Asks before each poll."""
+
+    def assign(self, splits: Sequence[Split]) -> None:
+        ask("assign")
+        super().assign(splits)
+
+    def poll(self, timeout_ms: int) -> Polled:
+        ask("poll")
+        return super().poll(timeout_ms)
+
+
+CONNECTOR = Connector(
+    name="threaded",
+    summary="Counts in a thread",
+    source=ThreadedSource,
+    example_source="threaded:\n  count: 3\nschema:\n  n: int64\n",
+)
