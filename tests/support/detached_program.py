@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from headrace.local.marked_process import start_detached
+from headrace.local.marked_process import start_module
 from headrace.processes.detached import ModuleCommand, Surroundings
 from headrace.processes.installation import import_path
 
@@ -30,7 +30,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.generations:
         where = Surroundings(given.report.parent, given.report.with_suffix(".log"), os.environ | {"GENERATION": "next"})
-        pid = start_detached(command(given.generations - 1, given.report), where)
+        pid = start_module(command(given.generations - 1, given.report), where)
         sys.stdout.write(f"{pid}\n")
         return
     written = given.report.with_suffix(".new")

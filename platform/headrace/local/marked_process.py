@@ -95,7 +95,7 @@ def spawn_detached(
     return pid
 
 
-def start_detached(command: ModuleCommand, where: Surroundings) -> int:
+def start_module(command: ModuleCommand, where: Surroundings) -> int:
     """Starts a process of our own that outlives this one, and returns its pid: as `spawn_detached`, but forked off this
     process where that does as well. Raises ExternalError."""
     if can_fork_off(where.environment):

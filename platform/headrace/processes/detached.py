@@ -1,8 +1,7 @@
 """Forks a process of our own off this one, which outlives it.
 
-    this process ── fork ──> middle ── fork ──> child: resets what it inherited, and runs its module
-       │                       └─ sends the child's pid and exits: the child is nobody's
-       └─ returns once the child shows its own command line
+    this process ── fork (`double_fork`) ──> child: resets what it inherited ──"ready"──> runs its module
+       └─ returns once the child is ready, which then shows its own command line
 
 The child begins with what this process has imported: an interpreter less to start. It ends as a fork of
 `multiprocessing` does: without the exit handlers of the process that it was forked off.
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import struct
 import sys
 import threading
 import traceback
@@ -22,14 +20,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from headrace.core.errors import ExternalError
+from headrace.processes.double_fork import double_fork
 from headrace.processes.forkable import has_one_thread, variables_at_start
 from headrace.processes.inheritance import reset
 from headrace.processes.installation import import_path
 from headrace.processes.method import StartMethod, start_method
 from headrace.processes.order import ProcessOrder
-from headrace.processes.template import PROGRAM_FAILED, quiet_fork
+from headrace.processes.template import PROGRAM_FAILED
 
-_PID = struct.Struct(">i")
 _READY = b"\x01"
 
 
@@ -82,39 +80,22 @@ def can_fork_off(environment: Mapping[str, str]) -> bool:
 def fork_off(command: ModuleCommand, where: Surroundings) -> int:
     """Forks the process and returns its pid. To be called where `can_fork_off`. Raises ExternalError, OSError."""
     log = os.open(where.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    # two pipes: the child may be ready before the middle has sent its pid
-    told, tell = os.pipe()
     ready, get_ready = os.pipe()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-        middle = quiet_fork()
-        if middle == 0:
-            _run_middle(command, where, log=log, tell=tell, ready=get_ready)
-        os.close(tell)
-        os.close(get_ready)
-        answer = os.read(told, _PID.size)
-        os.waitpid(middle, 0)
-        pid = int(_PID.unpack(answer)[0]) if len(answer) == _PID.size else -1
-        if pid < 0:
-            raise ExternalError(f"{command.role} cannot be started: no process can be forked", retry=True)
+        try:
+            pid = double_fork(lambda: _run_child(command, where, log=log, ready=get_ready))
+        except OSError as error:
+            raise ExternalError(f"{command.role} cannot be started: {error.strerror}", retry=True) from error
+        finally:
+            os.close(get_ready)
         # nothing comes where the child has ended meanwhile, as whoever waits for it will see
         os.read(ready, len(_READY))
         return pid
     finally:
-        for descriptor in (log, told, ready):
-            os.close(descriptor)
-
-
-def _run_middle(command: ModuleCommand, where: Surroundings, *, log: int, tell: int, ready: int) -> NoReturn:
-    try:
-        child = quiet_fork()
-    except OSError:
-        child = -1
-    if child == 0:
-        _run_child(command, where, log=log, ready=ready)
-    os.write(tell, _PID.pack(child))
-    os._exit(0)
+        os.close(log)
+        os.close(ready)
 
 
 def _run_child(command: ModuleCommand, where: Surroundings, *, log: int, ready: int) -> NoReturn:

@@ -27,6 +27,7 @@ from typing import NoReturn
 from headrace.core.errors import ExternalError
 from headrace.processes import template
 from headrace.processes.child import Child, ForkedChild
+from headrace.processes.double_fork import quiet_fork
 from headrace.processes.forkable import has_no_threads_at_work, variables_at_start
 from headrace.processes.installation import Fingerprint, fingerprint, import_path, require_running_version
 from headrace.processes.method import StartMethod, start_method
@@ -243,7 +244,7 @@ def _fork_off(programs: Sequence[str]) -> _Template:
     sys.stdout.flush()
     sys.stderr.flush()
     become_subreaper()
-    pid = template.quiet_fork()
+    pid = quiet_fork()
     if pid == 0:
         _become_template(theirs, owner, programs)
     theirs.close()

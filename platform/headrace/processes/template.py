@@ -29,11 +29,10 @@ import socket
 import struct
 import sys
 import traceback
-import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NoReturn
 
+from headrace.processes.double_fork import double_fork
 from headrace.processes.inheritance import reset
 from headrace.processes.installation import import_path
 from headrace.processes.order import ProcessOrder, receive_order
@@ -96,13 +95,6 @@ def die_with_parent(parent: int, code: int = OWNER_GONE) -> None:
         os._exit(code)
 
 
-def quiet_fork() -> int:
-    """`os.fork`, without Python's warning of threads: the module says which are there, and why that is safe."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
-
-
 class _Server:
     """Takes orders one after the other. owner: the process that adopts the children."""
 
@@ -123,42 +115,21 @@ class _Server:
     def _fork(self, order: ProcessOrder, kept: Sequence[int]) -> int:
         """Forks a child that the owner adopts. Returns its pid, or minus an error number."""
         go, say_go = os.pipe()
-        pid_in, pid_out = os.pipe()
         try:
-            middle = quiet_fork()
-            if middle == 0:
-                os.close(say_go)
-                self._run_middle(order, kept, go=go, pid_out=pid_out)
-            os.close(pid_out)
-            pid_out = -1
-            answer = os.read(pid_in, PID.size)
-            # once the middle is reaped, Linux has given the child to the owner
-            os.waitpid(middle, 0)
-            if len(answer) < PID.size:
-                return -errno.EAGAIN
+            pid = double_fork(lambda: self._run_child(order, kept, go=go, say_go=say_go))
+            # the middle is reaped: Linux has given the child to the owner
             os.write(say_go, b"g")
-            return int(PID.unpack(answer)[0])
         except OSError as error:
             return -(error.errno or errno.EAGAIN)
+        else:
+            return pid
         finally:
-            for descriptor in (go, say_go, pid_in, pid_out):
-                if descriptor >= 0:
-                    os.close(descriptor)
+            os.close(go)
+            os.close(say_go)
 
-    def _run_middle(self, order: ProcessOrder, kept: Sequence[int], *, go: int, pid_out: int) -> NoReturn:
-        """Forks the child, reports its pid and exits, so that the child becomes an orphan."""
+    def _run_child(self, order: ProcessOrder, kept: Sequence[int], *, go: int, say_go: int) -> NoReturn:
         try:
-            child = quiet_fork()
-        except OSError as error:
-            child = -(error.errno or errno.EAGAIN)
-        if child == 0:
-            self._run_child(order, kept, go=go)
-        with suppress(OSError):
-            os.write(pid_out, PID.pack(child))
-        os._exit(0)
-
-    def _run_child(self, order: ProcessOrder, kept: Sequence[int], *, go: int) -> NoReturn:
-        try:
+            os.close(say_go)
             # where the template dies before "go", the owner may not know this child, which then ends
             if not os.read(go, 1) or os.getppid() != self._owner:
                 os._exit(OWNER_GONE)

@@ -13,7 +13,7 @@ from support.third_party_site import third_party_path
 ROWS = 1_000
 PIPELINE = f"""
 name: counted
-sources: {{numbers: {{threaded: {{count: {ROWS}}}, schema: {{n: int64}}}}}}
+sources: {{numbers: {{threaded: {{rows: {ROWS}, columns: {{n: {{sequence: {{}}}}}}}}, schema: {{n: int64}}}}}}
 sinks: {{out: {{from: numbers, files: {{path: PLACE}}, format: json}}}}
 """
 

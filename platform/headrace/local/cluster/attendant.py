@@ -27,7 +27,7 @@ from headrace.core.errors import ExternalError, HeadraceError, Unreachable
 from headrace.core.settings import Home
 from headrace.local.cluster.commands import environment, log_file
 from headrace.local.cluster.lifecycle import start, status, stop
-from headrace.local.marked_process import MarkedProcess, start_detached
+from headrace.local.marked_process import MarkedProcess, start_module
 from headrace.processes.detached import ModuleCommand, Surroundings
 
 ROLE = "headrace-attendant"
@@ -49,7 +49,7 @@ def attend(home: Home, what: Sequence[str], folder: Path) -> MarkedProcess:
     """Starts the attendant of the cluster in `home`: `--job ID`, or `--program FILE ARGUMENTS..` run in `folder`."""
     log = log_file(home, "attendant")
     log.parent.mkdir(parents=True, exist_ok=True)
-    pid = start_detached(attendant_command(home, what), Surroundings(folder, log, environment(home)))
+    pid = start_module(attendant_command(home, what), Surroundings(folder, log, environment(home)))
     return MarkedProcess(pid, (ROLE, str(home.root)))
 
 

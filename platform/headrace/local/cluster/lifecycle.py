@@ -32,7 +32,7 @@ from headrace.local.cluster.commands import (
     worker_marks,
 )
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
-from headrace.local.marked_process import MarkedProcess, command_line, start_detached
+from headrace.local.marked_process import MarkedProcess, command_line, start_module
 from headrace.processes.detached import ModuleCommand, Surroundings
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
 def _begin(home: Home, name: str, command: ModuleCommand, marks: tuple[str, ...]) -> Member:
     log = log_file(home, name)
     log.parent.mkdir(parents=True, exist_ok=True)
-    pid = start_detached(command, Surroundings(home.root, log, environment(home)))
+    pid = start_module(command, Surroundings(home.root, log, environment(home)))
     return Member(name=name, pid=pid, marks=marks, log=log)
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 
-from tiny_connector import TinyReader, TinySource
-
 from headrace.connect.registry import Connector
-from headrace.connect.source import Enumerator, Polled, Reader, SourceContext, Split
+from headrace.connect.source import Enumerator, Polled, Reader, SourceContext
+from headrace_connectors.generator import GeneratorSourceConfig
+from headrace_connectors.generator.source import GeneratorReader
 
 _asked: SimpleQueue[tuple[str, Future[int]]] = SimpleQueue()
 
@@ -38,23 +37,19 @@ def ask(what: str) -> int:
     return process
 
 
-class ThreadedSource(TinySource):
-    """The numbers of `tiny`, by leave of the thread."""
+class ThreadedSource(GeneratorSourceConfig):
+    """The generator's rows, by leave of the thread."""
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
         ask("enumerator")
         return super().open_enumerator(context)
 
     def open_reader(self, context: SourceContext) -> Reader:
-        return ThreadedReader(context)
+        return ThreadedReader(self, context)
 
 
-class ThreadedReader(TinyReader):
+class ThreadedReader(GeneratorReader):
     """Asks before each poll."""
-
-    def assign(self, splits: Sequence[Split]) -> None:
-        ask("assign")
-        super().assign(splits)
 
     def poll(self, timeout_ms: int) -> Polled:
         ask("poll")
@@ -63,7 +58,7 @@ class ThreadedReader(TinyReader):
 
 CONNECTOR = Connector(
     name="threaded",
-    summary="Counts in a thread",
+    summary="Rows of a thread",
     source=ThreadedSource,
-    example_source="threaded:\n  count: 3\nschema:\n  n: int64\n",
+    example_source="threaded:\n  rows: 3\n  columns: {n: {sequence: {}}}\nschema:\n  n: int64\n",
 )
