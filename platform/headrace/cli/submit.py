@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -115,9 +116,11 @@ def submit(
         run_application(file, parallelism, wait=wait, as_json=as_json)
         return
     loaded = load_to_submit(file, set_, parallelism)
+    # once, for whoever needs a plan here
+    planned = cache(partial(_plan, loaded))
     renames = renames_of(rename)
     if from_savepoint is not None:
-        tell_verdicts(_planned(loaded), from_savepoint, renames, allow_dropped_state=allow_dropped_state)
+        tell_verdicts(planned(), from_savepoint, renames, allow_dropped_state=allow_dropped_state)
     request = request_for(
         loaded.pipeline,
         file,
@@ -136,10 +139,13 @@ def submit(
         }
     )
     if mode is Mode.PER_JOB:
-        run_alone(_planned(loaded), request, wait=wait, as_json=as_json)
+        run_alone(planned(), request, wait=wait, as_json=as_json)
         return
-    with _planned_here_if_refused(loaded), connect(coordinator) as client:
-        job = client.submit(request)
+    with ExitStack() as until_here:
+        # no longer than that: a job that was accepted has no problem that a plan could show
+        with _planned_here_if_refused(planned):
+            client = until_here.enter_context(connect(coordinator))
+            job = client.submit(request)
         if not wait:
             print_json({"job_id": job}) if as_json else typer.echo(job)
             return
@@ -164,14 +170,14 @@ def load_to_submit(file: str, set_: list[str] | None, parallelism: int | None) -
     return load_file(file, set_ or [], parallelism)
 
 
-def _planned(loaded: Loaded) -> Compiled:
+def _plan(loaded: Loaded) -> Compiled:
     from headrace.local.compile import compile_loaded
 
     return compile_loaded(loaded)
 
 
 @contextmanager
-def _planned_here_if_refused(loaded: Loaded) -> Iterator[None]:
+def _planned_here_if_refused(planned: Callable[[], Compiled]) -> Iterator[None]:
     """The coordinator plans; what it refuses is planned here too, where the lines of the file are known.
 
     Raises InvalidPipeline with every problem and its line, rather than what came over the wire, also where no
@@ -180,7 +186,7 @@ def _planned_here_if_refused(loaded: Loaded) -> Iterator[None]:
     try:
         yield
     except (UserError, ExternalError):
-        _planned(loaded)
+        planned()
         raise
 
 
