@@ -1,5 +1,7 @@
 """Fixtures and options for tests of every kind."""
 
+import signal
+
 import pytest
 
 from support.broker import own_broker
@@ -26,6 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--stops", type=int, default=2, help="how often a job is stopped and taken up in a row")
     parser.addoption("--increments", type=int, default=12, help="increments of a followed pipeline that is killed")
     parser.addoption("--outage", type=float, default=12.0, help="seconds that no broker answers for")
+
+
+def pytest_configure() -> None:
+    """Has Ctrl-C interrupt, as some tests do themselves: a shell has its background jobs ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

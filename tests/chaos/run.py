@@ -20,10 +20,7 @@ from chaos.strikes import Strikes
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from support.cluster import running_cluster
 from support.cluster_flow import running_flow
-from support.patience import BROKER_SESSION_TIMEOUT_MS, SHORT_CLUSTER_LEASES
-
-_SESSION = {"broker.session.timeout.ms": str(BROKER_SESSION_TIMEOUT_MS)}
-"""The broker is halted, never killed: a session that ends meanwhile has Kafka forget the markers of open commits."""
+from support.patience import BROKER_SESSION, SHORT_CLUSTER_LEASES
 
 
 def play(seed: int, faults: int, *, folder: Path, broker: EmbeddedBroker, aloud: bool = False) -> Story:
@@ -70,7 +67,8 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        with EmbeddedBroker(BrokerConfig(folder / "kafka", short_lived=True, settings=_SESSION)) as broker:
+        # it is halted, never killed
+        with EmbeddedBroker(BrokerConfig(folder / "kafka", short_lived=True, settings=BROKER_SESSION)) as broker:
             play(wanted.seed, wanted.faults, folder=folder / "c", broker=broker, aloud=True)
     except BaseException:
         sys.stdout.write(f"seed {wanted.seed} FAILS; its logs and journals are in {folder}\n")

@@ -14,8 +14,9 @@ from headrace.rpc.messages import ClusterTimes
 
 WAIT_SECONDS: Final = 240.0
 """A test fails if what it waits for has not come true by then; also a client's patience with one answer of a broker."""
-BROKER_SESSION_TIMEOUT_MS: Final = 600_000
-"""A broker whose session with its own controller ends is fenced, and no partition has a leader."""
+BROKER_SESSION: Final[Mapping[str, str]] = {"broker.session.timeout.ms": "600000"}
+"""For brokers that nobody kills. One whose session with its own controller ends is fenced: no partition has a leader,
+and Kafka forgets the markers of open commits."""
 SHORT_BROKER_SESSION: Final[Mapping[str, str]] = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",

@@ -203,5 +203,5 @@ def test_a_pipeline_is_submitted_without_the_engine(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(PIPELINE)
     loaded = loaded_by(SUBMITTED.format(file=str(file)))
-    engine = ENGINE_PACKAGES - {"orjson"} | {"headrace.plan", "headrace.expr", "pyarrow"}
+    engine = ENGINE_PACKAGES - {"orjson"} | {"headrace.plan", "headrace.expr"}
     assert loaded.within(engine | SERVICES | (ON_DEMAND - CLIENT)) == []

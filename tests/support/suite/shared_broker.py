@@ -20,10 +20,9 @@ import pytest
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.local.broker import BrokerConfig, EmbeddedBroker
 from support.broker import broker_config
-from support.patience import BROKER_SESSION_TIMEOUT_MS, WAIT_SECONDS
+from support.patience import BROKER_SESSION, WAIT_SECONDS
 from support.suite import BROKER_LOG, is_controller
 
-_SESSION = {"broker.session.timeout.ms": str(BROKER_SESSION_TIMEOUT_MS)}
 _HEAP_MB = 1024
 _ADDRESS = "broker_socket"
 
@@ -49,7 +48,7 @@ class SharedBroker:
         """Data folder and port. Starts the broker at the first call."""
         with self._lock:
             if self._broker is None:
-                config = broker_config(self.folder / "kafka", settings=_SESSION)
+                config = broker_config(self.folder / "kafka", settings=BROKER_SESSION)
                 broker = EmbeddedBroker(replace(config, heap_mb=_HEAP_MB))
                 broker.start()
                 self._broker = broker

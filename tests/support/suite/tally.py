@@ -5,7 +5,6 @@ Set-up and tear-down of fixtures count for the test that needed them.
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -112,6 +111,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # a shell has its background jobs ignore it; tests interrupt themselves
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Tally(), "headrace-tally")

@@ -1,6 +1,6 @@
 """A connector as clients of messaging systems are: a thread that its import starts does all of the work.
 
-Where a process is forked after this import, the thread is not in the child, and whoever asks it waits for ever.
+Where a process is forked after this import, the thread is not in the child, and gives no answer.
 """
 
 from __future__ import annotations
@@ -15,33 +15,30 @@ from headrace.connect.source import Enumerator, Polled, Reader, SourceContext
 from headrace_connectors.generator import GeneratorSourceConfig
 from headrace_connectors.generator.source import GeneratorReader
 
-_asked: SimpleQueue[tuple[str, Future[int]]] = SimpleQueue()
+_asked: SimpleQueue[Future[int]] = SimpleQueue()
 
 
 def _answer() -> None:
     """Gives the process that the thread lives in."""
     while True:
-        _, future = _asked.get()
-        future.set_result(os.getpid())
+        _asked.get().set_result(os.getpid())
 
 
 threading.Thread(target=_answer, name="threaded-connector", daemon=True).start()
 
 
-def ask(what: str) -> int:
-    """The thread's answer, for which nobody waits who has no such thread."""
+def ask() -> None:
+    """Waits for the thread's leave. Raises TimeoutError where this process has no such thread."""
     future: Future[int] = Future()
-    _asked.put((what, future))
-    process = future.result(timeout=60)
-    assert process == os.getpid()
-    return process
+    _asked.put(future)
+    assert future.result(timeout=60) == os.getpid()
 
 
 class ThreadedSource(GeneratorSourceConfig):
     """The generator's rows, by leave of the thread."""
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
-        ask("enumerator")
+        ask()
         return super().open_enumerator(context)
 
     def open_reader(self, context: SourceContext) -> Reader:
@@ -52,7 +49,7 @@ class ThreadedReader(GeneratorReader):
     """Asks before each poll."""
 
     def poll(self, timeout_ms: int) -> Polled:
-        ask("poll")
+        ask()
         return super().poll(timeout_ms)
 
 
