@@ -149,6 +149,8 @@ def _called(first: str | None) -> typer.Typer:
 
 def main() -> None:
     """The entry point of the `headrace` script."""
+    # before numpy loads: its threads for matrices, which nothing here has, spin as they start
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.argv[1:2] == ["worker"] and not {"-h", "--help"} & set(sys.argv):
         from headrace.core.settings import Home
 
