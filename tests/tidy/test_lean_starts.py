@@ -144,6 +144,13 @@ SERVICES = {"fastapi", "grpc", "prometheus_client", "starlette", "uvicorn"}
 ENGINE_PACKAGES = {"numpy", "orjson", "polars", "polars_hash", "pyarrow", "sqlglot"}
 """What plans and runs pipelines."""
 ON_DEMAND = {"asyncio", "httpx", "hypothesis", "pandas", "py4j", "pyspark", "rich"} | LIVE_HALVES
+LIVE_OPERATORS = {
+    "numpy",
+    "headrace.core.keygroups",
+    "headrace.operators.running",
+    "headrace.operators.window.operator",
+}
+"""What steps are opened with."""
 CLIENT = {"httpx", "asyncio", "rich"}
 """The HTTP client and what it imports itself."""
 FORBIDDEN = {
@@ -154,7 +161,7 @@ FORBIDDEN = {
     "status job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "cancel job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "savepoint job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
-    "validate {file}": {"pyarrow", "headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
+    "validate {file}": LIVE_OPERATORS | {"pyarrow", "headrace.formats.json.decode"} | SERVICES | ON_DEMAND,
     "cluster status": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "cluster stop": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "kafka --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND,
@@ -164,10 +171,18 @@ FORBIDDEN = {
 }
 """Command -> modules that it does not load, with all within them."""
 PIPELINE = """
-name: doubled
-sources: {numbers: {kafka: {brokers: "localhost:1", topic: numbers}, format: json, schema: {n: int64}}}
-steps: {doubled: {from: numbers, select: {m: n * 2}}}
-sinks: {out: {from: doubled, print: {}}}
+name: sums
+sources:
+  numbers:
+    kafka: {brokers: "localhost:1", topic: numbers}
+    format: json
+    schema: {n: int64, at: timestamp}
+    time: {column: at}
+steps:
+  some: {from: numbers, filter: n % 7 > 1}
+  roots: {from: some, select: {m: sqrt(n * 2), k: n // 10}}
+  sums: {from: roots, key_by: [k], window: {tumbling: 1m}, aggregate: {s: sum(m), e: min(m)}}
+sinks: {out: {from: sums, print: {}}}
 """
 
 

@@ -7,9 +7,8 @@ operand that is a literal makes the mask a plain range test.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from headrace.core.errors import ExpressionError
@@ -28,6 +27,9 @@ from headrace.expr.coercion import (
 )
 from headrace.expr.elementwise import quotient
 from headrace.expr.term import Term, combine, literal, with_type
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division", "//": "division", "%": "modulo"}
 
@@ -188,6 +190,7 @@ def _by_positive(symbol: str, divisor: int) -> Callable[[Term], pl.Expr]:
 
 def _remainders(pair: Sequence[pl.Series]) -> pl.Series:
     """Exact remainders with the sign of the dividend. An integer divided by 0 has none; the value is arbitrary."""
+    import numpy as np  # for rows; most checks need none
 
     def remainders(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if left.dtype.kind == "i":
@@ -200,6 +203,7 @@ def _remainders(pair: Sequence[pl.Series]) -> pl.Series:
 
 def _quotients(pair: Sequence[pl.Series]) -> pl.Series:
     """Integer quotients, rounded toward zero. Where there is none, the value is arbitrary."""
+    import numpy as np
 
     def quotients(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         divisor = np.where(right == 0, 1, right)
@@ -212,6 +216,8 @@ def _quotients(pair: Sequence[pl.Series]) -> pl.Series:
 
 def _by_numpy(pair: Sequence[pl.Series], kernel: Callable[..., np.ndarray[Any, Any]]) -> pl.Series:
     """A kernel over two columns, one of which may be a constant; NULL where either is."""
+    import numpy as np
+
     left, right = aligned(pair)
     missing = left.is_null() | right.is_null()
     with np.errstate(all="ignore"):

@@ -1,27 +1,24 @@
 """The aggregate step: `key_by`, an optional window, and named aggregate expressions.
 
-Owns the step's configuration and the shape of its output; the live half is windowed or running.
+Owns the step's configuration and the shape of its output. The live half is windowed or running, and is imported as it
+is opened: a pipeline that is only checked needs none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from headrace.core.types import TIMESTAMP, Field, Schema
 from headrace.expr.compiled import CompiledAggregate
 from headrace.expr.compiler import compile_aggregates
 from headrace.operators.combining import Combiner
 from headrace.operators.operator import OnError, Operator
-from headrace.operators.row_errors import RowErrors
-from headrace.operators.running import RunningAggregate
-from headrace.operators.window.accumulator.layout import Layout
-from headrace.operators.window.assigner import Window
-from headrace.operators.window.combiner import WindowCombiner
-from headrace.operators.window.failures import RowFailures
-from headrace.operators.window.operator import WindowAggregate
-from headrace.operators.window.placing import WindowRule
-from headrace.operators.window.results import StepShape
+from headrace.operators.window.windows import Window
+
+if TYPE_CHECKING:
+    from headrace.operators.window.placing import WindowRule
+    from headrace.operators.window.results import StepShape
 
 WINDOW_COLUMNS = (Field("window_start", TIMESTAMP, nullable=False), Field("window_end", TIMESTAMP, nullable=False))
 
@@ -60,36 +57,41 @@ class AggregateConfig:
 
     def open(self) -> Operator:
         """A fresh live half."""
-        return open_aggregate(self, self.compiled())
+        from headrace.operators.row_errors import RowErrors
+        from headrace.operators.running import RunningAggregate
+        from headrace.operators.window.operator import WindowAggregate
+
+        errors = RowErrors(self.node, self.on_error)
+        if self.window is None:
+            return RunningAggregate(self._shape(), errors, self.order)
+        return WindowAggregate(self._shape(), self.window.assigner(), self._rule(self.window), errors)
 
     def combiner(self) -> Combiner | None:
         """Partial aggregates before the exchange: where windows fire once, and rows are judged and put in order by what
         they carry."""
         if self.window is None or self.allowed_lateness_ms or self.lateness != "row" or self.order != "event":
             return None
+        from headrace.operators.row_errors import RowErrors
+        from headrace.operators.window.accumulator.layout import Layout
+        from headrace.operators.window.combiner import WindowCombiner
+        from headrace.operators.window.failures import RowFailures
+
         compiled = self.compiled()
         failures = RowFailures(RowErrors(self.node, self.on_error), compiled, timed=True)
         layout = Layout(compiled, self.key_fields, self.order)
-        return WindowCombiner(layout, self.window.assigner(), _rule(self, self.window), failures)
-
-    def shape(self, compiled: tuple[CompiledAggregate, ...]) -> StepShape:
-        """What the live half needs to know of its rows."""
-        return StepShape(self.node, self.input, self.key_fields, compiled, self.order_output)
+        return WindowCombiner(layout, self.window.assigner(), self._rule(self.window), failures)
 
     @property
     def key_fields(self) -> tuple[Field, ...]:
         """The key columns with their types."""
         return tuple(self.input.field(name) for name in self.keys)
 
+    def _shape(self) -> StepShape:
+        from headrace.operators.window.results import StepShape
 
-def open_aggregate(config: AggregateConfig, compiled: tuple[CompiledAggregate, ...]) -> Operator:
-    """The live half for expressions that are compiled already."""
-    errors = RowErrors(config.node, config.on_error)
-    if config.window is None:
-        return RunningAggregate(config.shape(compiled), errors, config.order)
-    rule = _rule(config, config.window)
-    return WindowAggregate(config.shape(compiled), config.window.assigner(), rule, errors)
+        return StepShape(self.node, self.input, self.key_fields, self.compiled(), self.order_output)
 
+    def _rule(self, window: Window) -> WindowRule:
+        from headrace.operators.window.placing import WindowRule
 
-def _rule(config: AggregateConfig, window: Window) -> WindowRule:
-    return WindowRule(window.cut(), config.allowed_lateness_ms, config.lateness, config.order)
+        return WindowRule(window.cut(), self.allowed_lateness_ms, self.lateness, self.order)

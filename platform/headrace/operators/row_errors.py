@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from itertools import repeat
 from typing import assert_never
 
-import numpy as np
 import polars as pl
 
 from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, OP, hidden_columns, visible_columns
@@ -53,9 +52,7 @@ class RowErrors:
             case _:
                 assert_never(self._policy)
         out.count(BAD, len(bad))
-        good = np.ones(batch.height, dtype=np.bool_)
-        good[list(bad)] = False
-        return pl.Series(good)
+        return ~pl.int_range(batch.height, eager=True).is_in(list(bad))
 
     def _data_error(self, batch: pl.DataFrame, bad: BadRows) -> DataError:
         first = min(bad)

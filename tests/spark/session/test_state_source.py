@@ -20,7 +20,7 @@ from headrace.core.keygroups import key_groups
 from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.operator import Operator
-from headrace.operators.window.assigner import Tumbling
+from headrace.operators.window.windows import Tumbling
 from headrace.spark.state_rows import KEY_GROUP, state_table, states
 from support.checkpoints import attempt, checkpoint, committed
 from support.collector import Collected

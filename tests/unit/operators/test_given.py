@@ -18,7 +18,7 @@ from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.given import GivenState
 from headrace.operators.operator import Operator
-from headrace.operators.window.assigner import Cumulate, Sliding, Tumbling, Window
+from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
 from headrace.state.snapshot import Chunk
 from support.collector import Collected
 

@@ -14,7 +14,7 @@ from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.filter import FilterConfig
 from headrace.operators.operator import OperatorConfig
 from headrace.operators.state_shape import Fit, FitVerdict, WrittenState, fit, state_shape
-from headrace.operators.window.assigner import Tumbling, Window
+from headrace.operators.window.windows import Tumbling, Window
 from headrace.state.parquet import write_chunks
 from headrace.state.snapshot import StateKind
 from support.collector import Collected

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal as Number
-from typing import Final
+from typing import Final, Literal
 
-import numpy as np
 import polars as pl
 
 from headrace.core.errors import ExpressionError
@@ -182,12 +181,15 @@ def _of_float(name: str, describes: str, build: Callable[[pl.Expr], pl.Expr]) ->
     return Function(name, describes, (Overload((Kind.FLOAT,), Primitive.FLOAT64, plain(build)),))
 
 
-def _ufunc(function: Callable[[pl.Series], pl.Series]) -> Callable[[pl.Expr], pl.Expr]:
-    """A numpy function over a column: where polars' own is less exact (log10 by way of ln)."""
+def _logarithm(base: Literal["log2", "log10"]) -> Callable[[pl.Expr], pl.Expr]:
+    """By numpy: polars goes by way of ln, which is less exact."""
 
     def column(series: pl.Series) -> pl.Series:
+        import numpy as np  # for rows; most checks need none
+
+        logarithm: Callable[[pl.Series], pl.Series] = np.log2 if base == "log2" else np.log10
         with np.errstate(all="ignore"):
-            return function(series)
+            return logarithm(series)
 
     return lambda value: value.map_batches(column, return_dtype=pl.Float64, is_elementwise=True)
 
@@ -227,9 +229,9 @@ NUMERIC: tuple[Function, ...] = (
     _of_float("cbrt", "cube root", lambda x: x.cbrt()),
     _of_float("exp", "e to the power x", lambda x: x.exp()),
     _of_float("ln", "natural logarithm; -inf at 0, NaN below", lambda x: x.log()),
-    _of_float("log", "logarithm of base 10", _ufunc(np.log10)),
-    _of_float("log10", "logarithm of base 10", _ufunc(np.log10)),
-    _of_float("log2", "logarithm of base 2", _ufunc(np.log2)),
+    _of_float("log", "logarithm of base 10", _logarithm("log10")),
+    _of_float("log10", "logarithm of base 10", _logarithm("log10")),
+    _of_float("log2", "logarithm of base 2", _logarithm("log2")),
     _of_float("sin", "sine of radians", lambda x: x.sin()),
     _of_float("cos", "cosine of radians", lambda x: x.cos()),
     _of_float("tan", "tangent of radians", lambda x: x.tan()),

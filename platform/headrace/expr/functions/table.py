@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from headrace.core.batch import TS
@@ -91,6 +90,8 @@ def _random(_: Sequence[Term]) -> Term:
 
 
 def _random_floats(rows: pl.Series) -> pl.Series:
+    import numpy as np  # for rows; most checks need none
+
     return pl.Series(rows.name, np.random.default_rng().random(len(rows)))
 
 
@@ -102,6 +103,8 @@ def _uuid(_: Sequence[Term]) -> Term:
 
 def _random_bytes(rows: pl.Series) -> pl.Series:
     """16 bytes a row, with the bits set that make them a UUID of version 4."""
+    import numpy as np
+
     data = np.random.default_rng().integers(0, 256, size=(len(rows), 16), dtype=np.uint8)
     data[:, 6] = data[:, 6] & 0x0F | 0x40
     data[:, 8] = data[:, 8] & 0x3F | 0x80

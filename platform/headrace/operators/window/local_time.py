@@ -15,8 +15,9 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from headrace.operators.window.assigner import DAY_MS, Span, Times
+from headrace.operators.window.assigner import Span, Times
 
+_DAY_MS = 86_400_000
 _DAYS_KEPT = 4096
 """Day begins that are remembered."""
 
@@ -44,14 +45,14 @@ class LocalDays:
         if found is None:
             if len(self._begins) >= _DAYS_KEPT:
                 self._begins.clear()
-            found = self._begins[day] = self._find_begin(day * DAY_MS + self.offset)
+            found = self._begins[day] = self._find_begin(day * _DAY_MS + self.offset)
         return found
 
     def days(self, times: Times) -> Times:
         """The day of each moment."""
         if not times.size:
             return times
-        near = np.unique((self._wall(times) - self.offset) // DAY_MS)
+        near = np.unique((self._wall(times) - self.offset) // _DAY_MS)
         days = np.unique(np.concatenate([near + shift for shift in (-1, 0, 1, 2)]))
         begins = np.array([self.begin(day) for day in days.tolist()], dtype=np.int64)
         # begins of the days nearby are in order; where a day is empty, the last of equal begins is the day that is not
@@ -73,7 +74,7 @@ class LocalDays:
         if found is not None:
             return int(found)
         # clocks skip it: the moment of the skip is the first at which they show more
-        before, after = wall - 2 * DAY_MS, wall + 2 * DAY_MS
+        before, after = wall - 2 * _DAY_MS, wall + 2 * _DAY_MS
         while after - before > 1:
             middle = (before + after) // 2
             if int(self._wall(np.array([middle], dtype=np.int64))[0]) >= wall:
@@ -93,11 +94,11 @@ class Slots:
     def starts(self, times: Times) -> Times:
         """The start of each moment's slot."""
         days = self.local.days(times)
-        if self.span >= DAY_MS:
+        if self.span >= _DAY_MS:
             days = days // self._group * self._group
         numbers, inverse = np.unique(days, return_inverse=True)
         begins = np.array([self.local.begin(day) for day in numbers.tolist()], dtype=np.int64)[inverse]
-        return begins if self.span >= DAY_MS else begins + (times - begins) // self.span * self.span
+        return begins if self.span >= _DAY_MS else begins + (times - begins) // self.span * self.span
 
     def start(self, moment: int) -> int:
         """The start of a moment's slot."""
@@ -106,7 +107,7 @@ class Slots:
     def end(self, start: int) -> int:
         """The end of the slot that starts at `start`."""
         day = self.local.day(start)
-        if self.span >= DAY_MS:
+        if self.span >= _DAY_MS:
             return self.local.begin(day // self._group * self._group + self._group)
         return min(start + self.span, self._next_begin(day))
 
@@ -115,7 +116,7 @@ class Slots:
 
     @property
     def _group(self) -> int:
-        return self.span // DAY_MS
+        return self.span // _DAY_MS
 
 
 @dataclass(frozen=True, slots=True)

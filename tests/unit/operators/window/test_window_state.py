@@ -18,7 +18,7 @@ from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.operator import BAD, LATE
 from headrace.operators.window.accumulator.layout import Order
-from headrace.operators.window.assigner import Tumbling, Window
+from headrace.operators.window.windows import Tumbling, Window
 from headrace.state.snapshot import StateSnapshot
 from support.aggregate_oracle import AGGREGATES, bits
 from support.collector import Collected

@@ -1,0 +1,135 @@
+"""Configurations of windows of event time. How they cut time: `assigner`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.config import duration_text
+
+if TYPE_CHECKING:
+    from headrace.operators.window.assigner import Assigner
+
+UTC = "UTC"
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tumbling:
+    """Windows of `size_ms`, one after the other. In a time zone: whole local days, or a part of a day."""
+
+    size_ms: int
+    offset_ms: int = 0
+    timezone: str = UTC
+
+    def check(self) -> list[str]:
+        """What is wrong with it; empty if nothing."""
+        return _positive(self.size_ms, "tumbling") or _local_problems(self.timezone, self.size_ms, "tumbling")
+
+    def cut(self) -> str:
+        """How it cuts time, in words: state of one cut fits no other."""
+        return f"tumbling {self.size_ms} offset {self.offset_ms} {self.timezone}"
+
+    def assigner(self) -> Assigner:
+        """How it assigns windows."""
+        if self.timezone == UTC:
+            from headrace.operators.window.assigner import TumblingUtc
+
+            return TumblingUtc(self.size_ms, self.offset_ms)
+        from headrace.operators.window.local_time import LocalDays, LocalTumbling, Slots
+
+        return LocalTumbling(Slots(LocalDays(self.timezone, self.offset_ms), self.size_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Windows of `size_ms`, one starting every `every_ms`.
+
+    In a time zone `every` must be whole days or divide a day, and divide the size: a window is then size / every
+    consecutive local slots.
+    """
+
+    size_ms: int
+    every_ms: int
+    offset_ms: int = 0
+    timezone: str = UTC
+
+    def check(self) -> list[str]:
+        """What is wrong with it; empty if nothing."""
+        if problems := _positive(self.size_ms, "sliding") or _every(self.size_ms, self.every_ms):
+            return problems
+        if self.timezone != UTC and self.size_ms % self.every_ms:
+            return [f"in a time zone, every ({duration_text(self.every_ms)}) must divide the size of sliding windows"]
+        return _local_problems(self.timezone, self.every_ms, "every")
+
+    def cut(self) -> str:
+        """How it cuts time, in words: state of one cut fits no other."""
+        return f"sliding {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
+
+    def assigner(self) -> Assigner:
+        """How it assigns windows."""
+        if self.timezone == UTC:
+            from headrace.operators.window.assigner import SlidingUtc
+
+            return SlidingUtc(self.size_ms, self.every_ms, self.offset_ms)
+        from headrace.operators.window.local_time import LocalDays, LocalSliding, Slots
+
+        slots = Slots(LocalDays(self.timezone, self.offset_ms), self.every_ms)
+        return LocalSliding(slots, self.size_ms // self.every_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulate:
+    """Windows that share a start and grow by `every_ms` up to `size_ms`, then start anew."""
+
+    size_ms: int
+    every_ms: int
+    offset_ms: int = 0
+    timezone: str = UTC
+
+    def check(self) -> list[str]:
+        """What is wrong with it; empty if nothing."""
+        if problems := _positive(self.size_ms, "cumulate") or _every(self.size_ms, self.every_ms):
+            return problems
+        if self.size_ms % self.every_ms:
+            return [f"every ({duration_text(self.every_ms)}) must divide the size of cumulate windows"]
+        return _local_problems(self.timezone, self.size_ms, "cumulate")
+
+    def cut(self) -> str:
+        """How it cuts time, in words: state of one cut fits no other."""
+        return f"cumulate {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
+
+    def assigner(self) -> Assigner:
+        """How it assigns windows."""
+        if self.timezone == UTC:
+            from headrace.operators.window.assigner import CumulateUtc
+
+            return CumulateUtc(self.size_ms, self.every_ms, self.offset_ms)
+        from headrace.operators.window.local_time import LocalCumulate, LocalDays, Slots
+
+        return LocalCumulate(Slots(LocalDays(self.timezone, self.offset_ms), self.size_ms), self.every_ms)
+
+
+Window = Tumbling | Sliding | Cumulate
+
+
+def _positive(size_ms: int, word: str) -> list[str]:
+    return [] if size_ms > 0 else [f"the size of {word} windows must be more than 0"]
+
+
+def _every(size_ms: int, every_ms: int) -> list[str]:
+    if 0 < every_ms <= size_ms:
+        return []
+    return [f"every ({duration_text(every_ms)}) must be more than 0 and at most the size ({duration_text(size_ms)})"]
+
+
+def _local_problems(timezone: str, span_ms: int, word: str) -> list[str]:
+    if timezone == UTC:
+        return []
+    from headrace.operators.window.local_time import zone_problem
+
+    if problem := zone_problem(timezone):
+        return [problem]
+    if span_ms % DAY_MS and DAY_MS % span_ms:
+        return [f"in a time zone, {word} ({duration_text(span_ms)}) must be whole days or divide a day"]
+    return []
