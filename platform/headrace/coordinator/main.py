@@ -34,6 +34,8 @@ LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_SECONDS = 75
 """For how long a connection without requests is kept: far longer than our clients use one again (5 s), for a request
 that comes just as it is closed fails."""
+WARM_UP_AFTER_SECONDS = 0.5
+"""Who waits for the cluster is answered first: loading keeps the interpreter's lock for hundreds of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
         await dispatcher.start()
         _publish(folder, config.host, port, grpc_port)
         LOG.info("coordinator of cluster %s: REST at port %d, workers at port %d", cluster, port, grpc_port)
-        loop.run_in_executor(None, _warm_up, starter)
+        loop.call_later(WARM_UP_AFTER_SECONDS, loop.run_in_executor, None, _warm_up, starter)
         await over.wait()
     finally:
         server.should_exit = True
