@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,7 +43,7 @@ from headrace.coordinator.job_reference import NamedJob, find_job, new_job_id
 from headrace.coordinator.job_setup import JobSetup
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, StoredJob
-from headrace.coordinator.journaling import end_state
+from headrace.coordinator.journaling import EndState, end_state
 from headrace.coordinator.metrics import metrics_text
 from headrace.coordinator.plan_facts import JobConfig
 from headrace.coordinator.preparation import earlier_origin, plans_at, ship_code, wished_origin
@@ -54,6 +54,8 @@ from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Home
 from headrace.processes.spawning import SpawnStarter, Starter
+from headrace.rpc.messages import Failure
+from headrace.spec.settings import NoRestart
 
 if TYPE_CHECKING:
     from headrace.coordinator.origin import Origin
@@ -66,13 +68,15 @@ T = TypeVar("T")
 THREADS_MAX = 8
 RESUME_RETRY_S = 5.0
 """How soon a job is tried again whose storage was away when the coordinator started."""
+BREAKS_MAX = 3
+"""How many masters of a job may fail in this coordinator: what fails again and again would only hide the cause."""
 CLOSE_PATIENCE_S = 10.0
 """How long results and histories may take to reach the disk at the end."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """A job of this coordinator. `last`: how it stood at its end."""
+    """A job of this coordinator. `last`: how it stood at its end; `breaks`: masters of it that failed."""
 
     submission: JobSubmission
     history: JobHistory
@@ -80,7 +84,7 @@ class _Known:
     driver: JobDriver | None = None
     last: JobStatus | None = None
     log: JobLog | None = None
-    waiters: list[asyncio.Event] = field(default_factory=list)
+    breaks: int = 0
 
 
 class Dispatcher:
@@ -109,6 +113,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resuming: set[asyncio.Task[None]] = set()
         self._submitting: list[str] = []
+        self._closing = False
         self.output = JobOutput(self._held, self._triggers, clock, self._starter)
 
     async def start(self) -> None:
@@ -124,6 +129,7 @@ class Dispatcher:
 
     async def close(self) -> None:
         """Leaves every job as its journal says, and ends."""
+        self._closing = True
         for task in self._resuming:
             task.cancel()
         running = [known.driver for known in self._jobs.values() if known.driver is not None]
@@ -210,15 +216,21 @@ class Dispatcher:
             again = "; trying again" if error.retry else ""
             LOG.error("job %s cannot go on: %s%s", submission.job, error, again)  # noqa: TRY400 - no trace
             if error.retry:
-                task = asyncio.create_task(self._resume_later(stored))
-                self._resuming.add(task)
-                task.add_done_callback(self._resuming.discard)
-            return
-        self._drive(known, plans, origin)
+                self._resume_later(stored)
+        except Exception:
+            # of this job alone: the others go on
+            LOG.exception("job %s cannot go on", submission.job)
+        else:
+            self._drive(known, plans, origin)
 
-    async def _resume_later(self, stored: StoredJob) -> None:
-        await asyncio.sleep(RESUME_RETRY_S)
-        await self._resume(stored)
+    def _resume_later(self, stored: StoredJob) -> None:
+        async def later() -> None:
+            await asyncio.sleep(RESUME_RETRY_S)
+            await self._resume(stored)
+
+        task = asyncio.create_task(later(), name=f"resumption of job {stored.submission.job}")
+        self._resuming.add(task)
+        task.add_done_callback(self._resuming.discard)
 
     def _drive(self, known: _Known, plans: JobPlans, origin: Origin | None) -> None:
         submission = known.submission
@@ -268,18 +280,33 @@ class Dispatcher:
             self._spawn(self._blocking(partial(self._store.save_history, known.submission.job, driver.history)))
 
     def _on_ended(self, known: _Known, driver: JobDriver, ended: do.Ended) -> None:
+        known.driver = None
+        if driver.broken is not None:
+            self._on_broken(known, driver, driver.broken)
+            return
         known.last = job_status.running_status(
             known.submission, driver, driver.setup.plans.plan(driver.machine.job.parallelism)
         )
-        known.driver = None
         if ended.state is not JobState.SUSPENDED:
-            known.result = JobResult(
-                state=end_state(ended.state),
-                ended_at_ms=self._clock.now_ms(),
-                savepoint=ended.savepoint,
-                failure=ended.failure,
-            )
-            self._spawn(self._keep_result(known, known.result))
+            self._conclude(known, end_state(ended.state), ended.savepoint, ended.failure)
+
+    def _on_broken(self, known: _Known, driver: JobDriver, failure: Failure) -> None:
+        """A job's master has failed. Another one reads the journal and goes on; after a few the job has failed."""
+        known.breaks += 1
+        known.history = driver.history
+        again = known.breaks < BREAKS_MAX and not isinstance(driver.setup.config.restart, NoRestart)
+        message = "its master failed; another one begins in a moment"
+        known.last = job_status.left_status(known.submission, known.history, message, failure)
+        if self._closing:
+            return
+        if again:
+            self._resume_later(StoredJob(known.submission, None, known.history))
+        else:
+            self._conclude(known, "FAILED", None, failure)
+
+    def _conclude(self, known: _Known, state: EndState, savepoint: str | None, failure: Failure | None) -> None:
+        known.result = JobResult(state=state, ended_at_ms=self._clock.now_ms(), savepoint=savepoint, failure=failure)
+        self._spawn(self._keep_result(known, known.result))
 
     async def _keep_result(self, known: _Known, result: JobResult) -> None:
         forgotten = await self._blocking(partial(self._store.end, known.submission.job, result))
@@ -309,14 +336,8 @@ class Dispatcher:
             return job_status.stored_status(known.submission, known.result, known.history)
         if known.last is not None:
             return known.last
-        return JobStatus(
-            job_id=known.submission.job,
-            name=known.submission.name,
-            state=JobState.SUSPENDED.value,
-            attempt=0,
-            parallelism=int(known.submission.options["parallelism"]),
-            message="this coordinator could not go on with it: see its log",
-        )
+        message = "this coordinator could not go on with it: see its log"
+        return job_status.left_status(known.submission, known.history, message)
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         """Retained checkpoints, newest first, as the journal has them."""

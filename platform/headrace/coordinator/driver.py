@@ -6,15 +6,18 @@
     users' requests, time ──┘                                  └── answers, history, log
 
 Shell: it decides nothing. One task of the event loop; blocking work goes to the storage lane's threads.
+
+Whatever raises here is answered. An effect that fails ends in its failure event (`effect_failures`). A machine that
+fails is never asked again: its memory cannot be trusted. The job is then left as its journal has it, everyone who waits
+for an answer receives the failure, and whoever drives the job next begins with a machine of its own (`broken`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +35,7 @@ from headrace.checkpoint.savepoint import checkpoint_url, delete_savepoint, loca
 from headrace.checkpoint.usable import damaged_epochs
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
+from headrace.coordinator.effect_failures import failure_event
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
 from headrace.coordinator.job_host import JobHost
@@ -42,7 +46,7 @@ from headrace.coordinator.machine import Machine
 from headrace.coordinator.slot_pool import PooledSlot
 from headrace.coordinator.storage_lane import StorageLane
 from headrace.core.clock import Clock
-from headrace.core.errors import Domain, ExternalError
+from headrace.core.errors import Domain, ExternalError, InternalError
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import (
@@ -112,7 +116,12 @@ class JobDriver:
         self._collected_at_ms: int | None = None
         self._suspects_files = False
         """A slot could not restore, and trying again will not help: files may be altered that have their size."""
+        self.broken: Failure | None = None
+        """Why its machine was given up; None: it was not."""
         self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
+        self._overflowed = False
+        self._asked: set[str] = set()
+        """Requests of users that wait for their answer."""
         self._journal = JournalStore(setup.store, "", setup.writer)
         self._lane = StorageLane(executor, f"job {setup.config.job}")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -149,24 +158,58 @@ class JobDriver:
             await self._task
 
     def post(self, event: on.Event) -> None:
-        """Tells the machine. Whoever asks for something when the job is over is answered at once."""
+        """Queues an event for the machine. A request that comes when the job is over is answered at once."""
+        if isinstance(event, on.Asked):
+            self._asked.add(event.request)
         if self.over.is_set():
-            self._execute(self.machine.handle(event, self._clock.monotonic_ms()))
+            self._on_late(event)
             return
-        self._events.put_nowait(event)
+        try:
+            self._events.put_nowait(event)
+        except asyncio.QueueFull:
+            # what is lost may be an answer that the machine waits for
+            self._overflowed = True
 
     # ---- the loop ------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
             while not self.over.is_set():
-                self._execute(self.machine.handle(await self._next(), self._clock.monotonic_ms()))
-        except Exception:
-            # a broken invariant: the job must not look alive while nobody masters it
+                event = await self._next()
+                if self._overflowed:
+                    raise InternalError(f"more than {EVENTS_MAX} events waited for the master of job {self.job}")
+                self._handle(event)
+        except Exception as error:
             LOG.exception("the master of job %s failed", self.job)
-            self._execute(self.machine.handle(on.Suspend("its master failed: see the log"), self._clock.monotonic_ms()))
+            self._abandon(failure_of(error))
         finally:
+            if not self.over.is_set():
+                self._abandon(Failure("its master was cancelled", Domain.INTERNAL.value, retry=True))
             await self._wind_up()
+
+    def _handle(self, event: on.Event) -> None:
+        for effect in self.machine.handle(event, self._clock.monotonic_ms()):
+            self._perform(effect)
+
+    def _abandon(self, failure: Failure) -> None:
+        """Ends the job here without its machine. Nothing is recorded: the journal says how the job goes on."""
+        self.broken = failure
+        self.history = self.history.failed(self._clock.now_ms(), self.machine.job.attempt, failure)
+        for request in tuple(self._asked):
+            self._perform(do.Answer(request, failure=failure))
+        self._perform(do.ReleaseSlots())
+        self._perform(do.Ended(JobState.SUSPENDED, None, failure, {}))
+
+    def _on_late(self, event: on.Event) -> None:
+        """The job is over: a request is refused, by the machine where it can be asked; nothing else matters."""
+        if self.broken is None:
+            try:
+                self._handle(event)
+            except Exception as error:
+                LOG.exception("the master of job %s failed over a late event", self.job)
+                self.broken = failure_of(error)
+        if self.broken is not None and isinstance(event, on.Asked) and event.request in self._asked:
+            self._perform(do.Answer(event.request, failure=self.broken))
 
     async def _next(self) -> on.Event:
         due_ms = self.machine.due_ms
@@ -186,25 +229,41 @@ class JobDriver:
     async def _wind_up(self) -> None:
         while not self._events.empty():
             # what came with the end: requests among it are refused, not forgotten
-            self.post(self._events.get_nowait())
+            self._on_late(self._events.get_nowait())
         self._fleet.leave(self.job)
-        with contextlib.suppress(Exception):
-            await self._lane.close()
-        await self._host.close()
+        for close in (self._lane.close, self._host.close):
+            try:
+                await close()
+            except Exception:
+                LOG.exception("job %s: something of it did not end in order", self.job)
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _spawn(self, work: Any, name: str) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.create_task(work, name=f"{name} of job {self.job}")
+    def _spawn(self, work: Coroutine[Any, Any, None], effect: do.Effect) -> asyncio.Task[None]:
+        """Performs an effect beside the loop; if the work raises, the effect has failed."""
+        task = asyncio.create_task(work, name=f"{type(effect).__name__} of job {self.job}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._on_work_done, effect))
         return task
+
+    def _on_work_done(self, effect: do.Effect, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_unperformed(effect, error)
+
+    def _on_unperformed(self, effect: do.Effect, error: BaseException) -> None:
+        LOG.error("job %s: %s failed", self.job, type(effect).__name__, exc_info=error)
+        event = failure_event(effect, failure_of(error))
+        if event is not None:
+            self.post(event)
 
     # ---- effects -------------------------------------------------------------------------------------------------
 
-    def _execute(self, wanted: list[do.Effect]) -> None:
-        for effect in wanted:
+    def _perform(self, effect: do.Effect) -> None:
+        try:
             self._do(effect)
+        except Exception as error:
+            self._on_unperformed(effect, error)
 
     def _do(self, effect: do.Effect) -> None:  # noqa: PLR0912 - one line an effect
         match effect:
@@ -217,16 +276,16 @@ class JobDriver:
             case do.RequestSlots(attempt, count):
                 self._fleet.request(self.job, attempt, count)
             case do.ReleaseSlots():
-                releasing = self._spawn(self._release(tuple(self._releasing)), "release")
+                releasing = self._spawn(self._release(tuple(self._releasing)), effect)
                 self._releasing.add(releasing)
                 releasing.add_done_callback(self._releasing.discard)
             case do.OpenHost(known, foreign):
                 pipeline = self._setup.plans.file_form(self.machine.job.parallelism)
-                self._spawn(self._host.open(pipeline, known, foreign=foreign), "opening")
+                self._spawn(self._host.open(pipeline, known, foreign=foreign), effect)
             case do.CloseHost():
                 pass  # the host goes with the driver
             case do.Discover(source):
-                self._spawn(self._host.discover(source), "discovery")
+                self._spawn(self._host.discover(source), effect)
             case do.DeploySlots():
                 self._deploy(effect)
             case do.Tell(index, told):
@@ -235,17 +294,17 @@ class JobDriver:
                 for slot in self.slots:
                     self._fleet.tell(slot, told)
             case do.Describe(epoch, committables):
-                self._spawn(self._host.describe(epoch, committables), "describing")
+                self._spawn(self._host.describe(epoch, committables), effect)
             case do.Commit(epoch, committables):
-                self._spawn(self._host.commit(epoch, committables), "commit")
+                self._spawn(self._host.commit(epoch, committables), effect)
             case do.Fence(attempt, names):
-                self._spawn(self._host.fence(attempt, names), "fencing")
+                self._spawn(self._host.fence(attempt, names), effect)
             case do.Sweep(attempt):
-                self._spawn(self._host.sweep(attempt), "sweep")
+                self._spawn(self._host.sweep(attempt), effect)
             case do.Alarm(text):
                 if text is not None:
                     LOG.warning("job %s: %s", self.job, text)
-                self._watch.changed(self)
+                self._notify(self._watch.changed, self)
             case do.WriteSavepoint(manifest, folder):
                 done = partial(self._on_saved, manifest.epoch)
                 failed = partial(self._on_save_failed, manifest.epoch)
@@ -256,17 +315,25 @@ class JobDriver:
                 prune = partial(self._prune, retained)
                 self._lane.put("pruning", prune, _nothing, self._on_prune_failed, patience_s=0.0)
             case do.Answer(request, path, failure):
-                self._watch.answered(request, self._answer_path(path), failure)
+                self._asked.discard(request)
+                self._notify(self._watch.answered, request, self._answer_path(path), failure)
             case do.RecordException(attempt, failure, follows):
                 LOG.warning("job %s, attempt %d: %s; %s", self.job, attempt, failure.message, follows)
                 self.history = self.history.failed(self._clock.now_ms(), attempt, failure)
-                self._watch.changed(self)
+                self._notify(self._watch.changed, self)
             case do.Entered(state, _):
                 self._on_entered(state)
             case do.Ended():
                 self._on_ended(effect)
             case _:
                 assert_never(effect)
+
+    def _notify(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Calls who watches: what raises there is no failure of the job."""
+        try:
+            callback(*arguments)
+        except Exception:
+            LOG.exception("job %s: whoever watches it failed", self.job)
 
     def _answer_path(self, path: str | None) -> str | None:
         return path or (None if self.checkpoint is None else self.checkpoint.path)
@@ -288,13 +355,13 @@ class JobDriver:
                 pass
         if state in _LEAVING:
             self._lane.hurry(LEAVING_PATIENCE_S)
-        self._watch.changed(self)
+        self._notify(self._watch.changed, self)
 
     def _on_ended(self, ended: do.Ended) -> None:
         self.over.set()
         if ended.state is JobState.FINISHED and self._deployed:
-            self._spawn(self._fleet.retire(self.job, self._granted_for, self.slots, cancel=False), "retirement")
-        self._watch.ended(self, ended)
+            self._spawn(self._fleet.retire(self.job, self._granted_for, self.slots, cancel=False), ended)
+        self._notify(self._watch.ended, self, ended)
 
     # ---- journal -------------------------------------------------------------------------------------------------
 
@@ -323,7 +390,7 @@ class JobDriver:
         path = checkpoint_url(self._setup.storage, record)
         manifest = record.manifest
         self.checkpoint = Checkpointed(manifest.epoch, record.at_ms, path, manifest.bytes)
-        self._watch.changed(self)
+        self._notify(self._watch.changed, self)
 
     def _load(self) -> on.JournalRead:
         """In a thread: the journal, and which of its checkpoints are whole."""
@@ -444,6 +511,9 @@ class JobDriver:
             text = f"its report cannot be read, so another version of headrace runs there: {error}"
             failure = Failure(text, Domain.EXTERNAL.value, retry=True)
             self.post(on.SlotFailed(index, self._placed(failure, index)))
+        except Exception as error:
+            LOG.exception("job %s: a report of slot %s cannot be used", self.job, slot)
+            self.post(on.SlotFailed(index, self._placed(failure_of(error), index)))
 
     def _hear(self, index: int, said: FromSlot) -> None:
         match said:

@@ -260,6 +260,10 @@ class RescaleAsked:
     parallelism: int
 
 
+Asked = SavepointAsked | StopAsked | CancelAsked | RescaleAsked
+"""What users want. Each is answered once (`effects.Answer`), whatever becomes of the job."""
+
+
 @dataclass(frozen=True, slots=True)
 class Suspend:
     """The coordinator leaves."""
@@ -296,10 +300,7 @@ Event = (
     | CommitFailed
     | SavepointWritten
     | SavepointFailed
-    | SavepointAsked
-    | StopAsked
-    | CancelAsked
-    | RescaleAsked
+    | Asked
     | Suspend
     | Tick
 )

@@ -66,7 +66,12 @@ class JobHost:
         number = self._openings
         async with self._opening:
             if self._host is None or self._host.died.is_set() or self._opened is None:
-                failure = await self._start(pipeline, known, foreign=foreign)
+                try:
+                    failure = await self._start(pipeline, known, foreign=foreign)
+                except Exception:
+                    # the driver reports it; what has started must not outlive this
+                    await self.close()
+                    raise
                 if failure is not None:
                     await self.close()
                     if number == self._openings:

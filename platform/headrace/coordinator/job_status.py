@@ -21,6 +21,7 @@ from headrace.client.models import (
 )
 from headrace.coordinator.driver import JobDriver
 from headrace.coordinator.history import ExceptionEntry, JobHistory
+from headrace.coordinator.job_state import JobState
 from headrace.coordinator.job_store import JobResult, JobSubmission
 from headrace.coordinator.manifests import total_counters
 from headrace.coordinator.metrics import JobSample
@@ -92,17 +93,29 @@ def ended_status(last: JobStatus, result: JobResult) -> JobStatus:
 
 def stored_status(submission: JobSubmission, result: JobResult, history: JobHistory) -> JobStatus:
     """A job that had ended before this coordinator began."""
+    return ended_status(_bare(submission, history, result.state), result)
+
+
+def left_status(
+    submission: JobSubmission, history: JobHistory, message: str, failure: Failure | None = None
+) -> JobStatus:
+    """A job that has not ended, and that nobody drives just now."""
+    text = None if failure is None else failure_text(failure)
+    bare = _bare(submission, history, JobState.SUSPENDED.value)
+    return bare.model_copy(update={"message": message, "failure": text})
+
+
+def _bare(submission: JobSubmission, history: JobHistory, state: str) -> JobStatus:
     last = history.attempts[-1] if history.attempts else None
-    bare = JobStatus(
+    return JobStatus(
         job_id=submission.job,
         name=submission.name,
-        state=result.state,
+        state=state,
         attempt=0 if last is None else last.attempt,
-        parallelism=int(submission.pipeline.get("parallelism", 1)) if last is None else last.parallelism,
+        parallelism=int(submission.options["parallelism"]) if last is None else last.parallelism,
         started_at=moment(submission.submitted_at_ms),
         restarts=max(0, len(history.attempts) - 1),
     )
-    return ended_status(bare, result)
 
 
 def completed(driver: JobDriver) -> CompletedCheckpoint | None:

@@ -83,7 +83,10 @@ def journal_read(journal: Journal, damaged: Mapping[int, str] | None = None) -> 
     )
 
 
-def end_state(state: JobState) -> Literal["FINISHED", "CANCELED", "FAILED"]:
+EndState = Literal["FINISHED", "CANCELED", "FAILED"]
+
+
+def end_state(state: JobState) -> EndState:
     """A final state as records and results have it."""
     match state:
         case JobState.FINISHED:

@@ -59,6 +59,8 @@ class StorageLane:
     ) -> None:
         """Queues work: `run` in a thread; errors that may pass are tried again for `patience_s` (None: see `hurry`).
 
+        One of `done` and `failed` is called; both where `done` raises.
+
         What others can do without must not be tried for ever: everything behind it waits.
         """
         self._queue.put_nowait(_Work(what, patience_s, run, done, failed))  # type: ignore[arg-type]
@@ -93,20 +95,34 @@ class StorageLane:
                 result = await loop.run_in_executor(self._executor, work.run)
             except HeadraceError as error:
                 if not error.retry or self._impatient(work, loop.time() - begun_s):
-                    work.failed(error)
+                    self._fail(work, error)
                     return
                 if self.trouble is None:
                     LOG.warning("%s: %s: %s; trying again", self._name, work.what, error.message)
                 self.trouble = f"{work.what}: {error.message}"
             except Exception as error:  # the shell's edge: whatever it is, the job hears of it
                 LOG.exception("%s: %s", self._name, work.what)
-                work.failed(error)
+                self._fail(work, error)
                 return
             else:
-                work.done(result)
+                self._finish(work, result)
                 return
             await self._pause(delay_s)
             delay_s = min(delay_s * 2, RETRY_MAX_S)
+
+    def _finish(self, work: _Work, result: object) -> None:
+        try:
+            work.done(result)
+        except Exception as error:
+            # the lane goes on: records of the job wait behind
+            LOG.exception("%s: %s is done, and its result cannot be used", self._name, work.what)
+            self._fail(work, error)
+
+    def _fail(self, work: _Work, error: Exception) -> None:
+        try:
+            work.failed(error)
+        except Exception:
+            LOG.exception("%s: %s failed (%s), and that cannot be reported", self._name, work.what, error)
 
     def _impatient(self, work: _Work, tried_s: float) -> bool:
         patiences_s = [each for each in (work.patience_s, self._patience_s) if each is not None]

@@ -2,115 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace import __version__
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.store import open_store
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
-from headrace.coordinator.driver import JobDriver, JobWatch
-from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
-from headrace.coordinator.job_setup import JobSetup
 from headrace.coordinator.job_state import JobState
-from headrace.coordinator.plan_facts import JobConfig
-from headrace.coordinator.planning import JobPlans
-from headrace.coordinator.slot_pool import PooledSlot
 from headrace.coordinator.states.leaving import Leaving
-from headrace.core.clock import SystemClock
 from headrace.rpc.deployment import Deployment
-from headrace.rpc.messages import Acked, Address, ClusterTimes, Deploy, Failed, Failure, SlotInfo, ToSlot
+from headrace.rpc.messages import Acked, Failed, Failure
 from support.checkpoints import attempt, checkpoint, committed
-from support.running import WAIT_SECONDS
+from support.driven_job import JOB, SLOT, driven, run
 from support.worker_process import all_pids, parent_of
-
-JOB = "0123456789ab"
-SLOT = PooledSlot("w", SlotInfo("w-1", 1, Address("127.0.0.1", 1, "")))
-PIPELINE = {
-    "name": "driven",
-    "sources": {"numbers": {"generator": {"columns": {"id": {"sequence": {}}}}, "schema": {"id": "int64"}}},
-    "sinks": {"out": {"from": "numbers", "print": {}, "format": "json"}},
-}
-
-
-class SlowFleet(Fleet):
-    """Slots of a test's own, which end when the test says so."""
-
-    def __init__(self) -> None:
-        super().__init__("c", ClusterTimes())
-        self.left = asyncio.Event()
-        self.retired: list[int] = []
-        self.holder: JobDriver | None = None
-        """Gets a slot whenever it asks for one."""
-        self.deployed: list[Deployment] = []
-
-    def request(self, job: str, attempt: int, count: int) -> None:
-        if self.holder is not None:
-            assert count == 1
-            self.holder.granted(attempt, (SLOT,))
-
-    def tell(self, slot: PooledSlot, told: ToSlot) -> None:
-        if isinstance(told, Deploy):
-            self.deployed.append(Deployment.model_validate_json(told.deployment))
-
-    async def retire(self, job: str, attempt: int, slots: Sequence[PooledSlot], *, cancel: bool) -> None:
-        await self.left.wait()
-        self.retired.append(attempt)
-
-
-@dataclass
-class Driven:
-    """A driver without workers, and what it answered."""
-
-    driver: JobDriver
-    fleet: SlowFleet
-    answers: dict[str, Failure | None] = field(default_factory=dict)
-
-    async def until(self, is_so: Callable[[], bool], what: str) -> None:
-        for _ in range(int(WAIT_SECONDS / 0.01)):
-            if is_so():
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"not in time: {what}")
-
-
-@asynccontextmanager
-async def driven(folder: Path, history: JobHistory | None = None) -> AsyncIterator[Driven]:
-    plans = JobPlans(PIPELINE)
-    config = JobConfig(job=JOB, name="driven", parallelism=1, plan=plans.facts, version=__version__)
-    store = open_store(str(folder / "checkpoints"))
-    setup = JobSetup(config=config, plans=plans, store=store, storage=store.url, writer="w")
-    fleet = SlowFleet()
-    with ThreadPoolExecutor(2) as executor:
-        answers: dict[str, Failure | None] = {}
-
-        def answered(request: str, _path: str | None, failure: Failure | None) -> None:
-            answers[request] = failure
-
-        watch = JobWatch(changed=lambda _: None, answered=answered, ended=lambda _driver, _ended: None)
-        made = Driven(JobDriver(setup, fleet, executor, watch, SystemClock(), history or JobHistory()), fleet, answers)
-        made.driver.start()
-        try:
-            yield made
-        finally:
-            fleet.left.set()
-            made.driver.post(on.Suspend("the test ends"))
-            await made.driver.closed()
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def within() -> None:
-        async with asyncio.timeout(2 * WAIT_SECONDS):
-            await test()
-
-    asyncio.run(within())
 
 
 def hosts() -> list[int]:
@@ -155,7 +61,8 @@ def test_an_opening_that_was_overtaken_leaves_one_host(tmp_path: Path) -> None:
     async def test() -> None:
         async with driven(tmp_path) as made:
             await made.until(lambda: "slots" in made.driver.machine.job.message, "the host to be wanted")
-            made.driver._execute([do.OpenHost({}), do.OpenHost({})])
+            made.driver._perform(do.OpenHost({}))
+            made.driver._perform(do.OpenHost({}))
             await made.until(lambda: made.driver._host._opened is not None, "a host")
             await made.until(lambda: not made.driver._host._opening.locked(), "the others")
             assert len(hosts()) == 1
@@ -169,7 +76,7 @@ def test_slots_count_as_released_only_when_those_of_earlier_attempts_are_gone_to
         async with driven(tmp_path) as made:
             await made.until(lambda: made.driver.machine.state is JobState.SCHEDULING, "SCHEDULING")
             made.driver.slots, made.driver._granted_for, made.driver._deployed = (SLOT,), 1, True
-            made.driver._execute([do.ReleaseSlots()])
+            made.driver._perform(do.ReleaseSlots())
             made.driver.post(on.CancelAsked("cancel"))
             await made.until(lambda: made.driver.machine.state is JobState.CANCELLING, "CANCELLING")
             leaving = made.driver.machine._state
