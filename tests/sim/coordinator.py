@@ -12,6 +12,7 @@ from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, Manifest
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
+from headrace.coordinator.effect_failures import failure_event
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.machine import Machine
@@ -48,6 +49,8 @@ CHECK_MS = 1_000
 WORKER_LOST_MS = 15_000
 CANCEL_MS = 35_000
 _TREACHEROUS = (do.Describe, do.Commit, do.Fence, do.Sweep)
+_CERTAIN = (do.ReleaseSlots, do.Answer, do.RecordException, do.Alarm, do.Entered, do.Ended, do.CloseHost)
+"""Effects whose driver does not let them fail: the fleet gives back what is released whatever happens."""
 TICKS_MAX = 20
 """Ticks at one moment."""
 
@@ -127,15 +130,39 @@ class Coordinator(Process):
     def _handle(self, event: on.Event) -> None:
         before = self.machine.state
         live = before in {JobState.RUNNING, JobState.STOPPING}
+        if self.over is None and self.world.happens(self._cluster.story.unforeseen / 10):
+            self._abandon()
+            return
         effects = self.machine.handle(event, self.world.now_ms)
         if not isinstance(event, on.Tick) or effects:
             self.world.tell(f"{self.name}: {_short(event)} in {before.value}")
         for effect in effects:
             if isinstance(effect, do.Entered) and effect.state is JobState.FINISHED:
                 self._cluster.auditor.ended_in_order |= live
-            self._do(effect)
+            self._perform(effect)
             if isinstance(effect, _TREACHEROUS) and self.world.happens(self._cluster.story.treachery):
                 self._cluster.betray()
+
+    def _perform(self, effect: do.Effect) -> None:
+        if isinstance(effect, _CERTAIN) or not self.world.happens(self._cluster.story.unforeseen):
+            self._do(effect)
+            return
+        done = self.world.happens(0.5)
+        self.world.tell(f"{self.name}: {type(effect).__name__} raises{', when it is done' if done else ''}")
+        if done:
+            self._do(effect)
+        event = failure_event(effect, Failure("nobody foresaw it", "internal", retry=True))
+        if event is not None:
+            self.after(self.world.delay_ms(), lambda: self.post(event))
+
+    def _abandon(self) -> None:
+        """The machine has failed: it is not asked again."""
+        self.world.tell(f"{self.name}: its master fails")
+        for request in tuple(self.asked):
+            self._answer(do.Answer(request, failure=Failure("its master failed", "internal", retry=True)))
+        self._events.clear()
+        self._release()
+        self._end(do.Ended(JobState.SUSPENDED, None, None, {}))
 
     def kill_host(self) -> None:
         """The connector host's process dies."""

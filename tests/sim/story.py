@@ -43,6 +43,7 @@ class Story:
     retire_epoch     producer epoch from which on names are left
     lost_answers, denied   how likely a broker's answer is lost, or denied
     lax          slots that have lost their lease go on for a while
+    unforeseen   how likely performing an effect raises, before it is done or after that; a master fails less often
     patience_ms  how long a deployment, slots, and the end of slots are waited for
     hangs        how likely a slot never opens
     """
@@ -73,6 +74,7 @@ class Story:
     lost_answers: float
     denied: float
     lax: bool
+    unforeseen: float
 
     @property
     def places(self) -> int:
@@ -118,6 +120,7 @@ def story_of(chance: random.Random) -> Story:
         lost_answers=chance.choice([0.0, 0.02, 0.2]),
         denied=chance.choice([0.0, 0.0, 0.005]),
         lax=chance.random() < 0.5,
+        unforeseen=chance.choice([0.0, 0.0, 0.01, 0.1]),
     )
 
 

@@ -56,6 +56,10 @@ def _nobody_looks_above_what_was_put(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Journal, "on_put", lambda self, put, found, higher: on_put(self, put, found, ()))
 
 
+def _an_effect_that_raises_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("sim.coordinator.failure_event", lambda effect, failure: None)
+
+
 def _what_was_decided_is_not_committed_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Journal, "uncommitted", None)
 
@@ -361,6 +365,7 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_epochs_are_not_ordered, 0),
     (_names_are_never_free_again, 110),
     (_an_epoch_is_acknowledged_without_a_snapshot, 0),
+    (_an_effect_that_raises_is_forgotten, 0),
 ]
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
 

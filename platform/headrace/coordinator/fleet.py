@@ -124,10 +124,10 @@ class Fleet:
             return
         self._retiring[job, attempt] = retiring
         own = [slot for slot in slots if slot.slot in present]
-        if cancel:
-            for slot in own:
-                self.tell(slot, CancelSlot())
         try:
+            if cancel:
+                for slot in own:
+                    self.tell(slot, CancelSlot())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout((self._times.cancel + KILL_AFTER_CANCEL_MS) / 1000):
                     await retiring.gone.wait()
