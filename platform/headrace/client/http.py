@@ -246,7 +246,8 @@ class Client:
 
     def _ask(self, answer: type[Model], method: str, path: str, body: BaseModel | None = None) -> Model:
         content = None if body is None else body.model_dump_json().encode()
-        headers = {} if content is None else {"Content-Type": "application/json"}
+        # also without a body: so no browser sends it for another page
+        headers = {"Content-Type": "application/json"} if method == "POST" else {}
         try:
             response = self._http.request(method, f"/v1{path}", content=content, headers=headers)
         except httpx.HTTPError as error:

@@ -2,8 +2,8 @@
 
 Owns routes, the bearer token, limits of a request, and which status an error gets. It decides nothing about jobs.
 
-Without a token the API serves loopback only, and then every request must also name a loopback host: a web page in the
-user's browser can send requests to 127.0.0.1, and by DNS rebinding even read the answers, but it cannot forge that.
+Without a token the API serves loopback only, and then every request must also name a loopback host: by DNS rebinding
+a web page in the user's browser could read the answers. What pages of other sites send is refused (`cross_site`).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from headrace.client.models import (
     Submitted,
     Trigger,
 )
+from headrace.coordinator.cross_site import refusal
 from headrace.coordinator.metrics import MEDIA_TYPE
 from headrace.coordinator.rest_output import output_routes
 from headrace.coordinator.service import ClusterService, JobConflict, NoSuchJob
@@ -87,6 +88,7 @@ def rest_app(service: ClusterService, token: str | None) -> FastAPI:
     for router in (_jobs(service), _operations(service), _history(service), output, _cluster(service)):
         app.include_router(router, prefix="/v1", dependencies=[Depends(authorised)], responses=_ERRORS)
     _answer_errors(app)
+    app.middleware("http")(_refuse_cross_site)
     app.middleware("http")(_limit_body)
     if token is None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK_HOSTS)
@@ -197,6 +199,11 @@ def _cluster(service: ClusterService) -> APIRouter:
 def _bears(request: Request, token: str) -> bool:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+
+
+async def _refuse_cross_site(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    refused = refusal(request.method, request.headers)
+    return await call_next(request) if refused is None else _error(refused.status, refused.error)
 
 
 async def _limit_body(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:

@@ -19,6 +19,7 @@ from support.running import WAIT_SECONDS
 from support.scripted_cluster import ScriptedCluster, serving
 
 ROOT = Path(__file__).parents[3]
+JSON = {"Content-Type": "application/json"}
 PIPELINE: dict[str, Any] = {
     "name": "counting",
     "sources": {"numbers": {"generator": {"rows": 10, "columns": {"n": {"sequence": {}}}}, "schema": {"n": "int64"}}},
@@ -78,7 +79,7 @@ def test_the_life_of_a_job_in_documents(http: httpx.Client) -> None:
         "progress": None,
         "audit": None,
     }
-    again = http.post(f"/v1/jobs/{job}/cancel")
+    again = http.post(f"/v1/jobs/{job}/cancel", headers=JSON)
     assert again.status_code == 409
     assert again.json()["domain"] == "user"
 
@@ -166,11 +167,53 @@ def test_without_a_token_only_loopback_names_are_served(http: httpx.Client) -> N
         assert http.get("/v1/jobs", headers={"Host": f"{name}:80"}).status_code == 200
 
 
-def test_a_form_of_a_web_page_submits_nothing(http: httpx.Client, cluster: ScriptedCluster) -> None:
-    content = json.dumps({"pipeline": PIPELINE})
-    answer = http.post("/v1/jobs", content=content, headers={"Content-Type": "text/plain"})
-    assert answer.status_code == 400
-    assert cluster.jobs_by_id == {}
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_a_post_that_any_web_page_may_send_does_nothing(
+    http: httpx.Client, cluster: ScriptedCluster, content_type: str
+) -> None:
+    job = submitted(http)
+    headers = {"Content-Type": content_type} if content_type else {}
+    answer = http.post("/v1/jobs", content=json.dumps({"pipeline": PIPELINE}), headers=headers)
+    assert answer.status_code == 415
+    assert "application/json" in answer.json()["message"]
+    for operation in ("cancel", "stop", "savepoints", "rescale", "resubmit", "transactions", "audit", "dead-letters"):
+        assert http.post(f"/v1/jobs/{job}/{operation}", headers=headers).status_code == 415
+    assert list(cluster.jobs_by_id) == [job]
+    assert http.get(f"/v1/jobs/{job}").json()["state"] == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+    ],
+)
+def test_a_page_of_another_site_changes_nothing(
+    http: httpx.Client, cluster: ScriptedCluster, headers: dict[str, str]
+) -> None:
+    job = submitted(http)
+    answer = http.post(f"/v1/jobs/{job}/cancel", headers=headers | JSON)
+    assert answer.status_code == 403
+    assert answer.json()["domain"] == "user"
+    assert http.delete("/v1/cluster", headers=headers).status_code == 403
+    assert http.get(f"/v1/jobs/{job}").json()["state"] == "RUNNING"
+    assert not cluster.ended.is_set()
+
+
+def test_a_page_of_the_coordinator_and_a_link_to_it_are_answered(http: httpx.Client) -> None:
+    own = f"{http.base_url.scheme}://{http.base_url.netloc.decode()}"
+    job = submitted(http)
+    headers = {"Origin": own, "Sec-Fetch-Site": "same-origin"}
+    assert http.post(f"/v1/jobs/{job}/cancel", headers=headers | JSON).status_code == 202
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert http.get("/v1/jobs", headers=link).status_code == 200
+    assert http.get("/v1/jobs", headers={"Sec-Fetch-Site": "none"}).status_code == 200
+    assert http.get("/v1/jobs", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
 
 
 def test_a_body_that_is_too_large_is_refused_unread(cluster: ScriptedCluster) -> None:
