@@ -138,6 +138,11 @@ def _folder(url: str) -> Path:
             f"{url} names a host, {parts.netloc!r}: only files of this host can be reached",
             remedy=f"write file:///{parts.netloc}{parts.path} (three slashes) if the folder is on this host",
         )
+    if parts.query or parts.fragment:
+        raise UserError(
+            f"{url} has a ? or a #, which end the path of a URL",
+            remedy="write %3F and %23, or the path without file://",
+        )
     return Path(unquote(parts.path) or "/")
 
 

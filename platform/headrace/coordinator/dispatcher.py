@@ -46,7 +46,7 @@ from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, S
 from headrace.coordinator.journaling import EndState, end_state
 from headrace.coordinator.metrics import metrics_text
 from headrace.coordinator.plan_facts import JobConfig
-from headrace.coordinator.preparation import earlier_origin, plans_at, ship_code, wished_origin
+from headrace.coordinator.preparation import earlier_origin, plans_at, ship_code, submitted_plans, wished_origin
 from headrace.coordinator.resubmission import request_again
 from headrace.coordinator.service import JobConflict, NoSuchJob
 from headrace.coordinator.triggers import Triggers
@@ -147,8 +147,7 @@ class Dispatcher:
 
     async def submit(self, request: SubmitRequest) -> str:
         """Accepts a job."""
-        parallelism = int(request.file_form().get("parallelism", 1))
-        plans = await self._blocking(partial(plans_at, request.file_form(), parallelism))
+        plans, parallelism = await self._blocking(partial(submitted_plans, request.file_form()))
         model = plans.model(parallelism)
         self._require_free_name(model.name, allow=request.allow_duplicate)
         self._submitting.append(model.name)
@@ -265,6 +264,8 @@ class Dispatcher:
             environment={"HEADRACE_HOME": str(self._home.root)},
             starter=self._starter,
         )
+        if known.log is not None:
+            known.log.close()  # of a driver before this one
         known.log = JobLog(submission.job, folder)
         watch = JobWatch(
             changed=partial(self._on_changed, known),

@@ -40,6 +40,14 @@ def plans_at(pipeline: Mapping[str, Any], parallelism: int) -> JobPlans:
     return plans
 
 
+def submitted_plans(pipeline: Mapping[str, Any]) -> tuple[JobPlans, int]:
+    """Plans of a pipeline that nobody has looked at yet, and its parallelism. Raises InvalidPipeline."""
+    from headrace.spec.pipeline import Pipeline
+
+    parallelism = Pipeline.from_dict(dict(pipeline)).parallelism
+    return plans_at(pipeline, parallelism), parallelism
+
+
 def wished_origin(request: SubmitRequest, plans: JobPlans, parallelism: int, now_ms: int) -> Origin | None:
     """The savepoint or checkpoint that a request names; None: none. Raises UserError, ExternalError."""
     from headrace.coordinator.origin import OriginWish, find_origin

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import importlib
 import io
-import posixpath
 import sys
 import tarfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from headrace.checkpoint.paths import parted
 from headrace.core.errors import UserError
 
 _IMPORTABLE = (".zip", ".whl", ".egg")
@@ -27,7 +26,7 @@ def fetch_code(urls: Iterable[str], folder: Path, read: Callable[[str], bytes]) 
     """
     entries: list[str] = []
     for number, url in enumerate(urls):
-        name = posixpath.basename(urlsplit(url).path)
+        _, name = parted(url)
         own = folder / f"code-{number}"
         own.mkdir(parents=True)
         if name.endswith(_TAR):

@@ -14,12 +14,17 @@ from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.paths import default_storage, job_url
 from headrace.checkpoint.store import open_store
 from headrace.client.models import SubmitRequest
+from headrace.coordinator import dispatcher as dispatcher_module
+from headrace.coordinator import effects as do
+from headrace.coordinator import events as on
 from headrace.coordinator import job_store
 from headrace.coordinator.dispatcher import Dispatcher
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.job_store import JobStore, JobSubmission
+from headrace.coordinator.machine import Machine
 from headrace.coordinator.service import JobConflict
 from headrace.core.clock import SystemClock
+from headrace.core.errors import InvalidPipeline
 from headrace.core.settings import Home
 from headrace.rpc.messages import ClusterTimes
 from support.checkpoints import attempt, checkpoint, committed
@@ -141,6 +146,72 @@ def test_a_job_whose_storage_is_away_at_the_start_is_tried_again(
             (tmp_path / "back").symlink_to(tmp_path / "kept")
             (tmp_path / "back").replace(folder)
             await until(lambda: waits(dispatcher), "a job that waits for slots")
+
+    run(test)
+
+
+def test_a_parallelism_that_is_no_number_is_named(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            for wrong in ("two", None, -1, [1]):
+                with pytest.raises(InvalidPipeline) as refused:
+                    await dispatcher.submit(SubmitRequest(pipeline=pipeline() | {"parallelism": wrong}))
+                assert [problem.path for problem in refused.value.problems] == [("parallelism",)]
+
+    run(test)
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """So many masters fail over their first tick."""
+    handle, left = Machine.handle, [times]
+
+    def fails(self: Machine, event: on.Event, now_ms: int) -> list[do.Effect]:
+        if isinstance(event, on.Tick) and left[0]:
+            left[0] -= 1
+            raise AssertionError("a broken invariant")
+        return handle(self, event, now_ms)
+
+    monkeypatch.setattr(Machine, "handle", fails)
+    monkeypatch.setattr(dispatcher_module, "RESUME_RETRY_S", 0.01)
+
+
+def test_another_master_goes_on_with_the_job_of_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaking(monkeypatch, 2)
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            job = await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+            other = await dispatcher.submit(SubmitRequest(pipeline=pipeline("other")))
+
+            async def both_wait() -> bool:
+                found = [await dispatcher.job(each) for each in (job, other)]
+                return all(each.state == "SCHEDULING" and "slots" in (each.message or "") for each in found)
+
+            await until(both_wait, "both jobs to wait for slots")
+            failures = [*await dispatcher.exceptions(job), *await dispatcher.exceptions(other)]
+            assert [each.message for each in failures] == ["AssertionError: a broken invariant"] * 2
+            assert all("broken invariant" in (each.trace or "") for each in failures)
+
+    run(test)
+
+
+def test_a_job_whose_masters_fail_again_and_again_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaking(monkeypatch, dispatcher_module.BREAKS_MAX)
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            job = await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+
+            async def failed() -> bool:
+                return (await dispatcher.job(job)).state == "FAILED"
+
+            await until(failed, "FAILED")
+            assert "a broken invariant" in ((await dispatcher.job(job)).failure or "")
+            assert len(await dispatcher.exceptions(job)) == dispatcher_module.BREAKS_MAX
+            # its name is free again
+            await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
 
     run(test)
 

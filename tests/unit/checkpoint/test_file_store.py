@@ -30,6 +30,9 @@ def test_a_file_url_is_the_same_folder(tmp_path: Path) -> None:
     assert store.url == f"file://{tmp_path}/with%20space"
     with pytest.raises(UserError, match="three slashes"):
         open_store("file://checkpoints/here")
+    for url in ("file:///checkpoints/issue#4", "file:///checkpoints/?"):
+        with pytest.raises(UserError, match="end the path"):
+            open_store(f"{url}x")
 
 
 def test_it_lists_by_prefix_without_temporary_files(tmp_path: Path) -> None:

@@ -49,6 +49,12 @@ def test_modules_and_archives_can_be_imported_in_the_order_given(
             sys.modules.pop(name, None)
 
 
+@pytest.mark.parametrize("folder", ["/checkpoints/issue #4", "/what?/a b", "s3://bucket/50%/#1"])
+def test_code_may_lie_in_a_folder_of_any_name(folder: str, tmp_path: Path) -> None:
+    (entry,) = fetch_code([f"{folder}/code/0-module/hello.py"], tmp_path, lambda _: b"")
+    assert (Path(entry) / "hello.py").is_file()
+
+
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"notes\.txt"):
         fetch_code(["/a/notes.txt"], tmp_path, lambda _: b"")
