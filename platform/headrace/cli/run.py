@@ -33,7 +33,8 @@ from headrace.cli.floors import read_floors
 from headrace.core.named_file import named_file
 
 if TYPE_CHECKING:
-    from headrace.coordinator.origin import Origin
+    from headrace.cli.taken_up import Allowed, TakenUp
+    from headrace.core.settings import Home
     from headrace.core.source_state import AppliedFloor
     from headrace.local.compile import Compiled
     from headrace.local.job import Progress
@@ -68,6 +69,9 @@ def run(
     file: File,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
     set_: Set = None,
+    name: Annotated[
+        str | None, typer.Option(help="Run it under another name, with a state of its own. For a YAML file.")
+    ] = None,
     from_savepoint: Annotated[
         str | None, typer.Option(metavar="PATH", help="Start from this savepoint or checkpoint.")
     ] = None,
@@ -89,8 +93,7 @@ def run(
     # subtasks are the parallelism: a pool of polars threads under each of them would only get in their way
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     starter = None if threads else _own_starter()
-    from headrace.coordinator.origin import OriginWish, find_origin
-    from headrace.coordinator.planning import JobPlans
+    from headrace.cli.taken_up import Allowed
     from headrace.core.errors import UserError
     from headrace.local.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
@@ -101,45 +104,51 @@ def run(
         raise UserError(
             "--threads keeps no state", remedy="leave it out for --resume, --savepoint and --from-savepoint"
         )
-    compiled = compile_loaded(load_file(file, set_ or [], parallelism))
+    if resume and from_savepoint is not None:
+        raise UserError("--resume and --from-savepoint name two places to start from", remedy="give one of them")
+    overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
+    compiled = compile_loaded(load_file(file, overrides, parallelism))
     given = () if floors is None else read_floors(floors)
     started_s = time.monotonic()
     if threads:
         ran = _in_threads(compiled, given, started_s)
     else:
-        origin = None
-        if from_savepoint is not None:
-            start = OriginWish(
-                from_savepoint,
-                renames_of(rename),
-                allow_dropped_state,
-                allow_drained,
-                allow_lost_output=allow_lost_output,
-            )
-            origin = find_origin(
-                start, JobPlans(compiled.pipeline.to_dict()), compiled.pipeline.parallelism, time.time_ns() // 1_000_000
-            )
-        wish = _Wish(given, origin, resume, savepoint, final)
+        allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output)
+        wish = _Wish(file, given, from_savepoint, resume, allowed, savepoint, final)
         assert starter is not None, "a run in slots has a starter"
         with closing(starter):
-            ran = _in_slots(compiled, wish, str(named_file(file).parent), started_s, starter)
+            ran = _in_slots(compiled, wish, started_s, starter)
     seconds = time.monotonic() - started_s
     if ran.failure is not None:
-        _report_failure(ran, seconds, file, as_json=as_json)
+        _report_failure(ran, seconds, _again(file, name), as_json=as_json)
         raise ran.failure
     _finish_floors(ran.floors, record_floors)
     _print_summary(ran, seconds, as_json=as_json)
     if ran.resumable:
-        typer.echo(f"state is kept; go on with: headrace run {file} --resume", err=True)
+        typer.echo(f"state is kept; go on with: headrace run {_again(file, name)} --resume", err=True)
+
+
+def _again(file: str, name: str | None) -> str:
+    """What names the pipeline on the command line."""
+    return file if name is None else f"{file} --name {name}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
+    """What the command line asks of a run in slots. `given`: the file as it was named."""
+
+    given: str
     floors: tuple[AppliedFloor, ...]
-    origin: Origin | None
+    from_savepoint: str | None
     resume: bool
+    allowed: Allowed
     savepoint: str | None
     final: bool
+
+    @property
+    def file(self) -> Path:
+        """The file itself, absolute."""
+        return named_file(self.given)
 
 
 def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s: float) -> _Ran:
@@ -164,31 +173,39 @@ def _own_starter() -> Starter:
     return own_starter([SLOT, HOST], imports_too=True)
 
 
-def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float, starter: Starter) -> _Ran:
-    from headrace.core.errors import HeadraceError
+def _in_slots(compiled: Compiled, wish: _Wish, started_s: float, starter: Starter) -> _Ran:
     from headrace.core.settings import Home
-    from headrace.local.runs import RecordedRun, forget_if_nothing_kept, forget_run, record_run, recorded_run
+    from headrace.local.runs import run_alone
+
+    home = Home.from_environment()
+    with run_alone(home, compiled.pipeline.name):
+        return _alone_in_slots(compiled, wish, home, started_s, starter)
+
+
+def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: float, starter: Starter) -> _Ran:
+    from headrace.core.errors import HeadraceError
+    from headrace.local.runs import RecordedRun, forget_if_nothing_kept, forget_run, record_run
     from headrace.local.slot_run import RunOptions, SlotRun
     from headrace.rpc.time_settings import times_from
 
-    home, name = Home.from_environment(), compiled.pipeline.name
-    before = recorded_run(home, name) if wish.resume else None
+    name = compiled.pipeline.name
+    taken = _taken_up(compiled, wish, home)
     options = RunOptions(
-        python_path=(folder,),
+        python_path=(str(wish.file.parent),),
         floors=wish.floors,
-        origin=wish.origin,
-        resume=None if before is None else before.job,
+        origin=taken.origin,
+        resume=taken.job,
         savepoint=wish.savepoint,
         final=wish.final,
         times=times_from(os.environ),
     )
     job = SlotRun(compiled.pipeline, options, home, starter)
-    recorded = RecordedRun(job.job, job.storage, os.getpid())
+    recorded = RecordedRun(job.job, job.storage, os.getpid(), str(wish.file))
     record_run(home, name, recorded)
     try:
         outcome = _to_the_end(job, job.run, started_s)
     except BaseException:
-        if before is None:
+        if taken.job is None:
             with suppress(HeadraceError):
                 forget_if_nothing_kept(home, name, recorded)
         raise
@@ -205,6 +222,17 @@ def _in_slots(compiled: Compiled, wish: _Wish, folder: str, started_s: float, st
         outcome.savepoint,
         resumable=kept and outcome.savepoint is None,
     )
+
+
+def _taken_up(compiled: Compiled, wish: _Wish, home: Home) -> TakenUp:
+    from headrace.cli.taken_up import TakenUp, start_from, take_up, tell_left_behind
+
+    if wish.resume:
+        return take_up(home, compiled, str(wish.file), wish.allowed)
+    if wish.from_savepoint is not None:
+        return start_from(compiled, wish.from_savepoint, wish.allowed)
+    tell_left_behind(home, compiled.pipeline.name, wish.given)
+    return TakenUp()
 
 
 Outcome = TypeVar("Outcome")

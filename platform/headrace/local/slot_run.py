@@ -255,7 +255,7 @@ class SlotRun:
         ended = self._over.ended
         assert ended is not None, "the driver has closed"
         failure = None if ended.failure is None else _with_place(ended.failure)
-        if ended.state is JobState.SUSPENDED:
+        if ended.state is JobState.SUSPENDED and driver.broken is None:
             failure = ExternalError(driver.machine.view.message, remedy="is the same run going on elsewhere?")
         restored = driver.machine.job.restored
         floors = () if restored is None else tuple(f for state in restored.sources.values() for f in state.applied)
