@@ -68,10 +68,10 @@ def rows(folder: Path) -> list[str]:
     return sorted({line for file in folder.glob("part-*") for line in file.read_text().splitlines()})
 
 
-def checkpointed_attempt(home: Path) -> int:
+def checkpointed_attempt(home: Path, job: str = "*") -> int:
     """The newest attempt that has committed a checkpoint with rows in it; 0 before the first."""
     records: list[dict[str, Any]] = []
-    for record in (home / "checkpoints").glob("*/journal/*.json"):
+    for record in (home / "checkpoints").glob(f"{job}/journal/*.json"):
         with suppress(FileNotFoundError):  # old ones are removed
             records.append(json.loads(record.read_text()))
     committed = {each["epoch"] for each in records if each["kind"] == "committed"}

@@ -47,6 +47,7 @@ VERBS = (
     _Verb("demo", "demo", "demo", "see it work: real flights, a real broker"),
     _Verb("init", "init", "init", "make a small project that runs at once"),
     _Verb("run", "run", "run", "run a pipeline on this host"),
+    _Verb("runs", "runs", "app", "what runs of this host kept, to take up or delete"),
     _Verb("replay", "replay", "replay", "run a pipeline over a range of its sources, on Spark"),
     _Verb("verify", "verify", "verify", "run a range on both engines and compare the rows"),
     _Verb("test", "test", "test", "run the tests inside a pipeline file"),

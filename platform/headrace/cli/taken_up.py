@@ -125,8 +125,12 @@ def _require_same_file(home: Home, name: str, run: RecordedRun, file: str) -> No
 
 
 def _named(newest: CheckpointRecord) -> str:
-    """A checkpoint with its age."""
-    return f"checkpoint {newest.manifest.epoch}, {age_text(time.time_ns() // 1_000_000 - newest.at_ms)} old"
+    return f"checkpoint {checkpoint_text(newest)}"
+
+
+def checkpoint_text(newest: CheckpointRecord) -> str:
+    """A checkpoint with its age: `12, 3 h old`."""
+    return f"{newest.manifest.epoch}, {age_text(time.time_ns() // 1_000_000 - newest.at_ms)} old"
 
 
 def age_text(age_ms: int) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.gated_run import open_gate, rows, wait_checkpoint_after, written
-from support.running import finish, headrace, start
+from support.gated_run import checkpointed_attempt, open_gate, rows, wait_checkpoint_after, written
+from support.running import finish, headrace, start, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +113,39 @@ def test_two_runs_of_a_name_are_refused_and_of_two_names_are_not(tmp_path: Path,
     assert rows(folder / "beside") == expected
     assert finish(process).code == 0
     assert rows(folder / "out") == expected
+
+
+def test_kept_runs_are_listed_resumed_and_deleted(tmp_path: Path, expected: list[str]) -> None:
+    folder = written(tmp_path / "run")
+    stopped_in_the_middle(folder)
+    left = listed(folder)
+    assert [(each["pipeline"], each["state"], each["file"]) for each in left] == [
+        ("counted", "KEPT", str(folder / "p.yaml"))
+    ]
+    process = start(["run", "p.yaml"], folder)
+    wait_until(lambda: len(listed(folder)) == 2, "the second run is recorded")
+    newest = listed(folder)[0]
+    wait_until(lambda: checkpointed_attempt(folder / "home", newest["run"]) > 0, "it has a checkpoint")
+    assert [each["state"] for each in listed(folder)] == ["RUNNING", "LEFT"]
+    refused = headrace(["runs", "clean", newest["run"]], folder)
+    assert refused.code == 2, refused.err
+    process.send_signal(signal.SIGINT)
+    assert finish(process).code == 0
+    assert "counted" in headrace(["runs", "list"], folder).out
+    open_gate(folder)
+    for run in (left[0]["run"], newest["run"]):
+        resumed = headrace(["runs", "resume", run], folder)
+        assert resumed.code == 0, resumed.err
+        assert rows(folder / "out") == expected
+    stays = listed(folder)
+    assert headrace(["runs", "clean", "--all", "--json"], folder).json == {"deleted": [each["run"] for each in stays]}
+    assert listed(folder) == []
+    assert list((folder / "home" / "checkpoints").iterdir()) == []
+    assert headrace(["runs", "resume", "counted"], folder).code == 2
+
+
+def listed(folder: Path) -> list[dict[str, str]]:
+    found = headrace(["runs", "list", "--json"], folder)
+    assert found.code == 0, found.err
+    runs: list[dict[str, str]] = found.json["runs"]
+    return runs
