@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -51,6 +54,8 @@ def _told() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode):
+            return  # the terminal is gone: nobody reads, and the command ends by SIGHUP
         remedy = "make room where it goes to, or send it elsewhere"
         raise ExternalError(f"standard output cannot be written: {error.strerror}", remedy=remedy) from error
 

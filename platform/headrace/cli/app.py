@@ -7,6 +7,7 @@ verb needs is imported when it runs, so that `run` can set the environment befor
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -149,7 +150,7 @@ def _called(first: str | None) -> typer.Typer:
 
 
 def main() -> None:
-    """The entry point of the `headrace` script."""
+    """Runs the command that `sys.argv` names."""
     # before numpy loads: its threads for matrices, which nothing here has, spin as they start
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.argv[1:2] == ["worker"] and not {"-h", "--help"} & set(sys.argv):
@@ -158,4 +159,7 @@ def main() -> None:
         # in place of this process, so that role and home stand where lists of processes show them
         os.environ["HEADRACE_HOME"] = str(Home.from_environment().root)
         os.execv(sys.executable, [sys.executable, "-m", "headrace", WORKER_ROLE, *sys.argv[2:]])
-    _called(next(iter(sys.argv[1:]), None))(prog_name="headrace")
+    command = _called(next(iter(sys.argv[1:]), None))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    command(prog_name="headrace")

@@ -8,9 +8,9 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.errors import FAILED, exit_code, reporting_errors
 from headrace.cli.floors import read_floors
+from headrace.cli.signals import handled, leave_at_once, let_go_of_terminal, write_line
 from headrace.core.named_file import named_file
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""
+    leave_at_once("ended before anything ran")
     # subtasks are the parallelism: a pool of polars threads under each of them would only get in their way
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     starter = None if threads else _own_starter()
@@ -239,14 +241,17 @@ Outcome = TypeVar("Outcome")
 
 
 def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], Outcome], started_s: float) -> Outcome:
-    """Runs with a progress line; the first Ctrl-C (or SIGTERM) ends the job cleanly, the second at once."""
+    """Runs with a progress line; the first Ctrl-C, SIGTERM or SIGHUP ends the job cleanly, a second Ctrl-C at once."""
     meter = _Meter(started_s)
-    with _asking_to_stop() as asked:
+    asked = _EndAsked()
+    with handled(asked):
 
         def supervise(progress: Progress) -> None:
             # asked from here, not from the handler: a handler may interrupt the very lock that `stop` takes
-            if asked:
+            if asked.signals:
                 job.stop()
+            if signal.SIGHUP in asked.signals:
+                let_go_of_terminal()
             meter.show(progress)
 
         try:
@@ -255,23 +260,17 @@ def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], O
             meter.end()
 
 
-@contextmanager
-def _asking_to_stop() -> Iterator[list[int]]:
-    """Gives a list that is filled by the first Ctrl-C or SIGTERM; the second Ctrl-C leaves the process at once."""
-    asked: list[int] = []
+@dataclass(slots=True)
+class _EndAsked:
+    """Takes signals. The first is a wish; a second Ctrl-C leaves the process at once."""
 
-    def ask(number: int, _frame: object) -> None:
-        if asked and number == signal.SIGINT:
+    signals: list[int] = field(default_factory=list)
+
+    def __call__(self, number: int) -> None:
+        if self.signals and number == signal.SIGINT:
             os._exit(128 + number)
-        asked.append(number)
-        os.write(2, b"\nstopping; Ctrl-C again leaves at once\n")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        self.signals.append(number)
+        write_line("stopping; Ctrl-C again leaves at once")
 
 
 class _Meter:

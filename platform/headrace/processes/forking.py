@@ -256,6 +256,8 @@ def _become_template(connection: socket.socket, owner: int, programs: Sequence[s
     try:
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(ending, signal.SIG_DFL)
         template.die_with_parent(owner)
         number = connection.fileno()
         null = os.open(os.devnull, os.O_RDWR)

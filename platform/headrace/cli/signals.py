@@ -1,0 +1,59 @@
+"""Signals that end a command in the foreground: Ctrl-C, SIGTERM of a supervisor, SIGHUP of a terminal that is gone.
+
+What whoever started the process has it ignore (`nohup`, a shell's background jobs) stays ignored.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def leave_at_once(text: str) -> None:
+    """From here on they end the process where it is, with this on stderr. For a command that has nothing to end yet."""
+
+    def leave(number: int, _frame: object) -> None:
+        write_line(text)
+        os._exit(128 + number)
+
+    _install(leave)
+
+
+@contextmanager
+def handled(on_signal: Callable[[int], None]) -> Iterator[None]:
+    """Inside, `on_signal` is called for each, in the main thread between two instructions; outside, they kill."""
+
+    def handle(number: int, _frame: object) -> None:
+        on_signal(number)
+
+    _install(handle)
+    try:
+        yield
+    finally:
+        _install(signal.SIG_DFL)
+
+
+def let_go_of_terminal() -> None:
+    """After SIGHUP: what is written to a terminal that is gone fails, and there is nobody to read it."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (1, 2):
+        if stat.S_ISCHR(os.fstat(number).st_mode):
+            os.dup2(null, number)
+    os.close(null)
+
+
+def write_line(text: str) -> None:
+    """To stderr, from a handler: past all buffers and locks. A terminal that is gone is no error."""
+    with suppress(OSError):
+        os.write(2, f"\n{text}\n".encode())
+
+
+def _install(handler: Callable[[int, object], None] | signal.Handlers) -> None:
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
