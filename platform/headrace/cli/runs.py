@@ -66,6 +66,7 @@ def clean(
     """Delete the checkpoints of runs that nobody will take up again."""
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
+    from headrace.local.run_logs import forget_logs
     from headrace.local.runs import forget_run, kept_runs
 
     home = Home.from_environment()
@@ -80,6 +81,7 @@ def clean(
             raise UserError(f"run {kept.run.job} of {kept.pipeline} goes on", remedy="end it first")
     for kept in chosen:
         forget_run(home, kept.pipeline, kept.run)
+        forget_logs(home, kept.run.job)
     if as_json:
         print_json({"deleted": [kept.run.job for kept in chosen]})
     else:

@@ -40,6 +40,7 @@ from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import AppliedFloor
 from headrace.local.job import Progress
 from headrace.local.run_folder import WORKER, run_folder
+from headrace.local.run_logs import run_logs
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
 from headrace.processes.spawning import SpawnStarter, Starter
@@ -143,19 +144,21 @@ class SlotRun:
             )
 
     async def _run(self, on_progress: Callable[[Progress], None] | None) -> RunOutcome:
-        with run_folder() as folder:
-            return await self._run_in(folder, on_progress)
+        with run_logs(self._home, self._job) as logs, run_folder() as folder:
+            outcome = await self._run_in(folder, logs.folder, on_progress)
+            logs.failed = outcome.failure is not None
+            return outcome
 
-    async def _run_in(self, folder: Path, on_progress: Callable[[Progress], None] | None) -> RunOutcome:
+    async def _run_in(self, folder: Path, logs: Path, on_progress: Callable[[Progress], None] | None) -> RunOutcome:
         token = secrets.token_hex(16)
         fleet = Fleet(self._job, self._options.times)
         executor = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="storage")
         supervisor: Supervisor | None = None
         try:
             port = await fleet.start(LOOPBACK, 0, token)
-            supervisor = Supervisor(self._worker(port, token, folder))
+            supervisor = Supervisor(self._worker(port, token, folder, logs))
             supervisor.start()
-            self._driver = driver = self._open(fleet, executor, folder)
+            self._driver = driver = self._open(fleet, executor, logs)
             driver.start()
             await self._supervise(driver, supervisor, on_progress)
             await driver.closed()
@@ -166,20 +169,21 @@ class SlotRun:
             await fleet.stop(workers=False)
             executor.shutdown(wait=False, cancel_futures=True)
 
-    def _worker(self, port: int, token: str, folder: Path) -> WorkerConfig:
+    def _worker(self, port: int, token: str, folder: Path, logs: Path) -> WorkerConfig:
         return WorkerConfig(
             worker="local",
             coordinator=f"{LOOPBACK}:{port}",
             slots=self._plans.facts(self._parallelism).slots,
             host=LOOPBACK,
             folder=folder / WORKER,
+            logs=logs,
             token=token,
             times=self._options.times,
             shows_output=True,
             starter=self._starter,
         )
 
-    def _open(self, fleet: Fleet, executor: ThreadPoolExecutor, folder: Path) -> JobDriver:
+    def _open(self, fleet: Fleet, executor: ThreadPoolExecutor, logs: Path) -> JobDriver:
         options = self._options
         hand_over = None
         if options.savepoint is not None:
@@ -211,7 +215,7 @@ class SlotRun:
             writer=secrets.token_hex(8),
             python_path=options.python_path,
             floors=options.floors,
-            log_folder=folder,
+            log_folder=logs,
             environment={"HEADRACE_HOME": str(self._home.root)},
             starter=self._starter,
         )

@@ -23,6 +23,11 @@ class SlotLog:
         # appending: after the file is cut the process goes on at its new end
         self.fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
+    @property
+    def has_text(self) -> bool:
+        """Whether anything was printed: else nothing is kept."""
+        return os.fstat(self.fd).st_size > 0
+
     def bound(self) -> None:
         """Moves the text away when there is too much of it. What is printed meanwhile may be lost."""
         if os.fstat(self.fd).st_size > self._bytes_max:
@@ -32,7 +37,7 @@ class SlotLog:
     def close(self) -> None:
         """The process has ended. A log without a word is removed."""
         with suppress(OSError):
-            if os.fstat(self.fd).st_size == 0:
+            if not self.has_text:
                 self.path.unlink(missing_ok=True)
         os.close(self.fd)
 

@@ -172,6 +172,7 @@ class SlotProcess:
         """After its end: takes in its last words and removes its things. Gives reason, and whether it left cleanly."""
         self._reader.join(_READER_SECONDS)
         self._pipe.close()
+        seen = f"; see {self.log.path}" if self.log.has_text else ""
         self.log.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
         code = self._process.poll()
@@ -182,7 +183,7 @@ class SlotProcess:
             return "left", True
         if code < 0:
             return _killed_by(-code), False
-        return _EXITS.get(code, f"exited with code {code}") + f"; see {self.log.path}", False
+        return _EXITS.get(code, f"exited with code {code}") + seen, False
 
     def memory_bytes(self) -> int:
         """Resident memory; 0 where the system does not tell."""

@@ -70,11 +70,12 @@ class WorkerConfig:
     coordinator         HOST:PORT of its control plane
     slots               slot processes that it keeps
     host                where its slots listen: an address that the other hosts reach
-    folder              of this worker alone; logs of slots go to `<folder>/logs`
+    folder              of this worker alone
     token               the cluster's shared secret
     memory_limit_bytes  resident memory of one slot above which it is killed; None: no limit
     reconnect_for_ms    gives up after so long without a coordinator; None: never
     shows_output        what slots print on stdout goes to this process's, not to their logs
+    logs                folder for logs of slots; None: `<folder>/logs`
     starter             starts slots; whoever made it closes it
     """
 
@@ -88,6 +89,7 @@ class WorkerConfig:
     memory_limit_bytes: int | None = None
     reconnect_for_ms: int | None = None
     shows_output: bool = False
+    logs: Path | None = None
     starter: Starter = field(default_factory=SpawnStarter, repr=False)
 
 
@@ -134,7 +136,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Starts the worker's threads and slots; sets no signal handlers. Raises UserError when the folder is taken."""
-        self._folder = WorkerFolder(self._config.folder)
+        self._folder = WorkerFolder(self._config.folder, self._config.logs)
         self._thread.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -24,12 +24,13 @@ class WorkerFolder:
     not remove.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, logs: Path | None = None) -> None:
+        """logs: where slots log, if not in it."""
         folder = folder.absolute()
         self._folder = folder
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
         sockets = Path(tempfile.gettempdir()) / f"headrace-{os.getuid()}-{name}"
-        self.places = SlotPlaces(sockets, folder / "logs", folder / "scratch")
+        self.places = SlotPlaces(sockets, logs or folder / "logs", folder / "scratch")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)

@@ -149,3 +149,32 @@ def listed(folder: Path) -> list[dict[str, str]]:
     assert found.code == 0, found.err
     runs: list[dict[str, str]] = found.json["runs"]
     return runs
+
+
+DIES = """\
+import os
+
+
+def held(rows):
+    os.write(2, b"last words")
+    os._exit(3)
+"""
+
+
+def test_logs_that_a_message_names_are_there_after_the_run(tmp_path: Path) -> None:
+    folder = written(tmp_path / "run")
+    kept = folder / "home" / "runs" / "logs"
+    (folder / "gate.py").write_text(DIES)
+    failed = headrace(["run", "p.yaml", "--set", "restart={strategy: none}"], folder)
+    assert failed.code == 1, failed.err
+    named = re.search(r"see (\S+/\S+\.log)", failed.err)
+    assert named is not None, failed.err
+    assert "last words" in Path(named[1]).read_text()
+    assert Path(named[1]).is_relative_to(kept)
+    (folder / "gate.py").write_text(DIES.replace("os.write", "str"))
+    silent = headrace(["run", "p.yaml", "--set", "restart={strategy: none}"], folder)
+    assert (silent.code, ".log" in silent.err) == (1, False), silent.err
+    (folder / "gate.py").write_text("def held(rows):\n    return rows\n")
+    before = sorted(kept.iterdir())
+    assert headrace(["run", "p.yaml"], folder).code == 0
+    assert sorted(kept.iterdir()) == before, "of a run that went well nothing is kept"
