@@ -18,7 +18,7 @@ import secrets
 import signal
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
@@ -228,8 +228,13 @@ class Supervisor:
             failure.__cause__ = error
             self._end("", failure)
         finally:
-            self._leave()
-            self._ended.set()
+            try:
+                self._leave()
+            except Exception as error:  # whoever waits for the worker waits no longer
+                _log.exception("worker %s did not end in order", config.worker)
+                self._failure = self._failure or InternalError(f"worker {config.worker}: {error}")
+            finally:
+                self._ended.set()
 
     def _look_after(self) -> None:
         now_s = time.monotonic()
@@ -319,18 +324,23 @@ class Supervisor:
                 slot.kill(f"killed: it used {used >> 20} MiB of memory, more than its limit of {limit >> 20} MiB")
 
     def _leave(self) -> None:
-        """The end of the worker: nothing of it is left after this."""
+        """The end of the worker: nothing of it is left after this, whatever fails on the way."""
         assert self._folder is not None, "the folder is held until the end"
         _log.info("worker %s ends%s", self._config.worker, f": {self._ending}" if self._ending else "")
-        self._client.send(WorkerLeaving())
-        slots = list(self._slots.values())
-        for slot in slots:
-            slot.leave()
         deadline_s = time.monotonic() + LEAVE_SECONDS
-        for slot in slots:
-            if not slot.wait(max(deadline_s - time.monotonic(), 0)):
-                slot.kill("killed at the end of its worker")
-                slot.wait(LEAVE_SECONDS)
-            slot.end()
-        self._client.close(FLUSH_SECONDS)
-        self._folder.release()
+        with ExitStack() as at_last:
+            at_last.callback(self._folder.release)
+            at_last.callback(self._client.close, FLUSH_SECONDS)
+            for slot in self._slots.values():
+                at_last.callback(_end_slot, slot, deadline_s)
+            self._client.send(WorkerLeaving())
+            for slot in self._slots.values():
+                slot.leave()
+
+
+def _end_slot(slot: SlotProcess, deadline_s: float) -> None:
+    """Waits for one that was told to leave."""
+    if not slot.wait(max(deadline_s - time.monotonic(), 0)):
+        slot.kill("killed at the end of its worker")
+        slot.wait(LEAVE_SECONDS)
+    slot.end()

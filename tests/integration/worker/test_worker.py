@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SplitDocument
-from headrace.core.errors import Unreachable, UserError
+from headrace.core.errors import InternalError, Unreachable, UserError
 from headrace.local.compile import compile_pipeline
 from headrace.plan.explain import plan_dict
 from headrace.rpc.deployment import ASSIGNED_SPLITS, AssignedSplitDocument, Deployment, PeerDocument
@@ -37,6 +37,7 @@ from headrace.rpc.messages import (
     WorkerLeaving,
 )
 from headrace.spec.pipeline import Pipeline
+from headrace.worker.slot_process import SlotProcess
 from headrace.worker.supervisor import Supervisor, WorkerConfig
 from support.control_server import TOKEN, ServerInThread
 from support.patience import CONTROL_TIMES, SHORT_CONTROL_LEASES, WAIT_SECONDS
@@ -157,6 +158,23 @@ def test_a_slot_that_is_dead_is_not_offered(tmp_path: Path, monkeypatch: pytest.
         # a process with threads that still end is no longer running, but not yet dead
         wait_until(lambda: not supervisor._registration().idle, "the slot is not offered")
         assert not supervisor._registration().busy
+
+
+def test_a_worker_that_meets_what_nobody_foresaw_ends_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: SlotProcess) -> tuple[str, bool]:
+        raise ValueError("unforeseen")
+
+    with ServerInThread() as server:
+        supervisor = Supervisor(config(server, tmp_path, slots=2))
+        supervisor.start()
+        pids = [slot.pid for slot in slots_up(server, 2)]
+        monkeypatch.setattr(SlotProcess, "end", fails)
+        os.kill(pids[0], signal.SIGKILL)
+        with pytest.raises(InternalError, match="unforeseen"):
+            supervisor.wait(WAIT_SECONDS)
+        wait_until(lambda: not any(is_running(pid) for pid in pids), "no slot is left")
 
 
 def test_an_attempt_from_deployment_to_its_end(tmp_path: Path) -> None:
