@@ -146,6 +146,34 @@ def create(
         typer.echo(f"made topic {topic} with {partitions} partition{'s' if partitions > 1 else ''}")
 
 
+@app.command(short_help="delete a topic")
+@reporting_errors()
+def delete(
+    topic: Topic,
+    brokers: Brokers = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Also on brokers that `headrace kafka up` has not started.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a topic and every message in it."""
+    from headrace.core.errors import UserError
+    from headrace.local.broker.topics import delete_topic, describe_topic
+
+    address = broker_address(brokers)
+    if not yes and address != _own_broker():
+        held = sum(part.end - part.start for part in describe_topic(address, topic).partitions)
+        raise UserError(
+            f"topic {topic} at {address} holds {held:,} messages, and that broker is not this home's own",
+            remedy="--yes deletes them all the same",
+        )
+    delete_topic(address, topic)
+    if as_json:
+        _print_json({"topic": topic})
+    else:
+        typer.echo(f"deleted topic {topic}")
+
+
 @app.command(short_help="write messages, one a line")
 @reporting_errors()
 def produce(
@@ -237,13 +265,16 @@ def fetch_progress() -> Iterator[Callable[[FetchProgress], None]]:
 
 def broker_address(brokers: str | None) -> str:
     """The brokers given (or in KAFKA_BROKERS), else the home's running broker, else the port Kafka has by default."""
+    return brokers or _own_broker() or "localhost:9092"
+
+
+def _own_broker() -> str | None:
+    """The home's broker, if it runs."""
     from headrace.core.settings import Home
     from headrace.local.broker.record import read_record
 
-    if brokers:
-        return brokers
     record = read_record(Home.from_environment())
-    return record.bootstrap if record is not None and record.process.is_alive() else "localhost:9092"
+    return record.bootstrap if record is not None and record.process.is_alive() else None
 
 
 def _settings(pairs: list[str]) -> dict[str, str]:

@@ -201,6 +201,22 @@ def test_one_topic_is_described() -> None:
     assert shown.startswith(f"{topic}: 1 messages\n  cleanup.policy=compact\n")
 
 
+def test_a_topic_is_deleted_and_may_be_made_anew(brokers: EmbeddedBroker) -> None:
+    topic = unique_topic("gone")
+    assert run("create", topic).exit_code == 0
+    run("produce", topic, stdin="one\n")
+    again = run("create", topic)
+    assert (again.exit_code, f"headrace kafka delete {topic}" in again.stderr) == (2, True)
+    asked = run("delete", topic)
+    assert asked.exit_code == 2
+    assert "holds 1 messages" in asked.stderr and "--yes" in asked.stderr
+    assert document("delete", topic, "--yes") == {"topic": topic}
+    assert run("delete", topic, "--yes").exit_code == 2
+    assert run("delete", "__consumer_offsets", "--yes").exit_code == 2
+    assert run("create", topic).exit_code == 0
+    assert document("consume", topic)["records"] == []
+
+
 @pytest.mark.usefixtures("brokers")
 def test_wrong_use_is_told_with_the_nearest_name() -> None:
     topic = unique_topic("flights")

@@ -169,8 +169,32 @@ def create_topic(
     _metadata(admin, brokers)
     wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
     done = admin.create_topics([wanted], operation_timeout=ANSWER_SECONDS, request_timeout=2 * ANSWER_SECONDS)
-    _result(done[topic], brokers, f"topic {topic!r} was not created")
+    try:
+        _result(done[topic], brokers, f"topic {topic!r} was not created")
+    except UserError as error:
+        if topic in _metadata(admin, brokers).topics:
+            error.remedy = f"headrace kafka topics {topic} describes it, headrace kafka delete {topic} removes it"
+        raise
     _offsets(brokers, [TopicPartition(topic, number) for number in range(partitions)], _AFTER_LAST)
+
+
+def delete_topic(brokers: str, topic: str) -> None:
+    """Delete a topic with all that is in it, and return once no broker names it any more.
+
+    Raises UserError where there is none, or Kafka keeps it for itself.
+    """
+    if topic.startswith("__"):
+        raise UserError(f"Kafka keeps topic {topic!r} for itself")
+    admin = AdminClient(client_settings(brokers))
+    _require(_metadata(admin, brokers), topic)
+    done = admin.delete_topics([topic], operation_timeout=ANSWER_SECONDS, request_timeout=2 * ANSWER_SECONDS)
+    _result(done[topic], brokers, f"topic {topic!r} was not deleted")
+    deadline = time.monotonic() + 2 * ANSWER_SECONDS
+    # who makes it anew at once must not be told that it exists
+    while topic in _metadata(AdminClient(client_settings(brokers)), brokers).topics:
+        if time.monotonic() > deadline:
+            raise ExternalError(f"topic {topic!r} is being deleted, but brokers still name it", retry=True)
+        time.sleep(_SETTLE_SECONDS)
 
 
 def translated(error: KafkaException, brokers: str, doing: str) -> HeadraceError:
