@@ -17,13 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headrace.checkpoint.journal import own_files
 from headrace.checkpoint.manifest import Manifest, SplitDocument
-from headrace.checkpoint.paths import STAGED, STATE, savepoint_url, unique_part
 from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord
 from headrace.checkpoint.resolve import Resolution, resolve
 from headrace.checkpoint.savepoint import located, write_savepoint
-from headrace.checkpoint.store import ObjectStore, open_folder, open_store
+from headrace.checkpoint.store import ObjectStore, open_store
 from headrace.checkpoint.usable import damaged_epochs
 from headrace.coordinator.manifests import savepoint_of
 from headrace.coordinator.origin import Origin
@@ -38,6 +36,7 @@ from headrace.spark.driver_journal import DriverJournal
 from headrace.spark.exchange import Exchange
 from headrace.spark.follow_sources import FollowSources, Look, Place, Splits
 from headrace.spark.idle_splits import IdleSplits, SourceClock
+from headrace.spark.leftovers import new_savepoint, remove_files, remove_savepoints
 from headrace.spark.publication import Publication, Say, staged_files
 
 FAILURES_MAX = 10
@@ -185,7 +184,7 @@ class Follow:
             known = {} if self._manifest is None else dict(self._manifest.splits)
             self._splits = self._sources.resolve(self._wish.job, known)
         self._append_attempt(found)
-        self._remove_leftovers(handing_out=found.unfinished is not None)
+        self._remove_leftovers(found)
         self._settle(found)
 
     def _append_attempt(self, found: Resolution) -> None:
@@ -214,19 +213,12 @@ class Follow:
         if newest.final or (record is not None and record.manifest.epoch == newest.epoch):
             self._finish(record)
 
-    def _remove_leftovers(self, *, handing_out: bool) -> None:
-        """Files of tries that came to nothing: no checkpoint names them. handing_out: a savepoint is decided on, and
-        its files are none."""
-        named: set[str] = set()
-        for record in self._journal.journal.checkpoints:
-            named |= own_files(record.manifest) | set(staged_files(record.manifest))
-        there = [*self._store.list(STAGED), *self._store.list(STATE)]
-        self._store.delete(path for path in there if path not in named)
-        # of tasks that were killed while they wrote
-        self._store.delete([each.path for each in self._store.leftovers()])
-        if self._wish.savepoint is not None and not handing_out:
-            folder = open_folder(self._wish.savepoint)
-            folder.delete(folder.list(f"savepoint-{self._wish.job}-"))
+    def _remove_leftovers(self, found: Resolution) -> None:
+        """Files of tries that came to nothing."""
+        remove_files(self._store, self._journal.journal, self._attempt, self._clock.now_ms())
+        if self._wish.savepoint is not None:
+            decided = [] if found.unfinished is None else [found.unfinished.savepoint or ""]
+            remove_savepoints(self._wish.savepoint, self._wish.job, self._attempt, decided)
 
     # ---- increments ----------------------------------------------------------------------------------------------
 
@@ -294,7 +286,7 @@ class Follow:
 
     def _savepoint_target(self) -> str:
         assert self._wish.savepoint is not None, "a savepoint was asked for"
-        return savepoint_url(self._wish.savepoint, self._wish.job, self._epoch + 1, unique_part())
+        return new_savepoint(self._wish.savepoint, self._wish.job, self._epoch + 1, self._attempt)
 
     def _hand_out(self) -> None:
         """A savepoint where the newest checkpoint stands: an epoch that reads nothing and writes all state."""

@@ -13,12 +13,11 @@ A replay that does not publish opens no sink, and leaves its staged rows where t
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.checkpoint.manifest import SplitDocument, StateHandle
-from headrace.checkpoint.paths import MANIFEST, STAGED, parted, savepoint_url
+from headrace.checkpoint.paths import MANIFEST, STAGED, parted
 from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord
 from headrace.checkpoint.savepoint import write_savepoint
 from headrace.checkpoint.store import ObjectStore, open_folder, open_store
@@ -37,6 +36,7 @@ from headrace.spark.computation import Computation, Epoch
 from headrace.spark.cut import share_of
 from headrace.spark.driver_journal import DriverJournal
 from headrace.spark.exchange import Exchange
+from headrace.spark.leftovers import new_savepoint, remove_files, remove_savepoints
 from headrace.spark.publication import Publication, Say
 from headrace.spark.task_report import StagedShare
 
@@ -113,7 +113,6 @@ class Replay:
         journal = self._journal.load()
         decided = journal.checkpoints[-1] if journal.checkpoints else None
         if decided is None:
-            self._remove_leftovers()
             decided = self._computed(attempt=journal.attempt + 1)
         elif journal.finished is None:
             self._say("an earlier run has computed the results: they are published now")
@@ -140,9 +139,10 @@ class Replay:
                 splits=dict(splits),
             )
         )
+        self._remove_leftovers(attempt)
         target = None
         if wish.savepoint is not None:
-            target = savepoint_url(wish.savepoint, wish.job, EPOCH, secrets.token_hex(8))
+            target = new_savepoint(wish.savepoint, wish.job, EPOCH, attempt)
         computation = Computation(
             plans=self._plans,
             parallelism=wish.parallelism,
@@ -195,12 +195,11 @@ class Replay:
         if removed:
             self._say(f"removed what {removed} killed {'run' if removed == 1 else 'runs'} had left in {storage}")
 
-    def _remove_leftovers(self) -> None:
-        """Rows that an earlier try staged, which nobody decided on, and its savepoint, which nobody was given."""
-        self._store.delete(self._store.list(STAGED))
+    def _remove_leftovers(self, attempt: int) -> None:
+        """What earlier tries made, which nobody decided on: since this one's record stands, nobody will."""
+        remove_files(self._store, self._journal.journal, attempt, self._clock.now_ms())
         if self._wish.savepoint is not None:
-            folder = open_folder(self._wish.savepoint)
-            folder.delete(folder.list(f"savepoint-{self._wish.job}-"))
+            remove_savepoints(self._wish.savepoint, self._wish.job, attempt, ())
 
     # ---- publishing ----------------------------------------------------------------------------------------------
 
