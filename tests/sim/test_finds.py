@@ -338,7 +338,7 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_a_savepoint_in_flight_is_forgotten, 0),
     (_new_partitions_are_forgotten, 75),
     # it takes a long sleep and many records
-    (_nobody_looks_above_what_was_put, 150),
+    (_nobody_looks_above_what_was_put, 90),
     (_names_are_fenced_before_the_attempts_record, 0),
     (_earlier_names_are_not_fenced, 0),
     (_only_the_newest_attempts_names_are_fenced, 0),

@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,7 +42,7 @@ from headrace.coordinator.job_output import JobOutput
 from headrace.coordinator.job_reference import NamedJob, find_job, new_job_id
 from headrace.coordinator.job_setup import JobSetup
 from headrace.coordinator.job_state import JobState
-from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission, StoredJob
+from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission
 from headrace.coordinator.journaling import EndState, end_state
 from headrace.coordinator.metrics import metrics_text
 from headrace.coordinator.plan_facts import JobConfig
@@ -51,7 +51,7 @@ from headrace.coordinator.resubmission import request_again
 from headrace.coordinator.service import JobConflict, NoSuchJob
 from headrace.coordinator.triggers import Triggers
 from headrace.core.clock import Clock
-from headrace.core.errors import ExternalError, UserError
+from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
 from headrace.core.settings import Home
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.messages import Failure
@@ -68,6 +68,12 @@ T = TypeVar("T")
 THREADS_MAX = 8
 RESUME_RETRY_S = 5.0
 """How soon a job is tried again whose storage was away when the coordinator started."""
+START_PATIENCE_S = 2.0
+"""How long the start waits for jobs to be resumed: storage that hangs holds up its own jobs, not the cluster."""
+JOB_THREADS_MAX = 2
+"""For a job's own storage: one that hangs takes no thread of another job's."""
+STORAGE_LOOK_S = 30.0
+"""How long a look into a job's storage may take."""
 BREAKS_MAX = 3
 """How many masters of a job may fail in this coordinator: what fails again and again would only hide the cause."""
 CLOSE_PATIENCE_S = 10.0
@@ -76,7 +82,14 @@ CLOSE_PATIENCE_S = 10.0
 
 @dataclass(slots=True)
 class _Known:
-    """A job of this coordinator. `last`: how it stood at its end; `breaks`: masters of it that failed."""
+    """A job of this coordinator: driven, ended, or waiting to be resumed.
+
+    last       how it stood at its end
+    breaks     masters of it that failed
+    resuming   tries until it is driven; None: nobody tries
+    tried      it was tried once; waits_for: why that came to nothing
+    stops      asked for while it waits, for whoever drives it
+    """
 
     submission: JobSubmission
     history: JobHistory
@@ -85,6 +98,21 @@ class _Known:
     last: JobStatus | None = None
     log: JobLog | None = None
     breaks: int = 0
+    resuming: asyncio.Task[None] | None = None
+    tried: asyncio.Event = field(default_factory=asyncio.Event)
+    waits_for: str = ""
+    stops: list[_Stop] = field(default_factory=list)
+    storage: ThreadPoolExecutor | None = None
+    """Threads for its storage, while it is driven or waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """A stop. `directory`: that the user named for its savepoint, None: it takes none."""
+
+    trigger: str
+    directory: str | None
+    drain: bool
 
 
 class Dispatcher:
@@ -111,9 +139,8 @@ class Dispatcher:
         self._triggers = Triggers()
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="storage")
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._resuming: set[asyncio.Task[None]] = set()
         self._submitting: list[str] = []
-        self._closing = False
+        self._started = self._closing = False
         self.output = JobOutput(self._held, self._triggers, clock, self._starter)
 
     async def start(self) -> None:
@@ -123,15 +150,21 @@ class Dispatcher:
             LOG.error("job %s cannot be read and is left alone: %s", job, reason)
         for each in stored:
             self._jobs[each.submission.job] = _Known(each.submission, each.history, each.result)
-        for each in stored:
-            if each.result is None:
-                await self._resume(each)
+        self._started = True
+        waiting = [known for known in self._jobs.values() if known.result is None]
+        for known in waiting:
+            self._resume_after(known, 0.0)
+        if waiting:
+            await asyncio.wait(
+                [asyncio.ensure_future(known.tried.wait()) for known in waiting], timeout=START_PATIENCE_S
+            )
 
     async def close(self) -> None:
         """Leaves every job as its journal says, and ends."""
         self._closing = True
-        for task in self._resuming:
-            task.cancel()
+        for known in self._jobs.values():
+            if known.resuming is not None:
+                known.resuming.cancel()
         running = [known.driver for known in self._jobs.values() if known.driver is not None]
         for driver in running:
             driver.post(on.Suspend("the coordinator ends"))
@@ -141,12 +174,15 @@ class Dispatcher:
         if self._tasks:
             # results among them: what ended a moment ago is on disk before this process is gone
             await asyncio.wait(self._tasks, timeout=CLOSE_PATIENCE_S)
+        for known in self._jobs.values():
+            self._let_go_of_storage(known)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
     async def submit(self, request: SubmitRequest) -> str:
         """Accepts a job."""
+        self._require_started()
         plans, parallelism = await self._blocking(partial(submitted_plans, request.file_form()))
         model = plans.model(parallelism)
         self._require_free_name(model.name, allow=request.allow_duplicate)
@@ -194,10 +230,13 @@ class Dispatcher:
         return await self.submit(await self._blocking(again))
 
     def _require_free_name(self, name: str, *, allow: bool) -> None:
-        same = [known for known in self._jobs.values() if known.submission.name == name and known.driver is not None]
+        same = [known for known in self._jobs.values() if known.submission.name == name and _holds_name(known)]
         if same and not allow:
+            what = (
+                "runs already" if same[0].driver is not None else f"waits to go on: {same[0].waits_for or 'it is read'}"
+            )
             raise JobConflict(
-                f"job {same[0].submission.job} of that name ({name}) runs already",
+                f"job {same[0].submission.job} of that name ({name}) {what}",
                 remedy="upgrade, stop or cancel it; or submit with --allow-duplicate",
             )
         if name in self._submitting and not allow:
@@ -205,31 +244,62 @@ class Dispatcher:
                 f"a job of that name ({name}) is being submitted just now", remedy="or submit with --allow-duplicate"
             )
 
-    async def _resume(self, stored: StoredJob) -> None:
-        known = self._jobs[stored.submission.job]
-        submission = stored.submission
+    def _resume_after(self, known: _Known, delay_s: float) -> None:
+        known.resuming = asyncio.create_task(
+            self._resume(known, delay_s), name=f"resumption of job {known.submission.job}"
+        )
+
+    async def _resume(self, known: _Known, delay_s: float) -> None:
+        """Tries until the job is driven, or cannot be."""
         try:
-            plans = await self._blocking(partial(plans_at, submission.pipeline, int(submission.options["parallelism"])))
-            origin = await self._blocking(partial(earlier_origin, submission, plans))
-        except (UserError, ExternalError) as error:
-            again = "; trying again" if error.retry else ""
-            LOG.error("job %s cannot go on: %s%s", submission.job, error, again)  # noqa: TRY400 - no trace
-            if error.retry:
-                self._resume_later(stored)
-        except Exception:
+            while not await self._is_driven(known, delay_s):
+                delay_s = RESUME_RETRY_S
+        except Exception as error:
             # of this job alone: the others go on
-            LOG.exception("job %s cannot go on", submission.job)
-        else:
-            self._drive(known, plans, origin)
+            LOG.exception("job %s cannot go on", known.submission.job)
+            known.waits_for = error.message if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
+        finally:
+            known.resuming = None
+            known.tried.set()
 
-    def _resume_later(self, stored: StoredJob) -> None:
-        async def later() -> None:
-            await asyncio.sleep(RESUME_RETRY_S)
-            await self._resume(stored)
+    async def _is_driven(self, known: _Known, delay_s: float) -> bool:
+        """One try. Raises what another one cannot mend."""
+        await asyncio.sleep(delay_s)
+        submission = known.submission
+        parallelism = int(submission.options["parallelism"])
+        try:
+            plans = await self._blocking(partial(plans_at, submission.pipeline, parallelism))
+            origin = await self._in_storage(known, partial(earlier_origin, submission, plans))
+        except (UserError, ExternalError) as error:
+            if not error.retry:
+                raise
+            LOG.warning("job %s cannot go on: %s; trying again", submission.job, error)
+            known.waits_for = error.message
+            return False
+        finally:
+            known.tried.set()
+        self._drive(known, plans, origin)
+        return True
 
-        task = asyncio.create_task(later(), name=f"resumption of job {stored.submission.job}")
-        self._resuming.add(task)
-        task.add_done_callback(self._resuming.discard)
+    async def _in_storage(self, known: _Known, work: Callable[[], T]) -> T:
+        """In a thread for the job's storage alone. Raises ExternalError where that takes too long."""
+        if known.storage is None:
+            known.storage = ThreadPoolExecutor(JOB_THREADS_MAX, f"storage of {known.submission.job}")
+        try:
+            async with asyncio.timeout(STORAGE_LOOK_S):
+                return await asyncio.get_running_loop().run_in_executor(known.storage, work)
+        except TimeoutError as cause:
+            raise ExternalError(
+                f"{known.submission.storage} has not answered for {STORAGE_LOOK_S:g} s",
+                remedy="is that storage reachable from the coordinator?",
+                retry=True,
+            ) from cause
+
+    @staticmethod
+    def _let_go_of_storage(known: _Known) -> None:
+        if known.storage is not None:
+            known.storage.shutdown(wait=False, cancel_futures=True)
+            known.storage = None
 
     def _drive(self, known: _Known, plans: JobPlans, origin: Origin | None) -> None:
         submission = known.submission
@@ -272,8 +342,14 @@ class Dispatcher:
             answered=self._triggers.answer,
             ended=partial(self._on_ended, known),
         )
-        known.driver = JobDriver(setup, self._fleet, self._executor, watch, self._clock, known.history)
-        known.driver.start()
+        if known.storage is None:
+            known.storage = ThreadPoolExecutor(JOB_THREADS_MAX, f"storage of {submission.job}")
+        known.driver = driver = JobDriver(setup, self._fleet, known.storage, watch, self._clock, known.history)
+        known.waits_for = ""
+        driver.start()
+        for stop in known.stops:
+            driver.post(self._stop_event(driver, stop))
+        known.stops.clear()
 
     def _on_changed(self, known: _Known, driver: JobDriver) -> None:
         if driver.history is not known.history:
@@ -282,6 +358,7 @@ class Dispatcher:
 
     def _on_ended(self, known: _Known, driver: JobDriver, ended: do.Ended) -> None:
         known.driver = None
+        self._spawn(self._after_driver(known, driver))
         if driver.broken is not None:
             self._on_broken(known, driver, driver.broken)
             return
@@ -301,9 +378,15 @@ class Dispatcher:
         if self._closing:
             return
         if again:
-            self._resume_later(StoredJob(known.submission, None, known.history))
+            self._resume_after(known, RESUME_RETRY_S)
         else:
             self._conclude(known, "FAILED", None, failure)
+
+    async def _after_driver(self, known: _Known, driver: JobDriver) -> None:
+        """A driver writes its last records when it is over."""
+        await driver.closed()
+        if known.driver is None and known.resuming is None:
+            self._let_go_of_storage(known)
 
     def _conclude(self, known: _Known, state: EndState, savepoint: str | None, failure: Failure | None) -> None:
         known.result = JobResult(state=state, ended_at_ms=self._clock.now_ms(), savepoint=savepoint, failure=failure)
@@ -320,6 +403,7 @@ class Dispatcher:
 
     async def jobs(self) -> tuple[JobSummary, ...]:
         """All jobs, newest first."""
+        self._require_started()
         newest = sorted(self._jobs.values(), key=lambda known: known.submission.submitted_at_ms, reverse=True)
         return tuple(job_status.summary(each.submission, self._state(each), each.result) for each in newest)
 
@@ -335,15 +419,19 @@ class Dispatcher:
             return job_status.ended_status(known.last, known.result)
         if known.result is not None:
             return job_status.stored_status(known.submission, known.result, known.history)
-        if known.last is not None:
+        if known.last is not None and known.resuming is None:
             return known.last
-        message = "this coordinator could not go on with it: see its log"
-        return job_status.left_status(known.submission, known.history, message)
+        return job_status.left_status(known.submission, known.history, _why_left(known))
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
         """Retained checkpoints, newest first, as the journal has them."""
-        storage = self._known(reference).submission.storage
-        return await self._blocking(partial(job_status.retained_checkpoints, storage))
+        known = self._known(reference)
+        look = partial(job_status.retained_checkpoints, known.submission.storage)
+        try:
+            return await self._in_storage(known, look)
+        finally:
+            if known.driver is None and known.resuming is None:
+                self._let_go_of_storage(known)
 
     async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:
         """Failures, newest first."""
@@ -399,18 +487,44 @@ class Dispatcher:
 
     async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
         """Stops at a cut."""
-        driver = self._driver(reference)
-        trigger = self._triggers.begin(driver.job, "stop")
-        folder = None if savepoint is None else self._folder(driver, savepoint)
-        driver.post(on.StopAsked(trigger.trigger_id, folder, drain))
+        known = self._known(reference)
+        driver = self._driver(reference) if known.resuming is None else known.driver
+        trigger = self._triggers.begin(known.submission.job, "stop")
+        stop = _Stop(trigger.trigger_id, savepoint, drain)
+        if driver is None:
+            known.stops.append(stop)
+            self._triggers.progress(trigger.trigger_id, f"waits for the job to go on: {known.waits_for}")
+        else:
+            driver.post(self._stop_event(driver, stop))
         return trigger
 
     async def cancel(self, reference: str) -> Trigger:
         """Ends a job at once."""
+        known = self._known(reference)
+        if known.resuming is not None and known.driver is None:
+            return self._cancel_waiting(known)
         driver = self._driver(reference)
         trigger = self._triggers.begin(driver.job, "cancel")
         driver.post(on.CancelAsked(trigger.trigger_id))
         return trigger
+
+    def _cancel_waiting(self, known: _Known) -> Trigger:
+        """Nothing of it runs, and its journal cannot be reached: the job store keeps its end."""
+        assert known.resuming is not None, "somebody tries to go on with it"
+        known.resuming.cancel()
+        known.resuming = None
+        trigger = self._triggers.begin(known.submission.job, "cancel")
+        self._triggers.answer(trigger.trigger_id, None, None)
+        for stop in known.stops:
+            self._triggers.answer(stop.trigger, None, Failure("the job was canceled", Domain.USER.value, retry=False))
+        known.stops.clear()
+        self._let_go_of_storage(known)
+        self._conclude(known, "CANCELED", None, None)
+        return self._triggers.get(known.submission.job, trigger.trigger_id)
+
+    def _stop_event(self, driver: JobDriver, stop: _Stop) -> on.StopAsked:
+        folder = None if stop.directory is None else self._folder(driver, stop.directory)
+        return on.StopAsked(stop.trigger, folder, stop.drain)
 
     async def rescale(self, reference: str, parallelism: int) -> Trigger:
         """Runs on with another parallelism."""
@@ -441,7 +555,8 @@ class Dispatcher:
         return savepoint_url(where, driver.job, driver.machine.job.epoch + 1, secrets.token_hex(8))
 
     def _known(self, reference: str) -> _Known:
-        named = [NamedJob(job, known.submission.name, known.driver is not None) for job, known in self._jobs.items()]
+        self._require_started()
+        named = [NamedJob(job, known.submission.name, _holds_name(known)) for job, known in self._jobs.items()]
         try:
             return self._jobs[find_job(named, reference)]
         except UserError as error:
@@ -456,8 +571,13 @@ class Dispatcher:
     def _driver(self, reference: str) -> JobDriver:
         known = self._known(reference)
         if known.driver is None:
-            raise JobConflict(f"job {known.submission.job} ({known.submission.name}) is {self._state(known)}")
+            why = f": {_why_left(known)}" if known.result is None else ""
+            raise JobConflict(f"job {known.submission.job} ({known.submission.name}) is {self._state(known)}{why}")
         return known.driver
+
+    def _require_started(self) -> None:
+        if not self._started:
+            raise ExternalError("the coordinator is starting: it reads its jobs", remedy="ask again", retry=True)
 
     def _state(self, known: _Known) -> str:
         if known.driver is not None:
@@ -482,3 +602,14 @@ def _floors(stored: list[list[Any]]) -> tuple[Any, ...]:
     from headrace.core.source_state import AppliedFloor
 
     return tuple(AppliedFloor(*each) for each in stored)
+
+
+def _holds_name(known: _Known) -> bool:
+    """Whether the job runs, or will again as soon as that is possible."""
+    return known.driver is not None or known.resuming is not None
+
+
+def _why_left(known: _Known) -> str:
+    if known.resuming is None:
+        return f"this coordinator could not go on with it: {known.waits_for or 'see its log'}"
+    return f"{known.waits_for}; tried again every {RESUME_RETRY_S:g} s" if known.waits_for else "it is being resumed"

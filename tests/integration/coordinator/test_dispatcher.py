@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,9 +23,10 @@ from headrace.coordinator.dispatcher import Dispatcher
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.job_store import JobStore, JobSubmission
 from headrace.coordinator.machine import Machine
+from headrace.coordinator.preparation import earlier_origin
 from headrace.coordinator.service import JobConflict
 from headrace.core.clock import SystemClock
-from headrace.core.errors import InvalidPipeline
+from headrace.core.errors import ExternalError, InvalidPipeline
 from headrace.core.settings import Home
 from headrace.rpc.messages import ClusterTimes
 from support.checkpoints import attempt, checkpoint, committed
@@ -80,9 +82,9 @@ async def canceled(dispatcher: Dispatcher, name: str) -> str:
     return job
 
 
-def stored(home: Home, from_savepoint: str, *, checkpoints: bool) -> None:
+def stored(home: Home, from_savepoint: str, *, checkpoints: bool, job: str = JOB, name: str = "driven") -> None:
     """A job of an earlier coordinator, with a checkpoint of its own or without."""
-    storage = job_url(default_storage(home), JOB)
+    storage = job_url(default_storage(home), job)
     options = {
         "parallelism": 1,
         "from_savepoint": from_savepoint,
@@ -92,7 +94,7 @@ def stored(home: Home, from_savepoint: str, *, checkpoints: bool) -> None:
         "floors": [],
     }
     submission = JobSubmission(
-        job=JOB, name="driven", pipeline=pipeline(), options=options, submitted_at_ms=1, storage=storage
+        job=job, name=name, pipeline=pipeline(name), options=options, submitted_at_ms=1, storage=storage
     )
     JobStore(home.jobs).add(submission)
     journal = JournalStore(open_store(storage), "", "earlier")
@@ -113,8 +115,8 @@ def test_a_job_goes_on_though_the_savepoint_it_once_began_with_is_gone(tmp_path:
     run(test)
 
 
-async def waits(dispatcher: Dispatcher) -> bool:
-    status = await dispatcher.job(JOB)
+async def waits(dispatcher: Dispatcher, job: str = JOB) -> bool:
+    status = await dispatcher.job(job)
     return status.state == "SCHEDULING" and "slots" in (status.message or "")
 
 
@@ -129,23 +131,116 @@ def test_a_job_that_needs_a_savepoint_that_is_gone_is_left_alone(tmp_path: Path)
     run(test)
 
 
-def test_a_job_whose_storage_is_away_at_the_start_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("headrace.coordinator.dispatcher.RESUME_RETRY_S", 0.01)
-    home = Home(tmp_path)
+class Away:
+    """The storage of the stored job, which cannot be read until it is back: its journal leads to itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._journal = folder / "checkpoints" / JOB / "journal"
+        self._journal.rename(folder / "kept")
+        self._journal.symlink_to(self._journal)
+
+    def comes_back(self) -> None:
+        # at once, or the job would be looked at while it has no journal at all
+        (self._folder / "back").symlink_to(self._folder / "kept")
+        (self._folder / "back").replace(self._journal)
+
+
+@pytest.fixture
+def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Away:
+    monkeypatch.setattr(dispatcher_module, "RESUME_RETRY_S", 0.01)
+    stored(Home(tmp_path), str(tmp_path / "gone"), checkpoints=True)
+    return Away(tmp_path)
+
+
+def test_a_job_whose_storage_is_away_at_the_start_is_tried_again(tmp_path: Path, away: Away) -> None:
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            status = await dispatcher.job(JOB)
+            assert status.state == "SUSPENDED"
+            assert "tried again" in (status.message or "")
+            away.comes_back()
+            await until(lambda: waits(dispatcher), "a job that waits for slots")
+
+    run(test)
+
+
+def test_a_job_that_waits_for_its_storage_holds_its_name_and_can_be_canceled(tmp_path: Path, away: Away) -> None:
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            with pytest.raises(JobConflict, match=f"{JOB} of that name .* waits to go on"):
+                await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+            with pytest.raises(JobConflict, match="tried again"):
+                await dispatcher.savepoint("driven", None)
+            trigger = await dispatcher.cancel("driven")
+            assert (trigger.status, trigger.job_id) == ("completed", JOB)
+            away.comes_back()
+            assert (await dispatcher.job(JOB)).state == "CANCELED"
+            await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            assert (await dispatcher.job(JOB)).state == "CANCELED"
+
+    run(test)
+
+
+def test_a_stop_of_a_job_that_waits_for_its_storage_is_kept_for_it(tmp_path: Path, away: Away) -> None:
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            trigger = await dispatcher.stop("driven", None, drain=True)
+            seen = await dispatcher.trigger(JOB, trigger.trigger_id)
+            assert (seen.status, "waits for the job" in (seen.progress or "")) == ("in-progress", True)
+            away.comes_back()
+
+            async def asked() -> bool:
+                driver = dispatcher._jobs[JOB].driver
+                stop = None if driver is None else driver.machine.job.stop
+                return stop is not None and (stop.id, stop.drain) == (trigger.trigger_id, True)
+
+            await until(asked, "the job's master to know of the stop")
+
+    run(test)
+
+
+def test_storage_that_hangs_delays_its_own_jobs_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, free, hanging = Home(tmp_path), threading.Event(), [f"{number:012x}" for number in range(1, 21)]
     stored(home, str(tmp_path / "gone"), checkpoints=True)
-    folder = tmp_path / "checkpoints" / JOB / "journal"
-    folder.rename(tmp_path / "kept")
-    folder.symlink_to(folder)  # a folder that cannot be read: it leads to itself
+    for job in hanging:
+        stored(home, str(tmp_path / "gone"), checkpoints=True, job=job, name=f"n{job}")
+
+    def slow(submission: JobSubmission, plans: Any) -> Any:
+        if submission.job in hanging:
+            free.wait()
+        return earlier_origin(submission, plans)
+
+    monkeypatch.setattr("headrace.coordinator.dispatcher.earlier_origin", slow)
+    monkeypatch.setattr(dispatcher_module, "START_PATIENCE_S", 0.1)
 
     async def test() -> None:
         async with dispatching(home) as dispatcher:
-            assert (await dispatcher.job(JOB)).state == "SUSPENDED"
-            # at once, or the job would be looked at while it has no journal at all
-            (tmp_path / "back").symlink_to(tmp_path / "kept")
-            (tmp_path / "back").replace(folder)
-            await until(lambda: waits(dispatcher), "a job that waits for slots")
+            try:
+                await until(lambda: waits(dispatcher), "the job whose storage answers")
+                assert (await dispatcher.job(hanging[0])).message == "it is being resumed"
+                job = await dispatcher.submit(SubmitRequest(pipeline=pipeline("new")))
+                await until(lambda: waits(dispatcher, job), "a new job")
+                assert (await dispatcher.cancel(hanging[1])).status == "completed"
+            finally:
+                free.set()
+            await until(lambda: waits(dispatcher, hanging[0]), "a job whose storage answers again")
+            assert (await dispatcher.job(hanging[1])).state == "CANCELED"
+
+    run(test)
+
+
+def test_until_its_jobs_are_known_a_coordinator_says_that_it_starts(tmp_path: Path) -> None:
+    async def test() -> None:
+        dispatcher = Dispatcher(Home(tmp_path), "c", Fleet("c", ClusterTimes()), SystemClock(), lambda: None)
+        for ask in (dispatcher.jobs(), dispatcher.job(JOB), dispatcher.submit(SubmitRequest(pipeline=pipeline()))):
+            with pytest.raises(ExternalError, match="starting") as refused:
+                await ask
+            assert refused.value.retry
+        await dispatcher.start()
+        assert await dispatcher.jobs() == ()
+        await dispatcher.close()
 
     run(test)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.coordinator.events import Event, Tick
-from headrace.coordinator.job import Job
+from headrace.coordinator.events import Event, StopAsked, Tick
+from headrace.coordinator.job import Job, Request
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.states.base import State, on_any
 
@@ -23,9 +23,14 @@ class Created:
         """A tick begins the job."""
         from headrace.coordinator.states.scheduling import Scheduling
 
-        if isinstance(event, Tick):
-            return Scheduling()
-        return on_any(self, job, event, now_ms)
+        match event:
+            case Tick():
+                return Scheduling()
+            case StopAsked(request, folder, drain) if job.stop is None:
+                job.stop = Request(request, folder, drain)
+                return self
+            case _:
+                return on_any(self, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
         """At once."""
