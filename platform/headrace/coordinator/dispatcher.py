@@ -298,7 +298,8 @@ class Dispatcher:
     @staticmethod
     def _let_go_of_storage(known: _Known) -> None:
         if known.storage is not None:
-            known.storage.shutdown(wait=False, cancel_futures=True)
+            # what others have asked for meanwhile is still done
+            known.storage.shutdown(wait=False)
             known.storage = None
 
     def _drive(self, known: _Known, plans: JobPlans, origin: Origin | None) -> None:
