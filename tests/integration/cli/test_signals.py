@@ -21,6 +21,8 @@ from support.patience import RUN_TIMES, WAIT_SECONDS
 from support.running import Finished, finish, headrace, wait_until
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+DEFAULT_SIGNALS = ["env", "--default-signal=INT,TERM,HUP"]
+"""Tests that were started by nohup ignore some of them, and so would what they start."""
 SLOWEST_S = 5.0
 """By then a run has begun to read on any machine; on most within one second."""
 
@@ -38,7 +40,7 @@ def begun(folder: Path, *, ignored: signal.Signals | None = None) -> subprocess.
     """A run as a shell starts it: by a fresh interpreter, first of a process group of its own."""
     ignore = f"trap '' {ignored.name.removeprefix('SIG')}; " if ignored is not None else ""
     return subprocess.Popen(
-        ["sh", "-c", f'{ignore}exec "$@"', "sh", sys.executable, "-m", "headrace", "run", "p.yaml"],
+        [*DEFAULT_SIGNALS, "sh", "-c", f'{ignore}exec "$@"', "sh", sys.executable, "-m", "headrace", "run", "p.yaml"],
         cwd=folder,
         env=os.environ | RUN_TIMES | {"HEADRACE_HOME": str(folder / "home")},
         stdout=subprocess.PIPE,
@@ -128,7 +130,7 @@ def test_a_terminal_that_is_gone_ends_a_run_with_a_checkpoint(tmp_path: Path, ex
     ours, theirs = pty.openpty()
 
     process = subprocess.Popen(
-        [sys.executable, "-c", IN_TERMINAL, "run", "p.yaml"],
+        [*DEFAULT_SIGNALS, sys.executable, "-c", IN_TERMINAL, "run", "p.yaml"],
         cwd=folder,
         env=os.environ | RUN_TIMES | {"HEADRACE_HOME": str(folder / "home")},
         stdin=theirs,
