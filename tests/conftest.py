@@ -1,6 +1,7 @@
 """Fixtures and options for tests of every kind."""
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -42,6 +43,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     full = [item for item in items if item.get_closest_marker("full") is not None]
     config.hook.pytest_deselected(items=full)
     items[:] = [item for item in items if item.get_closest_marker("full") is None]
+
+
+@pytest.fixture(autouse=True)
+def signal_handlers_are_restored() -> Iterator[None]:
+    """What a test changes would end the process, without a word, at a later test that interrupts itself."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    after = [signal.getsignal(number) for number in numbers]
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+    assert after == before
 
 
 @pytest.fixture

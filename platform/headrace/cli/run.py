@@ -30,7 +30,7 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.errors import FAILED, exit_code, reporting_errors
 from headrace.cli.floors import read_floors
-from headrace.cli.signals import handled, leave_at_once, let_go_of_terminal, write_line
+from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
 from headrace.core.named_file import named_file
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class _Ran:
     resumable: bool = False
 
 
+@leaving_at_once("ended before anything ran")
 @reporting_errors()
 def run(
     file: File,
@@ -91,7 +92,6 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""
-    leave_at_once("ended before anything ran")
     # subtasks are the parallelism: a pool of polars threads under each of them would only get in their way
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     starter = None if threads else _own_starter()

@@ -14,19 +14,29 @@ from contextlib import contextmanager, suppress
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def leave_at_once(text: str) -> None:
-    """From here on they end the process where it is, with this on stderr. For a command that has nothing to end yet."""
+@contextmanager
+def leaving_at_once(text: str) -> Iterator[None]:
+    """Inside, they end the process where it is, with this on stderr: for a command, which until it runs its job has
+    nothing to end. Restores what was there: tests call commands in processes that live on."""
 
     def leave(number: int, _frame: object) -> None:
         write_line(text)
         os._exit(128 + number)
 
+    before = {number: signal.getsignal(number) for number in ENDING}
     _install(leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # one that C has installed cannot be named here
+                signal.signal(number, handler)
 
 
 @contextmanager
 def handled(on_signal: Callable[[int], None]) -> Iterator[None]:
-    """Inside, `on_signal` is called for each, in the main thread between two instructions; outside, they kill."""
+    """Inside, `on_signal` is called for each, in the main thread between two instructions; afterwards they kill, until
+    the command ends. To be used in `leaving_at_once`."""
 
     def handle(number: int, _frame: object) -> None:
         on_signal(number)

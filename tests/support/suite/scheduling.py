@@ -5,7 +5,6 @@ A file is never divided, so module fixtures stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +14,9 @@ from support.suite.durations import COMMIT, FULL, durations, next_file
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
+
+TESTS_MIN = 2
+"""What a process has to do if there is as much: the test that it runs and the next one."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -38,14 +40,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
             self.workqueue.move_to_end(chosen, last=False)
             super()._assign_work_unit(node)
 
+        def _reschedule(self, node: WorkerController) -> None:
+            if node not in self.registered_collections:
+                return  # a process that has replaced another one and is not ready yet
+            super()._reschedule(node)
+            # a process begins a test once it knows the next one, and reports nothing while it waits for that
+            while not node.shutting_down and self._pending_of(self.assigned_work[node]) < TESTS_MIN:
+                super()._reschedule(node)
+
         def remove_node(self, node: WorkerController) -> str | None:
             """Returns the test during which a process died. Others run the rest of its files, but not that test again,
             which pytest-xdist would let kill them all, one after the other."""
-            files: Iterable[dict[str, bool]] = self.assigned_work[node].values()
-            pending = [(file, test) for file in files for test, is_done in file.items() if not is_done]
+            files: dict[str, dict[str, bool]] = self.assigned_work[node]
+            pending = [(file, test) for file, tests in files.items() for test, is_done in tests.items() if not is_done]
             if pending:
                 file, crashed = pending[0]
-                file[crashed] = True
+                files[file][crashed] = True
+            # pytest-xdist hands out all files of a dead process again, and a process that is given one in which
+            # everything is done would wait for ever
+            self.assigned_work[node] = {file: tests for file, tests in files.items() if not all(tests.values())}
             super().remove_node(node)
             return crashed if pending else None
 

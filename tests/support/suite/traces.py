@@ -62,6 +62,10 @@ def pytest_handlecrashitem(report: pytest.TestReport, sched: object) -> None:
     config: pytest.Config = sched.config  # type: ignore[attr-defined]
     factory: pytest.TempPathFactory = config._tmp_path_factory  # type: ignore[attr-defined]
     temporary = factory.getbasetemp() / f"popen-{report.node.gateway.id}"
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        # now: whoever ends the run early has to know it, too
+        reporter.write_line(f"\nits process died: {report.nodeid}")
     _keep(config, report, temporary, since=0.0, is_first=True)
 
 
