@@ -16,6 +16,7 @@ from headrace.coordinator.effect_failures import failure_event
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.machine import Machine
+from headrace.coordinator.plan_facts import Beginning
 from headrace.coordinator.slot_pool import Changed, Grant, PooledSlot, SlotPool
 from headrace.core.errors import HeadraceError
 from headrace.rpc.failure import failure_of
@@ -61,7 +62,9 @@ class Coordinator(Process):
     def __init__(self, cluster: Cluster, name: str) -> None:
         super().__init__(cluster.world, name)
         self._cluster = cluster
-        self.machine = Machine(cluster.config)
+        # another one than the first has been told of a job that was accepted a while ago
+        beginning = Beginning.RESUMED if cluster.coordinators else Beginning.SUBMITTED
+        self.machine = Machine(replace(cluster.config, beginning=beginning))
         self._events: deque[on.Event] = deque()
         self._pumping = False
         self._timer = 0

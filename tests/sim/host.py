@@ -69,7 +69,7 @@ class Host:
             return
         self._opening = False
         if self._world.happens(0.05):
-            self._coordinator.post(on.HostFailed(_away("the source cannot be reached")))
+            self._coordinator.post(on.HostFailed(_away("the source cannot be reached"), refused=True))
             return
         source = self._cluster.source
         held = {(split.topic, split.partition): split for split in source.splits}

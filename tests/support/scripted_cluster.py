@@ -124,6 +124,7 @@ class ScriptedCluster:
             state=found.state,
             attempt=1,
             parallelism=found.parallelism,
+            opened=True,
             nodes=(node.model_copy(update={"subtasks": subtasks}),),
             checkpoint=newest if found.has_checkpoint else None,
             failure=found.failure,

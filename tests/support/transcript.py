@@ -12,7 +12,7 @@ commands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.checkpoint.journal import Journal, Written
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument, SubtaskDocument
@@ -21,7 +21,7 @@ from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
 from headrace.coordinator.journaling import WriteRecord, draft_of, journal_read
 from headrace.coordinator.machine import Machine
-from headrace.coordinator.plan_facts import JobConfig, PlanFacts, no_names
+from headrace.coordinator.plan_facts import Beginning, JobConfig, PlanFacts, no_names
 from headrace.core.config import parse_duration_ms
 from headrace.core.digest_text import digest_text
 from headrace.core.source_state import SourceState
@@ -123,7 +123,7 @@ class Player:
             _restart(about.get("restart")),
             names=_names if self._names else no_names,
         )
-        return self._coordinator(["starts"])
+        return self._take(self._config)
 
     def _running(self, words: list[str]) -> list[str]:
         """A job as `submit` makes it, already RUNNING: what happens before is told elsewhere."""
@@ -139,9 +139,12 @@ class Player:
         """A coordinator that knows nothing but the journal takes the job."""
         assert words == ["starts"], words
         assert self._config is not None, "a job is submitted first"
+        return self._take(replace(self._config, beginning=Beginning.RESUMED))
+
+    def _take(self, config: JobConfig) -> list[str]:
         self._runs += 1
         self._asked = _Asked()
-        self._machine = Machine(self._config)
+        self._machine = Machine(config)
         return [self._standing()]
 
     def _tick(self, words: list[str]) -> list[str]:
@@ -248,6 +251,8 @@ class Player:
                 return on.HostOpened({SOURCE: found}, looks, frozenset({SOURCE} if final else ()), begins)
             case ["host", "failed"]:
                 return on.HostFailed(_failure("external", ["the", "host", "died"]))
+            case ["host", "refused"]:
+                return on.HostFailed(_failure("external", ["no", "broker", "answers"]), refused=True)
             case ["found", splits]:
                 return on.SplitsFound(SOURCE, _splits(splits))
             case _:

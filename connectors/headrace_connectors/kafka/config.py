@@ -32,12 +32,21 @@ from headrace_connectors.kafka.transaction_terms import (
     unmet_terms,
 )
 
+PORT_MAX = 65_535
+_BROKER = re.compile(r"([A-Za-z_]+://)?([\w.-]+|\[[0-9A-Fa-f:.]+(%\w+)?\])(:(?P<port>\d{1,5}))?")
+"""As librdkafka reads it: the security protocol and the port may be missing, an IPv6 address is in brackets."""
+
 
 def _broker_list(given: Any) -> Any:
     text = ",".join(str(item) for item in given) if isinstance(given, list | tuple) else str(given)
-    if not text.strip():
+    brokers = [part.strip() for part in text.split(",") if part.strip()]
+    if not brokers:
         raise ValueError("brokers is empty: write host:port, several separated by commas")
-    return ",".join(part.strip() for part in text.split(","))
+    for broker in brokers:
+        found = _BROKER.fullmatch(broker)
+        if found is None or not 0 < int(found["port"] or 9092) <= PORT_MAX:
+            raise ValueError(f"{broker!r} is no broker: write host:port, several separated by commas")
+    return ",".join(brokers)
 
 
 def _topic_name(given: Any) -> Any:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from headrace.cli.arguments import print_json
-from headrace.cli.errors import FAILED
+from headrace.cli.errors import FAILED, NOT_REACHABLE, WRONG_USE
 
 if TYPE_CHECKING:
     from headrace.client.http import Client
     from headrace.client.models import JobStatus
 
+OPENED_SECONDS = 30.0
+"""How long a job may take to open its sources and sinks before nobody waits for that any more."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
@@ -30,11 +32,30 @@ def follow(client: Client, job: str) -> JobStatus:
     return client.wait(job, on_status=tell)
 
 
-def print_end(status: JobStatus, *, as_json: bool) -> None:
-    """How a job ended, and the exit code that says so."""
+def require_opened(client: Client, job: str, *, as_json: bool) -> None:
+    """Waits until the job's sources and sinks have opened; what they refuse is the end of the command, too."""
+    status = client.wait_opened(job, timeout_s=OPENED_SECONDS)
+    if status.state == "FAILED":
+        print_end(status, as_json=as_json, code=_code_of(client, job))
+    if status.attempt == 0 and not status.opened:
+        typer.echo(f"{job} is {status.state}: {status.message}", err=True)
+
+
+def _code_of(client: Client, job: str) -> int:
+    """What `headrace run` ends with for the same failure."""
+    newest = next(iter(client.exceptions(job)), None)
+    if newest is None:
+        return FAILED
+    if newest.unreachable:
+        return NOT_REACHABLE
+    return WRONG_USE if newest.domain == "user" else FAILED
+
+
+def print_end(status: JobStatus, *, as_json: bool, code: int = FAILED) -> None:
+    """How a job ended, and the exit code that says so: `code` unless it finished."""
     if as_json:
         print_json({"job_id": status.job_id, "state": status.state, "failure": status.failure})
     if status.failure and status.state == "FAILED":
         typer.echo(f"error: {status.failure}", err=True)
     if status.state != "FINISHED":
-        raise typer.Exit(FAILED)
+        raise typer.Exit(code)

@@ -25,7 +25,7 @@ from headrace.cli.arguments import (
     renames_of,
 )
 from headrace.cli.errors import reporting_errors
-from headrace.cli.job_end import INTERRUPTED, follow, print_end
+from headrace.cli.job_end import INTERRUPTED, follow, print_end, require_opened
 from headrace.cli.replay import replay
 from headrace.cli.spark_settings import Conf, Master
 from headrace.cli.submit_alone import run_alone, run_application
@@ -146,17 +146,18 @@ def submit(
         with _planned_here_if_refused(planned):
             client = until_here.enter_context(connect(coordinator))
             job = client.submit(request)
-        if not wait:
-            print_json({"job_id": job}) if as_json else typer.echo(job)
-            return
         if not as_json:
             typer.echo(job)
         try:
-            ended = follow(client, job)
+            if wait:
+                print_end(follow(client, job), as_json=as_json)
+                return
+            require_opened(client, job, as_json=as_json)
         except KeyboardInterrupt:
             typer.echo(f"\nthe job goes on; headrace status {job} shows it, headrace cancel {job} ends it", err=True)
             raise typer.Exit(INTERRUPTED) from None
-        print_end(ended, as_json=as_json)
+        if as_json:
+            print_json({"job_id": job})
 
 
 def load_to_submit(file: str, set_: list[str] | None, parallelism: int | None) -> Loaded:

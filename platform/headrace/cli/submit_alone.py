@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli.arguments import print_json
 from headrace.cli.errors import FAILED
-from headrace.cli.job_end import INTERRUPTED, follow, print_end
+from headrace.cli.job_end import INTERRUPTED, follow, print_end, require_opened
 
 if TYPE_CHECKING:
     from headrace.client.models import SubmitRequest
@@ -37,6 +37,8 @@ def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json
             typer.echo(f"its cluster: --coordinator {record.url}, in {own.root}", err=True)
             if wait:
                 ended = follow(client, job)
+            else:
+                require_opened(client, job, as_json=as_json)
     except KeyboardInterrupt:
         attend(own, ["--job", job], Path.cwd())
         typer.echo("\nthe job goes on", err=True)

@@ -198,6 +198,17 @@ class Client:
 
         return self._poll(look, lambda status: status.state in FINAL_STATES, f"job {job}", timeout_s)
 
+    def wait_opened(self, job: str, *, timeout_s: float) -> JobStatus:
+        """Waits until a job's sources and sinks are open, or it has ended. After `timeout_s` returns it as it is."""
+        deadline_s = time.monotonic() + timeout_s
+
+        def is_settled(status: JobStatus) -> bool:
+            # a coordinator of an earlier version does not say that it has opened
+            is_open = status.opened or status.attempt > 0
+            return is_open or status.state in FINAL_STATES or time.monotonic() > deadline_s
+
+        return self._poll(lambda: self.status(job), is_settled, f"job {job}", None)
+
     def wait_trigger(
         self, trigger: Trigger, *, timeout_s: float | None = None, on_look: Callable[[Trigger], object] | None = None
     ) -> Trigger:

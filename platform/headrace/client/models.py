@@ -217,13 +217,15 @@ class CompletedCheckpoint(Answer):
 
 class JobStatus(Answer):
     """All about a job. `failure`: what ended it, or what it restarts from; `message`: what it waits for, for people;
-    `alarm`: what a person should look at before it goes wrong."""
+    `alarm`: what a person should look at before it goes wrong; `opened`: its sources and sinks are open, or it has
+    run."""
 
     job_id: str
     name: str
     state: str
     attempt: int
     parallelism: int
+    opened: bool = False
     nodes: tuple[NodeStatus, ...] = ()
     checkpoint: CompletedCheckpoint | None = None
     failure: str | None = None
@@ -263,7 +265,7 @@ class CheckpointList(Answer):
 
 
 class ExceptionInfo(Answer):
-    """A failure of a job. `place`: topic, partition and offset, where known."""
+    """A failure of a job. `place`: topic, partition and offset, where known; `unreachable`: nobody answered there."""
 
     at: Moment
     attempt: int
@@ -275,6 +277,7 @@ class ExceptionInfo(Answer):
     worker: str | None = None
     place: str | None = None
     trace: str | None = None
+    unreachable: bool = False
 
 
 class ExceptionList(Answer):

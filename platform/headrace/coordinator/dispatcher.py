@@ -45,7 +45,7 @@ from headrace.coordinator.job_state import JobState
 from headrace.coordinator.job_store import JobResult, JobStore, JobSubmission
 from headrace.coordinator.journaling import EndState, end_state
 from headrace.coordinator.metrics import metrics_text
-from headrace.coordinator.plan_facts import JobConfig
+from headrace.coordinator.plan_facts import Beginning, JobConfig
 from headrace.coordinator.preparation import earlier_origin, plans_at, ship_code, submitted_plans, wished_origin
 from headrace.coordinator.resubmission import request_again
 from headrace.coordinator.service import JobConflict, NoSuchJob
@@ -60,7 +60,6 @@ from headrace.spec.settings import NoRestart
 if TYPE_CHECKING:
     from headrace.coordinator.origin import Origin
     from headrace.coordinator.planning import JobPlans
-    from headrace.spec.pipeline import Pipeline
 
 LOG = logging.getLogger("headrace.coordinator")
 T = TypeVar("T")
@@ -182,17 +181,21 @@ class Dispatcher:
 
     async def submit(self, request: SubmitRequest) -> str:
         """Accepts a job."""
+        return await self._submit(request, Beginning.SUBMITTED)
+
+    async def _submit(self, request: SubmitRequest, beginning: Beginning) -> str:
         self._require_started()
         plans, parallelism = await self._blocking(partial(submitted_plans, request.file_form()))
-        model = plans.model(parallelism)
-        self._require_free_name(model.name, allow=request.allow_duplicate)
-        self._submitting.append(model.name)
+        name = plans.model(parallelism).name
+        self._require_free_name(name, allow=request.allow_duplicate)
+        self._submitting.append(name)
         try:
-            return await self._accept(request, plans, model, parallelism)
+            return await self._accept(request, plans, parallelism, beginning)
         finally:
-            self._submitting.remove(model.name)
+            self._submitting.remove(name)
 
-    async def _accept(self, request: SubmitRequest, plans: JobPlans, model: Pipeline, parallelism: int) -> str:
+    async def _accept(self, request: SubmitRequest, plans: JobPlans, parallelism: int, beginning: Beginning) -> str:
+        model = plans.model(parallelism)
         origin = await self._blocking(partial(wished_origin, request, plans, parallelism, self._clock.now_ms()))
         job = new_job_id()
         storage = job_url(model.checkpoint.storage or default_storage(self._home), job)
@@ -216,7 +219,7 @@ class Dispatcher:
         )
         await self._blocking(partial(self._store.add, submission))
         known = self._jobs[job] = _Known(submission, JobHistory())
-        self._drive(known, plans, origin)
+        self._drive(known, plans, origin, beginning)
         return job
 
     async def resubmit(self, reference: str, from_savepoint: str) -> str:
@@ -227,7 +230,8 @@ class Dispatcher:
         attempts = known.history.attempts
         parallelism = attempts[-1].parallelism if attempts else int(known.submission.options["parallelism"])
         again = partial(request_again, known.submission, parallelism, from_savepoint)
-        return await self.submit(await self._blocking(again))
+        # it has run: it must not end because something is away just now
+        return await self._submit(await self._blocking(again), Beginning.RESUMED)
 
     def _require_free_name(self, name: str, *, allow: bool) -> None:
         same = [known for known in self._jobs.values() if known.submission.name == name and _holds_name(known)]
@@ -278,7 +282,7 @@ class Dispatcher:
             return False
         finally:
             known.tried.set()
-        self._drive(known, plans, origin)
+        self._drive(known, plans, origin, Beginning.RESUMED)
         return True
 
     async def _in_storage(self, known: _Known, work: Callable[[], T]) -> T:
@@ -302,7 +306,7 @@ class Dispatcher:
             known.storage.shutdown(wait=False)
             known.storage = None
 
-    def _drive(self, known: _Known, plans: JobPlans, origin: Origin | None) -> None:
+    def _drive(self, known: _Known, plans: JobPlans, origin: Origin | None, beginning: Beginning) -> None:
         submission = known.submission
         parallelism = int(submission.options["parallelism"])
         model = plans.model(parallelism)
@@ -315,6 +319,7 @@ class Dispatcher:
             version=__version__,
             checkpoint=model.checkpoint,
             restart=model.restart,
+            beginning=beginning,
             savepoint=None if origin is None else origin.url,
             origin=None if origin is None else origin.manifest,
             left_open={} if origin is None else origin.open_names,

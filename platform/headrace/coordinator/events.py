@@ -97,9 +97,10 @@ class HostOpened:
 
 @dataclass(frozen=True, slots=True)
 class HostFailed:
-    """The connector host died, or could not open."""
+    """The connector host died, or could not open. refused: a connector has answered so, the process is there."""
 
     failure: Failure
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

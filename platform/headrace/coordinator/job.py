@@ -13,7 +13,7 @@ from typing import Any
 from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
 from headrace.coordinator.effects import Alarm, Answer, Effect, RecordException, ReleaseSlots
 from headrace.coordinator.events import JournalRead, Splits
-from headrace.coordinator.plan_facts import JobConfig, PlanFacts
+from headrace.coordinator.plan_facts import Beginning, JobConfig, PlanFacts
 from headrace.coordinator.restart import RestartStrategy, may_restart, open_strategy
 from headrace.rpc.messages import Failure
 
@@ -136,6 +136,11 @@ class Job:
         for sink, begin in begins.items():
             self.output.setdefault(sink, OutputTotal(begin=dict(begin)))
 
+    @property
+    def ends_if_refused(self) -> bool:
+        """Whether connectors that refuse to open end the job."""
+        return self.attempt == 0 and self.config.beginning is not Beginning.RESUMED
+
     def raise_alarm(self, text: str | None) -> None:
         """Says what a person should look at, or that there is nothing any more; each once."""
         if text != self.alarm:
@@ -161,7 +166,7 @@ class Job:
 
     def restart_delay_ms(self, failure: Failure, now_ms: int) -> int | None:
         """How long to wait before the next attempt; None: there is none."""
-        if not may_restart(failure) or (self.config.impatient and not self.ran):
+        if not may_restart(failure) or (self.config.beginning is Beginning.ATTENDED and not self.ran):
             return None
         return self.strategy.on_failure(now_ms, self._jitter())
 

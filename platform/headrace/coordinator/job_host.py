@@ -67,20 +67,20 @@ class JobHost:
         async with self._opening:
             if self._host is None or self._host.died.is_set() or self._opened is None:
                 try:
-                    failure = await self._start(pipeline, known, foreign=foreign)
+                    failed = await self._start(pipeline, known, foreign=foreign)
                 except Exception:
                     # the driver reports it; what has started must not outlive this
                     await self.close()
                     raise
-                if failure is not None:
+                if failed is not None:
                     await self.close()
                     if number == self._openings:
-                        self._post(on.HostFailed(failure))
+                        self._post(failed)
                     return
         if number == self._openings and self._opened is not None:
             self._post(self._opened)
 
-    async def _start(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> Failure | None:
+    async def _start(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> on.HostFailed | None:
         self._opened = None
         try:
             self._host = host = await ConnectorHost.start(
@@ -88,10 +88,13 @@ class JobHost:
             )
             if self._over.is_set():
                 # the job ended meanwhile, and with it whoever would close this one
-                return Failure("the job is over", Domain.EXTERNAL.value, retry=True)
+                return on.HostFailed(Failure("the job is over", Domain.EXTERNAL.value, retry=True))
+        except HeadraceError as error:
+            return on.HostFailed(failure_of(error))
+        try:
             found = await host.open(pipeline, known, foreign=foreign)
         except HeadraceError as error:
-            return failure_of(error)
+            return on.HostFailed(failure_of(error), refused=not host.died.is_set())
         self._opened = on.HostOpened(
             splits={source: each.splits for source, each in found.items()},
             intervals={source: each.interval_ms for source, each in found.items()},

@@ -55,6 +55,7 @@ def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalP
         state=view.state.value,
         attempt=view.attempt,
         parallelism=view.parallelism,
+        opened=view.opened,
         nodes=node_statuses(plan, driver.statuses, driver.slots, driver.machine.job.counted),
         checkpoint=completed(driver),
         failure=None if failure is None else failure_text(failure),
@@ -158,6 +159,7 @@ def exception_info(entry: ExceptionEntry) -> ExceptionInfo:
         worker=failure.worker,
         place=failure.place,
         trace=failure.trace,
+        unreachable=failure.unreachable,
     )
 
 

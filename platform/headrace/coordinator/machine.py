@@ -50,7 +50,9 @@ class Machine:
     @property
     def view(self) -> JobView:
         """How the job stands, for people."""
-        return JobView(self.state, self.job.attempt, self.job.parallelism, self.job.message, self.job.alarm)
+        job = self.job
+        opened = job.hosted or job.attempt > 0
+        return JobView(self.state, job.attempt, job.parallelism, job.message, job.alarm, opened=opened)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """What is to be done because of the event."""

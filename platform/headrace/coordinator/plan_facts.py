@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from headrace.checkpoint.manifest import Manifest
 from headrace.coordinator.job_state import JobState
@@ -46,6 +47,19 @@ def no_names(parallelism: int, attempt: int) -> Mapping[str, tuple[str, ...]]:
     return {}
 
 
+class Beginning(Enum):
+    """What ends a job that has never run, beside what ends every job.
+
+    ATTENDED   any failure: somebody waits in front of it
+    SUBMITTED  what its connectors refuse as they open: a wrong address is no better later
+    RESUMED    nothing: it was accepted a while ago, and what is away comes back
+    """
+
+    ATTENDED = "attended"
+    SUBMITTED = "submitted"
+    RESUMED = "resumed"
+
+
 @dataclass(frozen=True, slots=True)
 class JobConfig:
     """A job as it was accepted.
@@ -53,7 +67,7 @@ class JobConfig:
     savepoint    URL of what it starts from, when its own journal has no checkpoint yet; origin: its manifest
     version      headrace version, for manifests
     resume       begin anew though the journal says that the job has ended
-    impatient    a failure before the job first ran ends it: somebody waits in front of it
+    beginning    which failures before the first attempt end the job
     keeps_time_open   the input's end closes no window
     hand_over    URL of the savepoint that the last epoch fills, where the input's end is a hand-over
     wall_offset_ms   wall clock less the clock that the machine is told, for times that people read
@@ -74,7 +88,7 @@ class JobConfig:
     savepoint: str | None = None
     origin: Manifest | None = None
     resume: bool = False
-    impatient: bool = False
+    beginning: Beginning = Beginning.SUBMITTED
     keeps_time_open: bool = False
     hand_over: str | None = None
     wall_offset_ms: int = 0
@@ -94,3 +108,5 @@ class JobView:
     parallelism: int
     message: str
     alarm: str | None = None
+    opened: bool = False
+    """Its sources and sinks are open, or an attempt of it was recorded."""

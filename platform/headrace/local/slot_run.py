@@ -31,7 +31,7 @@ from headrace.coordinator.job_setup import JobSetup
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.manifests import total_counters
 from headrace.coordinator.origin import Origin
-from headrace.coordinator.plan_facts import JobConfig
+from headrace.coordinator.plan_facts import Beginning, JobConfig
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError, HeadraceError, UserError
@@ -202,7 +202,7 @@ class SlotRun:
             origin=None if options.origin is None else options.origin.manifest,
             left_open={} if options.origin is None else options.origin.open_names,
             resume=options.resume is not None,
-            impatient=True,
+            beginning=Beginning.ATTENDED,
             wall_offset_ms=clock.now_ms() - clock.monotonic_ms(),
             hand_over=hand_over,
             keeps_time_open=hand_over is not None and not options.final,

@@ -52,6 +52,11 @@ def test_positions_as_text(given: Any, place: object) -> None:
         ({"topic": None, "pattern": "(("}, "is no regular expression"),
         ({"topic": None, "topics": ["a", "b"], "start": {"0": "1"}}, "with several topics write"),
         ({"brokers": " "}, "brokers is empty"),
+        ({"brokers": " , "}, "brokers is empty"),
+        ({"brokers": {"host": "a", "port": 9092}}, "is no broker: write host:port"),
+        ({"brokers": "a:9092 b:9092"}, "'a:9092 b:9092' is no broker"),
+        ({"brokers": ["a:9092", "b:70000"]}, "'b:70000' is no broker"),
+        ({"brokers": "a:0"}, "'a:0' is no broker"),
         ({"properties": {"group.id": "g"}}, "properties may not set 'group.id': write `group:` instead"),
         ({"properties": {"auto.offset.reset": "latest"}}, "write `start:` instead"),
         ({"properties": {"isolation.level": "read_uncommitted"}}, "reads committed records only"),
@@ -149,3 +154,11 @@ def test_a_password_travels_with_the_job_and_is_shown_to_nobody() -> None:
         assert pipeline.to_dict()[group][node]["kafka"]["properties"].items() >= secrets.items()
         assert {pipeline.shown()[group][node]["kafka"]["properties"][name] for name in secrets} == {"***"}
     assert not any(value in repr(pipeline) for value in secrets.values())
+
+
+@pytest.mark.parametrize(
+    "brokers", ["a", "a:9092", "SASL_SSL://a.b-c_d:1,[::1]:9092", "[fe80::1%eth0]:9092", "10.0.0.1:9092,a:2", "a:1,"]
+)
+def test_what_librdkafka_takes_for_brokers(brokers: str) -> None:
+    config = KafkaSourceConfig.model_validate({"brokers": brokers, "topic": "t"})
+    assert config.brokers == brokers.rstrip(",")

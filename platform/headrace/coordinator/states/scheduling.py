@@ -9,6 +9,11 @@
 
 Nothing of the new attempt is told to any slot, and nothing fenced, before its record stands.
 
+What connectors refuse before the job's first attempt ends the job, as it ends `headrace run`: a wrong address is no
+better later. From the first attempt on it is a failure like any other.
+
+A stop that somebody waits for is answered when slots are long in coming: it takes an attempt to stop a job at a cut.
+
 Where the outside has given up decided output, the journal is read once more, for another coordinator may have gone on:
 all of it lost ─> from the checkpoint before; some of it ─> FAILING, with the choice that is the user's.
 """
@@ -52,10 +57,14 @@ from headrace.coordinator.job import Job, Request
 from headrace.coordinator.job_state import JobState
 from headrace.coordinator.manifests import savepoint_of
 from headrace.coordinator.states.base import State, failed, on_any
+from headrace.coordinator.states.failing import Failing
 from headrace.coordinator.states.lost_output import all_lost, mixed_loss, output_lost
 from headrace.coordinator.states.recorded_end import recorded_end
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
+
+STOP_PATIENCE_MS = 10_000
+"""How long a stop waits for the slots of an attempt, which are there at once unless there are too few."""
 
 
 class Scheduling:
@@ -80,6 +89,8 @@ class Scheduling:
         """The manifest of the stop's savepoint is being written."""
         self._workers: tuple[str, ...] | None = None
         self._deadline_ms: int | None = None
+        self._stop_due_ms = 0
+        """When a stop has waited for slots long enough."""
         self._ticket = 0
         self._recording: str = ""
         """Which record is being written: `committed`, `attempt`, `finished`; `fence`: being done, after `attempt`;
@@ -91,7 +102,7 @@ class Scheduling:
         job.do(ReadJournal())
         return self
 
-    def on(self, job: Job, event: Event, now_ms: int) -> State:  # noqa: PLR0911 - one step a case
+    def on(self, job: Job, event: Event, now_ms: int) -> State:  # noqa: PLR0911, PLR0912 - one step a case
         """Goes from step to step."""
         match event:
             case JournalRead() if self._read is None:
@@ -102,6 +113,7 @@ class Scheduling:
                 return self
             case HostOpened():
                 self._on_host(job, event)
+                self._name_wait(job)
                 return self._next(job, now_ms)
             case SlotsGranted(attempt, workers) if attempt == job.attempt + 1:
                 self._workers = workers
@@ -119,6 +131,8 @@ class Scheduling:
                 return self._finish(job)
             case HostFailed() if self._stopped is not None and self._decided is None:
                 return self._on_stop_without_host(job, now_ms)
+            case HostFailed(failure, refused=True) if job.ends_if_refused:
+                return Failing(failure)
             case HostFailed(failure) | SlotFailed(_, failure):
                 return failed(job, failure, now_ms)
             case Tick():
@@ -130,6 +144,7 @@ class Scheduling:
         match event:
             case StopAsked(request, folder, drain) if job.stop is None:
                 job.stop = Request(request, folder, drain)
+                self._stop_due_ms = now_ms + STOP_PATIENCE_MS
                 return self
             case SavepointFailed(_, failure) if self._stopped is not None:
                 return failed(job, failure, now_ms)
@@ -138,14 +153,17 @@ class Scheduling:
 
     def due_ms(self, job: Job) -> int | None:
         """When something has been waited for long enough, or an alarm is due."""
-        times = [each for each in (self._patience_due_ms(), self._alarm_due_ms(job)) if each is not None]
-        return min(times, default=None)
+        times = (self._patience_due_ms(), self._alarm_due_ms(job), self._stop_refused_ms(job))
+        return min((each for each in times if each is not None), default=None)
 
     def _on_tick(self, job: Job, now_ms: int) -> State:
         alarm_ms, patience_ms = self._alarm_due_ms(job), self._patience_due_ms()
         if alarm_ms is not None and now_ms >= alarm_ms:
             assert job.facts.commit_within_ms is not None, "what expires has a time"
             job.raise_alarm(overdue(job.facts.commit_within_ms // 2))
+        refused_ms = self._stop_refused_ms(job)
+        if refused_ms is not None and now_ms >= refused_ms:
+            self._refuse_stop(job)
         if patience_ms is None or now_ms < patience_ms:
             return self
         return self._ended() if self._recording == "end" else failed(job, self._too_few(job), now_ms)
@@ -167,6 +185,22 @@ class Scheduling:
         if self._recording == "end":
             return self._deadline_ms
         return None if self._recording or self._committing else self._deadline_ms
+
+    def _stop_refused_ms(self, job: Job) -> int | None:
+        """When the user who waits for a stop gets an answer though the job has not got its slots."""
+        if job.stop is None or not job.stop.id or self._workers is not None or self._patience_due_ms() is None:
+            return None
+        return self._stop_due_ms
+
+    def _refuse_stop(self, job: Job) -> None:
+        """Without an attempt there is no cut. A stop that the journal holds stays: it is taken when the job runs."""
+        assert job.stop is not None and self._read is not None, "a stop waits for slots"
+        stop, recorded = job.stop, self._read.stopping is not None
+        then = "it is stopped as soon as it runs" if recorded else "only a job that runs can be stopped"
+        text = f"job {job.config.job} is {self.name.value}: {job.message}; {then}"
+        remedy = f"start workers, or end it without a savepoint: headrace cancel {job.config.job}"
+        job.fail_request(stop, Failure(text, Domain.USER, retry=True, remedy=remedy))
+        job.stop = Request("", stop.folder, stop.drain) if recorded else None
 
     def _is_decided(self, epoch: int) -> bool:
         decided = self._decided is not None and epoch == self._decided.manifest.epoch
@@ -226,7 +260,13 @@ class Scheduling:
 
     def _wait(self, job: Job, now_ms: int) -> None:
         self._deadline_ms = now_ms + job.config.slots_timeout_ms
-        job.message = f"waiting for {job.facts.slots} slots"
+        self._stop_due_ms = now_ms + STOP_PATIENCE_MS
+        self._name_wait(job)
+
+    def _name_wait(self, job: Job) -> None:
+        """Names what is missing. Without a host it is the host, though slots may be missing, too."""
+        if self._host and self._decided is None and self._stopped is None and self._workers is None:
+            job.message = f"waiting for {job.facts.slots} slot{'s' if job.facts.slots > 1 else ''}"
 
     def _next(self, job: Job, now_ms: int) -> State:
         """Whatever can be done now."""

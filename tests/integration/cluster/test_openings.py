@@ -1,0 +1,66 @@
+"""Jobs that do not come to run: what a connector refuses ends `submit`; a stop says what the job waits for."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.cluster import Cluster
+
+pytestmark = pytest.mark.broker
+
+NOWHERE = """\
+name: nowhere
+sources:
+  numbers:
+    kafka: {brokers: "127.0.0.1:1", topic: numbers, start: earliest}
+    format: json
+    schema: {n: int64 not null}
+sinks:
+  out: {from: numbers, print: {}, format: json}
+"""
+WIDE = """\
+name: wide
+parallelism: 5
+sources:
+  numbers:
+    generator: {rate: 10, columns: {n: {sequence: {}}}}
+    schema: {n: int64}
+sinks:
+  out: {from: numbers, print: {}, format: json}
+"""
+
+
+def test_a_broker_that_is_wrong_fails_submit_as_it_fails_run(cluster: Cluster) -> None:
+    path = cluster.folder / "nowhere.yaml"
+    path.write_text(NOWHERE)
+    submitted = cluster.headrace("submit", str(path))
+    assert submitted.code == 3
+    assert "error: no Kafka broker answers at 127.0.0.1:1" in submitted.err
+    assert "correct `brokers:`" in submitted.err
+    job = submitted.out.strip()
+    status = cluster.client.status(job)
+    assert (status.state, status.restarts) == ("FAILED", 0)
+
+    again = cluster.headrace("submit", str(path), "--json")
+    assert again.code == 3
+    assert again.json["state"] == "FAILED"
+    assert again.json["failure"].startswith("no Kafka broker answers at 127.0.0.1:1")
+
+
+def test_a_stop_says_what_its_job_waits_for_and_ends(cluster: Cluster) -> None:
+    """There are four slots."""
+    path = cluster.folder / "wide.yaml"
+    path.write_text(WIDE)
+    submitted = cluster.headrace("submit", str(path))
+    assert submitted.code == 0, submitted.err
+    job = submitted.out.strip()
+    status = cluster.client.status(job)
+    assert (status.state, status.message) == ("SCHEDULING", "waiting for 5 slots")
+
+    stopped = cluster.headrace("stop", job)
+    assert stopped.code != 0
+    assert "waiting for 5 slots" in stopped.err
+    assert f"headrace cancel {job}" in stopped.err
+
+    assert cluster.headrace("cancel", job).code == 0
+    cluster.wait_state(job, "CANCELED")
