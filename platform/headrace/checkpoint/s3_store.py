@@ -8,6 +8,8 @@ is his own reads it (the journal's records carry their writer).
 from __future__ import annotations
 
 import os
+import random
+import time
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -17,6 +19,8 @@ from headrace.core.errors import ExternalError, UserError
 
 _CONFLICTS_MAX = 5
 """Times that a put is tried which S3 answers with 409: a delete or another put of that name is under way."""
+_CONFLICT_PAUSE_S = 0.1
+"""Before a put is tried again; doubled each time, and up to as much again at random: another writer waits as well."""
 _DELETE_MAX = 1000
 """Keys of one DeleteObjects request."""
 _TIMEOUT_S = 20
@@ -46,7 +50,9 @@ class S3Store:
 
     def put_if_absent(self, path: str, data: Data) -> bool:
         """PutObject, only if there is none."""
-        for _ in range(_CONFLICTS_MAX):
+        for number in range(_CONFLICTS_MAX):
+            if number:
+                time.sleep(_CONFLICT_PAUSE_S * 2 ** (number - 1) * (1 + random.random()))
             try:
                 self._put(path, data, IfNoneMatch="*")
             except Exception as error:

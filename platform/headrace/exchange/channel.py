@@ -9,6 +9,7 @@ whenever rows are taken out (`feed_remotely`), and `put` never waits.
 
 from __future__ import annotations
 
+import bisect
 import threading
 import time
 from collections import deque
@@ -37,6 +38,7 @@ class Cancelled(Exception):  # noqa: N818 - a request, not an error
 class _Queue:
     """One channel. Of each element its bytes are kept beside it: 0 for a signal."""
 
+    channel: int
     bounds: AdaptiveBounds
     elements: deque[tuple[Element, int]] = field(default_factory=deque)
     rows: int = 0
@@ -78,7 +80,10 @@ class Mailbox:
 
     def __init__(self, channels: int, bounds: ChannelBounds, *, merge_rows_max: int, aligned: bool = True) -> None:
         self._gate = Gate(channels, aligned=aligned)
-        self._queues = [_Queue(AdaptiveBounds(bounds)) for _ in range(channels)]
+        self._queues = [_Queue(channel, AdaptiveBounds(bounds)) for channel in range(channels)]
+        self._filled_channels: set[int] = set()
+        """Those that hold something: a subtask with many channels looks at these alone."""
+        self._rows = 0
         self._merge_rows_max = merge_rows_max
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
@@ -145,9 +150,11 @@ class Mailbox:
     def _append(self, queue: _Queue, element: Element, size: int) -> None:
         if self._cancelled:
             raise Cancelled
+        rows_before = queue.rows
         queue.append(element, size)
-        if size:
-            self.rows_queued_max = max(self.rows_queued_max, sum(each.rows for each in self._queues))
+        self._filled_channels.add(queue.channel)
+        self._rows += queue.rows - rows_before
+        self.rows_queued_max = max(self.rows_queued_max, self._rows)
         self._filled.notify()
 
     # ---- the consumer ------------------------------------------------------------------------------------------------
@@ -202,41 +209,53 @@ class Mailbox:
     def _take_batches(self) -> list[pl.DataFrame]:
         """Batches at the heads of readable channels, up to the merge limit; channels take turns going first."""
         batches: list[pl.DataFrame] = []
-        rows, count, blocked = 0, len(self._queues), self._gate.blocked
-        for step in range(count):
-            channel = (self._turn + step) % count
+        rows, blocked = 0, self._gate.blocked
+        for channel in self._in_turn():
             if channel in blocked:
                 continue
+            if rows >= self._merge_rows_max:
+                break
             queue = self._queues[channel]
             rows_before, bytes_before = queue.rows, queue.bytes
             while queue.elements and rows < self._merge_rows_max:
                 head = queue.elements[0][0]
                 if not isinstance(head, pl.DataFrame):
                     break
-                queue.pop()
+                self._pop(queue)
                 rows += head.height
                 batches.append(head)
             if queue.rows < rows_before or queue.bytes < bytes_before:
                 self._served.append(_Served(channel, rows_before - queue.rows, bytes_before - queue.bytes))
         if self._served:
-            self._turn = (self._served[0].channel + 1) % count
+            self._turn = (self._served[0].channel + 1) % len(self._queues)
         return batches
 
     def _take_signals(self) -> list[Signal]:
         """Takes signals at the heads of readable channels until one of them makes the gate pass something on."""
-        count = len(self._queues)
-        for step in range(count):
-            channel = (self._turn + step) % count
+        for channel in self._in_turn():
             queue = self._queues[channel]
             while queue.elements and channel not in self._gate.blocked:
                 head = queue.elements[0][0]
                 if isinstance(head, pl.DataFrame):
                     break
-                queue.pop()
+                self._pop(queue)
                 passed_on = self._gate.on_signal(channel, head)
                 if passed_on:
                     return passed_on
         return []
+
+    def _in_turn(self) -> list[int]:
+        """Channels that hold something, from the one whose turn it is on."""
+        channels = sorted(self._filled_channels)
+        first = bisect.bisect_left(channels, self._turn)
+        return channels[first:] + channels[:first]
+
+    def _pop(self, queue: _Queue) -> None:
+        rows_before = queue.rows
+        queue.pop()
+        self._rows -= rows_before - queue.rows
+        if not queue.elements:
+            self._filled_channels.discard(queue.channel)
 
     # ---- from outside ------------------------------------------------------------------------------------------------
 
@@ -244,7 +263,7 @@ class Mailbox:
     def rows_queued(self) -> int:
         """Rows that wait now, over all channels."""
         with self._lock:
-            return sum(queue.rows for queue in self._queues)
+            return self._rows
 
     @property
     def watermark(self) -> int:

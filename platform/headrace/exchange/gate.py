@@ -23,6 +23,8 @@ a barrier that is early get into the state of its epoch, and are read again afte
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Set
 from typing import assert_never
 
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Signal, Watermark
@@ -39,17 +41,18 @@ class Gate:
         self._channels = channels
         self._aligned = aligned
         self._watermarks = [TIME_MIN] * channels
+        self._lowest = [(TIME_MIN, channel) for channel in range(channels)]
+        """Heap with one entry for each channel, of a time that it has said; put right when it comes to the top."""
         self._open = set(range(channels))
         self._arrived: dict[int, set[int]] = {}
+        self._blocked: frozenset[int] | set[int] = frozenset()
         self._settled = -1
         self._passed_on = TIME_MIN
 
     @property
-    def blocked(self) -> frozenset[int]:
-        """Channels that must not be read until the barrier in progress is complete."""
-        if not self._aligned:
-            return frozenset()
-        return frozenset(channel for channels in self._arrived.values() for channel in channels)
+    def blocked(self) -> Set[int]:
+        """Channels that must not be read until the barrier in progress is complete. Changes with the next signal."""
+        return self._blocked
 
     @property
     def ended(self) -> bool:
@@ -79,11 +82,17 @@ class Gate:
         assert ts >= self._watermarks[channel], "time on a channel never goes back"
         self._watermarks[channel] = ts
         # an ended channel said +inf before its end, or it was cut short and time must not pass it
-        low = min(self._watermarks)
+        low = self._low()
         if low <= self._passed_on:
             return []
         self._passed_on = low
         return [Watermark(low)]
+
+    def _low(self) -> int:
+        """The minimum over all channels. Times only grow, so each of them moves an entry at most once."""
+        while (time := self._watermarks[self._lowest[0][1]]) != self._lowest[0][0]:
+            heapq.heapreplace(self._lowest, (time, self._lowest[0][1]))
+        return self._lowest[0][0]
 
     def _on_barrier(self, channel: int, epoch: int) -> list[Signal]:
         if epoch <= self._settled:
@@ -95,12 +104,17 @@ class Gate:
             return [Barrier(epoch)]
         if len(self._arrived) > (1 if self._aligned else UNALIGNED_EPOCHS_MAX):
             self._settle(min(self._arrived))
+        elif self._aligned:
+            self._blocked = arrived
         return []
 
     def _settle(self, epoch: int) -> None:
         """The epoch has passed or is given up, and all older ones with it."""
         self._settled = epoch
         self._arrived = {each: channels for each, channels in self._arrived.items() if each > epoch}
+        if self._aligned:
+            # a newer epoch at most: it has ended the alignment of this one
+            self._blocked = next(iter(self._arrived.values()), frozenset())
 
     def _on_end(self, channel: int) -> list[Signal]:
         assert channel in self._open, f"channel {channel} has ended twice"

@@ -17,13 +17,17 @@ from support.checkpoints import attempt, checkpoint, committed
 from support.running import WAIT_SECONDS
 
 _SERVER = """
-import sys, threading
+import sys, threading, time
 from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
 # moto looks whether an object is there and then puts it: of two threads of it that do so at once, both may
 put, one_at_a_time = S3Response.put_object, threading.Lock()
+contested = {}
 def put_object(self):
     with one_at_a_time:
+        # another put of that name is under way for a while
+        if "contested" in self.path and time.monotonic() < contested.setdefault(self.path, time.monotonic() + 0.5):
+            return 409, {}, "<Error><Code>ConditionalRequestConflict</Code></Error>"
         return put(self)
 S3Response.put_object = put_object
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -72,6 +76,12 @@ def test_the_first_put_wins(bucket: str) -> None:
     assert not store.put_if_absent("job/journal/00000001.json", b"two")
     assert store.read("job/journal/00000001.json") == b"one"
     assert read_url(f"{bucket}/storage/job/journal/00000001.json") == b"one"
+
+
+def test_a_put_waits_for_another_one_of_that_name(bucket: str) -> None:
+    store = open_store(f"{bucket}/storage/")
+    assert store.put_if_absent("contested", b"one")
+    assert not store.put_if_absent("contested", b"two")
 
 
 def test_of_many_threads_exactly_one_gets_a_name(bucket: str) -> None:
