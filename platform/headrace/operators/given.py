@@ -273,9 +273,8 @@ def _is_given_window(assigner: Assigner, start: int, end: int) -> bool:
 
     if int(assigner.panes(np.array([start], dtype=np.int64))[0]) != start:
         return False
-    windows = assigner.windows(start)
-    alone = [span for span in windows if span[1] >= end] == [(start, end)]
-    return alone or (assigner.pane_end(start) == end and windows[0][1] == end)
+    alone = assigner.last(start) == (start, end)
+    return alone or (assigner.pane_end(start) == end and assigner.first(start)[1] == end)
 
 
 def _row_text(rows: pl.DataFrame) -> str:

@@ -18,6 +18,7 @@ from headrace.core.types import schema_of
 from headrace.operators.aggregate import AggregateConfig
 from headrace.operators.given import GivenState
 from headrace.operators.operator import Operator
+from headrace.operators.window.assigner import windows_of
 from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
 from headrace.state.snapshot import Chunk
 from support.collector import Collected
@@ -128,7 +129,7 @@ def windowed(frame: pl.DataFrame, window: Window) -> pl.DataFrame:
     for at in frame.get_column(TS).to_list():
         pane = int(assigner.panes(frame.get_column(TS).to_numpy()[:1] * 0 + at)[0])
         grows = isinstance(window, Cumulate)
-        bounds.append([(pane, assigner.pane_end(pane))] if grows else list(assigner.windows(pane)))
+        bounds.append([(pane, assigner.pane_end(pane))] if grows else list(windows_of(assigner, pane)))
     stamp = pl.Datetime("us", "UTC")
     spread = frame.with_columns(pl.Series("__w", bounds, dtype=pl.List(pl.List(pl.Int64)))).explode("__w")
     return spread.with_columns(

@@ -2,7 +2,7 @@
 
 Times are epoch milliseconds; a window is [start, end). Time is cut into **panes**: the longest spans whose moments all
 belong to the same windows. Rows are aggregated per pane, so that overlapping windows share the work; the pane's name
-is its start. Windows of a pane are in order of end, then start.
+is its start. Windows are in order of end, then start; those of a pane follow each other without a gap.
 
 In UTC windows are arithmetic, aligned to the epoch plus `offset_ms`. In another time zone they follow the local
 calendar (`local_time`). Knows nothing of rows that are late.
@@ -10,11 +10,14 @@ calendar (`local_time`). Knows nothing of rows that are late.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from headrace.core.signals import TIME_MIN
 
 Times = npt.NDArray[np.int64]
 Span = tuple[int, int]
@@ -32,9 +35,26 @@ class Assigner(Protocol):
         """The end of a pane, which is the start of the next."""
         ...
 
-    def windows(self, pane: int) -> tuple[Span, ...]:
-        """The windows that contain the pane, by end, then start; at least one."""
+    def first(self, pane: int, after: int = TIME_MIN) -> Span:
+        """The first window that contains the pane and ends after `after`; there must be one."""
         ...
+
+    def last(self, pane: int) -> Span:
+        """The last window that contains the pane."""
+        ...
+
+    def following(self, window: Span) -> Span:
+        """The window after this one."""
+        ...
+
+
+def windows_of(assigner: Assigner, pane: int, after: int = TIME_MIN) -> Iterator[Span]:
+    """The windows that contain the pane and end after `after`, in order. There may be a great many."""
+    window, last = assigner.first(pane, after), assigner.last(pane)
+    while window != last:
+        yield window
+        window = assigner.following(window)
+    yield last
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +72,17 @@ class TumblingUtc:
         """The window's end."""
         return pane + self.size
 
-    def windows(self, pane: int) -> tuple[Span, ...]:
+    def first(self, pane: int, after: int = TIME_MIN) -> Span:
         """The one window."""
-        return ((pane, pane + self.size),)
+        return pane, pane + self.size
+
+    def last(self, pane: int) -> Span:
+        """The same."""
+        return pane, pane + self.size
+
+    def following(self, window: Span) -> Span:
+        """Begins where this one ends."""
+        return window[1], window[1] + self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +105,21 @@ class SlidingUtc:
         place = (pane - self.offset) % self.every
         return pane + (rest if rest and place == 0 else self.every - place)
 
-    def windows(self, pane: int) -> tuple[Span, ...]:
-        """Those that start at or before the pane and end at its end or later."""
+    def first(self, pane: int, after: int = TIME_MIN) -> Span:
+        """The first that ends at the pane's end or later, and after `after`."""
+        end = self.last(pane)[1]
+        earliest = max(self.pane_end(pane), after + 1)
+        end -= (end - earliest) // self.every * self.every
+        return end - self.size, end
+
+    def last(self, pane: int) -> Span:
+        """The last that starts at or before the pane."""
         latest = (pane - self.offset) // self.every * self.every + self.offset
-        earliest_end = self.pane_end(pane)
-        count = (latest + self.size - earliest_end) // self.every + 1
-        starts = (latest - step * self.every for step in range(count - 1, -1, -1))
-        return tuple((start, start + self.size) for start in starts)
+        return latest, latest + self.size
+
+    def following(self, window: Span) -> Span:
+        """One period later."""
+        return window[0] + self.every, window[1] + self.every
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +138,20 @@ class CumulateUtc:
         """The step's end."""
         return pane + self.every
 
-    def windows(self, pane: int) -> tuple[Span, ...]:
-        """From the window that ends with this step to the full one."""
-        start = (pane - self.offset) // self.size * self.size + self.offset
-        return tuple((start, end) for end in range(pane + self.every, start + self.size + 1, self.every))
+    def first(self, pane: int, after: int = TIME_MIN) -> Span:
+        """The one that ends with this step, or with the first that ends after `after`."""
+        end = pane + self.every
+        return self._start(pane), end + max(0, (after - end) // self.every + 1) * self.every
+
+    def last(self, pane: int) -> Span:
+        """The full one."""
+        start = self._start(pane)
+        return start, start + self.size
+
+    def following(self, window: Span) -> Span:
+        """A step longer; after the full one a new one."""
+        start, end = window
+        return (start if end < start + self.size else end), end + self.every
+
+    def _start(self, pane: int) -> int:
+        return (pane - self.offset) // self.size * self.size + self.offset

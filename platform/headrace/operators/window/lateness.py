@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headrace.operators.window.assigner import Assigner, Times
+from headrace.operators.window.assigner import Assigner, Times, windows_of
 
 _PANES_KEPT = 4096
 _FAR = 1 << 62
@@ -53,7 +53,7 @@ class Judge:
         if found is None:
             if len(self._known) >= _PANES_KEPT:
                 self._known.clear()
-            found = self._known[pane] = PaneWindows(self._assigner.pane_end(pane), self._assigner.windows(pane)[0][1])
+            found = self._known[pane] = PaneWindows(self._assigner.pane_end(pane), self._assigner.first(pane)[1])
         return found
 
     def on_time(self, pane: int, watermark: int) -> bool:
@@ -75,7 +75,7 @@ class Judge:
         partly = 0
         for number in np.unique(place[touched]).tolist():
             rows = touched[place[touched] == number]
-            ends = np.array([end for _, end in self._assigner.windows(int(distinct[number]))], dtype=np.int64)
+            ends = np.array([end for _, end in windows_of(self._assigner, int(distinct[number]))], dtype=np.int64)
             first = np.searchsorted(ends, lost[rows], side="right")
             taken = first < ends.size
             since[rows[taken]] = ends[first[taken]]

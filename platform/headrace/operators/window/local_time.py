@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
+from headrace.core.signals import TIME_MIN
 from headrace.operators.window.assigner import Span, Times
 
 _DAY_MS = 86_400_000
@@ -133,9 +134,17 @@ class LocalTumbling:
         """The slot's end."""
         return self.slots.end(pane)
 
-    def windows(self, pane: int) -> tuple[Span, ...]:
+    def first(self, pane: int, after: int = TIME_MIN) -> Span:
         """The one window."""
-        return ((pane, self.slots.end(pane)),)
+        return pane, self.slots.end(pane)
+
+    def last(self, pane: int) -> Span:
+        """The same."""
+        return pane, self.slots.end(pane)
+
+    def following(self, window: Span) -> Span:
+        """The next slot."""
+        return window[1], self.slots.end(window[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +162,26 @@ class LocalSliding:
         """The slot's end."""
         return self.slots.end(pane)
 
-    def windows(self, pane: int) -> tuple[Span, ...]:
-        """Those that end with this slot or with one of the next count - 1."""
-        starts = [pane]
+    def first(self, pane: int, after: int = TIME_MIN) -> Span:
+        """The one that ends with this slot, or with the first that ends after `after`."""
+        start = pane
         for _ in range(self.count - 1):
-            starts.append(self.slots.start(starts[-1] - 1))
-        starts.reverse()
-        ends = [self.slots.end(pane)]
-        for _ in range(self.count - 1):
-            ends.append(self.slots.end(ends[-1]))
-        return tuple(zip(starts, ends, strict=True))
+            start = self.slots.start(start - 1)
+        window = start, self.slots.end(pane)
+        while window[1] <= after:
+            window = self.following(window)
+        return window
+
+    def last(self, pane: int) -> Span:
+        """The one that starts with this slot."""
+        end = pane
+        for _ in range(self.count):
+            end = self.slots.end(end)
+        return pane, end
+
+    def following(self, window: Span) -> Span:
+        """One slot later."""
+        return self.slots.end(window[0]), self.slots.end(window[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +200,21 @@ class LocalCumulate:
         """The step's end, or the slot's where that is sooner."""
         return min(pane + self.every, self.slots.end(self.slots.start(pane)))
 
-    def windows(self, pane: int) -> tuple[Span, ...]:
-        """From the window that ends with this step to the full one."""
+    def first(self, pane: int, after: int = TIME_MIN) -> Span:
+        """The one that ends with this step, or with the first that ends after `after`."""
+        start, full = self.last(pane)
+        end = pane + self.every
+        return start, min(end + max(0, (after - end) // self.every + 1) * self.every, full)
+
+    def last(self, pane: int) -> Span:
+        """The full one."""
         start = self.slots.start(pane)
+        return start, self.slots.end(start)
+
+    def following(self, window: Span) -> Span:
+        """A step longer, at most the full one; after that a new one."""
+        start, end = window
         full = self.slots.end(start)
-        ends = [*range(pane + self.every, full, self.every), full]
-        return tuple((start, end) for end in ends)
+        if end < full:
+            return start, min(end + self.every, full)
+        return end, min(end + self.every, self.slots.end(end))

@@ -164,9 +164,8 @@ class WindowAggregate:
         self._state.take_due(self._watermark)  # windows that get their first row after their time fire here, not later
         touched: dict[Span, list[pl.DataFrame]] = {}
         for pane, partial in added:
-            for window in self._state.windows_of(pane):
-                if window[1] - 1 <= self._watermark:
-                    touched.setdefault(window, []).append(partial)
+            for window in self._state.over(pane, self._watermark):
+                touched.setdefault(window, []).append(partial)
         for window in sorted(touched, key=lambda span: (span[1], span[0])):
             only = pl.concat([frame.select(self._keys) for frame in touched[window]]).unique() if self._keys else None
             self._emit(self._state.merged([window], only), out)

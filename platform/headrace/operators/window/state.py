@@ -14,7 +14,6 @@ In snapshots every frame has pane columns. What comes back goes to stores per pa
 from __future__ import annotations
 
 import bisect
-import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -23,7 +22,8 @@ import polars as pl
 
 from headrace.core.signals import TIME_MAX
 from headrace.operators.window.accumulator.layout import Layout
-from headrace.operators.window.assigner import Assigner, Span
+from headrace.operators.window.assigner import Assigner, Span, windows_of
+from headrace.operators.window.spans import DueWindows
 from headrace.operators.window.store import PartialStore
 from headrace.state.snapshot import Chunk
 
@@ -55,9 +55,7 @@ class WindowState:
         self._last_end: dict[PaneKey, int] = {}  # end of the pane's last window
         self._since: dict[int, list[int]] = {}  # pane start to the second parts of its keys
         self._starts: list[int] = []  # pane starts, ascending
-        self._known: set[Span] = set()  # windows that have rows: due, or taken and not yet forgotten
-        self._due: list[Span] = []  # heap of (end, start)
-        self._taken: list[Span] = []
+        self._windows = DueWindows(assigner.following)
         self._first_gone = TIME_MAX  # no pane's last window ends before this
 
     def _stores(self, by: list[str]) -> list[PartialStore]:
@@ -103,33 +101,26 @@ class WindowState:
             if key in self._last_end:
                 continue
             pane, since = key
-            windows = self.windows_of(key)
-            self._last_end[key] = windows[-1][1]
-            self._first_gone = min(self._first_gone, windows[-1][1])
+            last = self._assigner.last(pane)
+            self._last_end[key] = last[1]
+            self._first_gone = min(self._first_gone, last[1])
             if pane not in self._since:
                 self._since[pane] = []
                 bisect.insort(self._starts, pane)
             self._since[pane].append(since)
-            for span in windows:
-                if span not in self._known:
-                    self._known.add(span)
-                    heapq.heappush(self._due, (span[1], span[0]))
+            self._windows.add(self._assigner.first(pane, since - 1), last)
 
     # ------------------------------------------------------------------ windows out
 
     def take_due(self, watermark: int) -> list[Span]:
         """Windows with rows that end at `watermark` + 1 or before and were not taken yet, by end, then start."""
-        due = []
-        while self._due and self._due[0][0] - 1 <= watermark:
-            end, start = heapq.heappop(self._due)
-            due.append((start, end))
-        self._taken += due
-        return due
+        return self._windows.take(watermark)
 
-    def windows_of(self, key: PaneKey) -> list[Span]:
-        """The windows that count the rows of a pane of state, by end, then start."""
+    def over(self, key: PaneKey, watermark: int) -> list[Span]:
+        """The windows that count the rows of a pane of state and are over at `watermark`, by end, then start."""
         pane, since = key
-        return [span for span in self._assigner.windows(pane) if span[1] >= since]
+        windows = windows_of(self._assigner, pane, since - 1)
+        return list(itertools.takewhile(lambda span: span[1] - 1 <= watermark, windows))
 
     def _panes_of(self, window: Span) -> list[PaneKey]:
         """The panes of state that a window counts: a pane is in a window if its start is."""
@@ -223,8 +214,7 @@ class WindowState:
         Rows of the mixed store are taken out when about half of them may be forgotten, so that looking through them
         stays cheap per row; until then nothing asks for them.
         """
-        self._known.difference_update(span for span in self._taken if span[1] - 1 <= watermark)
-        self._taken = [span for span in self._taken if span[1] - 1 > watermark]
+        self._windows.forget(watermark)
         if self._first_gone - 1 > watermark:
             return
         gone = [key for key, end in self._last_end.items() if end - 1 <= watermark]
@@ -268,7 +258,8 @@ class WindowState:
         ends: dict[PaneKey, int] = {}
         for key, last in self._last_end.items():
             if last - 1 > watermark:
-                ends[key] = next(end for _, end in self.windows_of(key) if end - 1 > watermark)
+                pane, since = key
+                ends[key] = self._assigner.first(pane, max(since - 1, watermark + 1))[1]
         return ends
 
     def whole(self) -> list[pl.DataFrame]:
@@ -286,7 +277,7 @@ class WindowState:
         """Takes rows back, per part; may be called again with others. Panes that nobody needs at `watermark` are left
         out."""
         panes = pl.concat([frame.select(PANE, SINCE).unique() for frame in parts[0]]).unique().sort(PANE, SINCE)
-        alive = [key for key in panes.rows() if self.windows_of(key)[-1][1] - 1 > watermark]
+        alive = [key for key in panes.rows() if self._assigner.last(key[0])[1] - 1 > watermark]
         self._register(alive)
         if len(alive) > PANES_NARROW_MAX:
             self._mixed_panes.update(alive)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.operators.window.assigner import Assigner, Span
+from headrace.operators.window.assigner import Assigner, Span, windows_of
 from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -25,7 +25,7 @@ def pane(assigner: Assigner, moment: int) -> int:
 
 def windows(window: Window, moment: int) -> tuple[Span, ...]:
     assigner = window.assigner()
-    return assigner.windows(pane(assigner, moment))
+    return tuple(windows_of(assigner, pane(assigner, moment)))
 
 
 def local(zone: str, *spans: Span) -> list[str]:
@@ -52,10 +52,10 @@ def test_panes_are_where_windows_agree(data: st.DataObject, moment: int, every: 
     assert start <= moment < end
     assert pane(assigner, end - 1) == start
     assert pane(assigner, end) == end
-    spans = assigner.windows(start)
+    spans = list(windows_of(assigner, start))
     assert list(spans) == sorted(spans, key=lambda span: (span[1], span[0]))
     assert all(span[0] <= start and end <= span[1] for span in spans)
-    assert set(spans) != set(assigner.windows(end)), "the next pane belongs to other windows"
+    assert set(spans) != set(windows_of(assigner, end)), "the next pane belongs to other windows"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_local_windows_tile_time(moments: list[int], zone: str, size: int) -> No
             assert start <= moment < end
             assert pane(assigner, end) == end
             assert pane(assigner, end - 1) == start
-            assert all(span[0] <= start and end <= span[1] for span in assigner.windows(start))
+            assert all(span[0] <= start and end <= span[1] for span in windows_of(assigner, start))
         day = datetime.fromtimestamp(moments[0] / 1000, ZoneInfo(zone))
         if size == DAY and isinstance(window, Tumbling):
             start = pane(assigner, moments[0])
