@@ -1,7 +1,9 @@
 """The ceiling of K and P: the same steps in one bare loop, without an engine: consume, parse, work, serialise, produce,
 flush and commit once a second. No operators, no late rows, no bad rows, sums in arrival order.
 
-usage: bare_loop.py k|p BROKERS SOURCE SINK [SECONDS]   (SECONDS: follow the topic's end for so long; else to its end)
+usage: bare_loop.py k|p BROKERS SOURCE SINK [follow]
+
+follow: from the topic's end on until stdin closes; else to its end
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import io
 import json
 import os
 import sys
+import threading
 import time
 from collections import deque
 from itertools import repeat
@@ -28,8 +31,9 @@ STEP_ROWS = {"k": 64_000, "p": 16_000}
 
 
 class Loop:
-    def __init__(self, job: str, brokers: str, source: str, sink: str, seconds: float | None) -> None:
-        self.job, self.source, self.sink, self.seconds = job, source, sink, seconds
+    def __init__(self, job: str, brokers: str, source: str, sink: str, *, follow: bool) -> None:
+        self.job, self.source, self.sink, self.follow = job, source, sink, follow
+        self.over = threading.Event()
         self.consumer = Consumer(
             {
                 "bootstrap.servers": brokers,
@@ -38,14 +42,14 @@ class Loop:
                 "enable.auto.offset.store": False,
                 "isolation.level": "read_committed",
                 "fetch.queue.backoff.ms": 10,
-                "fetch.wait.max.ms": 10 if seconds else 500,
+                "fetch.wait.max.ms": 10 if follow else 500,
             }
         )
         self.producer = Producer(
             {
                 "bootstrap.servers": brokers,
                 "compression.type": "lz4",
-                "linger.ms": 0 if seconds else 20,
+                "linger.ms": 0 if follow else 20,
                 "batch.size": 262_144,
                 "acks": "all",
                 "enable.idempotence": True,
@@ -64,26 +68,31 @@ class Loop:
         ends = {
             p: self.consumer.get_watermark_offsets(TopicPartition(self.source, p), 10)[1] for p in range(PARTITIONS)
         }
-        start = OFFSET_END if self.seconds else 0
+        start = OFFSET_END if self.follow else 0
         self.warm_up()
         self.consumer.assign([TopicPartition(self.source, p, start) for p in range(PARTITIONS)])
         watch = Stopwatch.start()
-        deadline = time.perf_counter() + (self.seconds or 1e9)
+        if self.follow:
+            threading.Thread(target=self.end_when_stdin_closes, daemon=True).start()
         commit_due = time.perf_counter() + 1
-        while time.perf_counter() < deadline:
+        while not self.over.is_set():
             values, runs = self.poll()
             if values:
                 self.work(values, runs)
             if time.perf_counter() > commit_due:
                 self.commit()
                 commit_due = time.perf_counter() + 1
-            if not self.seconds and all(self.positions.get(p, 0) >= ends[p] for p in ends):
+            if not self.follow and all(self.positions.get(p, 0) >= ends[p] for p in ends):
                 break
             self.producer.poll(0)
         if self.job == "k":
             self.close_windows(1 << 60)
         self.commit()
         return watch.report(self.rows_in, self.rows_out)
+
+    def end_when_stdin_closes(self) -> None:
+        sys.stdin.read()
+        self.over.set()
 
     def warm_up(self) -> None:
         frame = pl.read_ndjson(b'{"k":1,"ts":1,"v":1.0}\n', schema=SCHEMA)
@@ -95,12 +104,12 @@ class Loop:
         values: list[bytes] = []
         runs: list[tuple[int, int, int]] = []
         while len(values) < STEP_ROWS[self.job]:
-            messages = self.consumer.consume(2000, 0.005 if self.seconds else 0.02)
+            messages = self.consumer.consume(2000, 0.005 if self.follow else 0.02)
             if not messages:
                 break
             self.find_runs(messages, len(values), runs)
             values += [message.value() for message in messages]
-            if self.seconds:
+            if self.follow:
                 break
         return values, runs
 
@@ -178,5 +187,5 @@ class Loop:
 if __name__ == "__main__":
     gc.disable()
     job, brokers, source, sink, *rest = sys.argv[1:]
-    print(json.dumps(Loop(job, brokers, source, sink, float(rest[0]) if rest else None).run()), flush=True)
+    print(json.dumps(Loop(job, brokers, source, sink, follow=bool(rest)).run()), flush=True)
     os._exit(0)

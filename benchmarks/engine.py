@@ -1,6 +1,8 @@
 """The engine side of K and P: the pipeline through `LocalJob`, as `headrace run` does it, in a process of its own.
 
-usage: engine.py k|p|g BROKERS SOURCE SINK [SECONDS]   (SECONDS: follow the topic's end for so long; else to its end)
+usage: engine.py k|p|g BROKERS SOURCE SINK [follow]
+
+follow: from the topic's end on until stdin closes; else to its end
 """
 
 from __future__ import annotations
@@ -37,6 +39,11 @@ def warm_up(data: dict[str, object]) -> None:
     json_format.open_decoder(source.columns).decode(message)
 
 
+def stop_when_stdin_closes(job: LocalJob) -> None:
+    sys.stdin.read()
+    job.stop()
+
+
 def main() -> None:
     job, brokers, source, sink, *rest = sys.argv[1:]
     match job:
@@ -49,7 +56,7 @@ def main() -> None:
     warm_up(data)
     running = LocalJob(compile_pipeline(Pipeline.from_dict(data)).physical)
     if rest:
-        threading.Timer(float(rest[0]), running.stop).start()
+        threading.Thread(target=stop_when_stdin_closes, args=(running,), daemon=True).start()
     watch = Stopwatch.start()
     running.run()
     progress = running.progress()

@@ -80,6 +80,7 @@ def with_garbage(brokers: str, count: int) -> Figure:
 
 
 def latencies(brokers: str, count: int) -> list[Figure]:
+    latency.warm_up(brokers, str(HERE / "bare_loop.py"))
     measured = {"engine.py": [], "bare_loop.py": []}  # type: dict[str, list[tuple[float, float]]]
     for _ in range(count):
         for script, values in measured.items():
