@@ -357,7 +357,7 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_the_end_fences_what_is_decided, 2180),
     (_input_ends_with_the_first_task, 0),
     (_a_failed_slot_says_left, 10),
-    (_a_cancel_hides_the_failure_before_it, 20),
+    (_a_cancel_hides_the_failure_before_it, 210),
     (_the_last_word_waits_for_no_thread, 0),
     (_a_slot_is_deployed_before_it_is_open, 0),
     (_a_cancel_waits_until_the_slot_is_open, 45),

@@ -60,7 +60,7 @@ def test_no_connector_host_outlives_a_job_that_ends_while_it_starts(tmp_path: Pa
 def test_an_opening_that_was_overtaken_leaves_one_host(tmp_path: Path) -> None:
     async def test() -> None:
         async with driven(tmp_path) as made:
-            await made.until(lambda: "slots" in made.driver.machine.job.message, "the host to be wanted")
+            await made.until(lambda: "opening" in made.driver.machine.job.message, "the host to be wanted")
             made.driver._perform(do.OpenHost({}))
             made.driver._perform(do.OpenHost({}))
             await made.until(lambda: made.driver._host._opened is not None, "a host")
