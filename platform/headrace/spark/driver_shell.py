@@ -166,9 +166,11 @@ class DriverShell:
             remove_savepoints(self._parts.open_folder(config.savepoint), config.job, attempt, kept)
 
     def _look(self, splits: Splits, states: Mapping[str, SourceState]) -> on.Event:
+        begun_ms = self._parts.clock.monotonic_ms()
+        work = self._parts.sources.look(splits, states)
         if self._begun_ms is None:
-            self._begun_ms = self._parts.clock.monotonic_ms()
-        return on.Looked(self._parts.sources.look(splits, states))
+            self._begun_ms = begun_ms
+        return on.Looked(work)
 
     def _compute(self, epoch: Epoch) -> on.Event:
         begun_ms = self._parts.clock.monotonic_ms()

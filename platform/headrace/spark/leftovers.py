@@ -23,10 +23,11 @@ _OF_ATTEMPT = re.compile(rf"(?:{STAGED}|{STATE})(\d+)-")
 
 
 def remove_files(store: ObjectStore, journal: Journal, attempt: int, now_ms: int) -> None:
-    """Files of attempts before `attempt` that no checkpoint of the journal names. store: the job's folder."""
-    named: set[str] = set()
-    for record in journal.checkpoints:
-        named |= own_files(record.manifest) | set(staged_files(record.manifest))
+    """Files of attempts before `attempt` that nobody needs: no state of a checkpoint of the journal, no staged rows that
+    are decided and not committed. store: the job's folder."""
+    named = {path for record in journal.checkpoints for path in own_files(record.manifest)}
+    if journal.uncommitted is not None:
+        named |= set(staged_files(journal.uncommitted.manifest))
     store.delete(path for path in _before(store, attempt) if path not in named)
     store.delete([each.path for each in store.leftovers() if each.modified_ms <= now_ms - GRACE_MS])
 
