@@ -9,7 +9,7 @@ from headrace.checkpoint.journal import Journal, Replaced, Settled, Written
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.records import Record
 from headrace.checkpoint.store import ObjectStore
-from headrace.spark.driver.replaced import ReplacedError
+from headrace.spark.driver.errors import ReplacedError
 
 
 class DriverJournal:

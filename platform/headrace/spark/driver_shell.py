@@ -19,7 +19,7 @@ from headrace.checkpoint.paths import STAGED
 from headrace.checkpoint.records import CheckpointRecord, Record
 from headrace.checkpoint.resolve import resolve
 from headrace.checkpoint.savepoint import finish_savepoint
-from headrace.checkpoint.store import ObjectStore, open_folder
+from headrace.checkpoint.store import ObjectStore, OpenFolder, open_folder
 from headrace.checkpoint.usable import damaged_epochs
 from headrace.coordinator.manifests import savepoint_of
 from headrace.core.clock import Clock
@@ -35,7 +35,6 @@ from headrace.spark.publication import Say, staged_files
 
 Pause = Callable[[int], bool]
 """Waits for so many ms, or until somebody asks to stop; whether that is so."""
-OpenFolder = Callable[[str], ObjectStore]
 
 
 class Sources(Protocol):

@@ -23,8 +23,8 @@ _OF_ATTEMPT = re.compile(rf"(?:{STAGED}|{STATE})(\d+)-")
 
 
 def remove_files(store: ObjectStore, journal: Journal, attempt: int, now_ms: int) -> None:
-    """Files of attempts before `attempt` that nobody needs: no state of a checkpoint of the journal, no staged rows that
-    are decided and not committed. store: the job's folder."""
+    """Files of attempts before `attempt` that nobody needs: neither state that a checkpoint of the journal names, nor
+    staged rows that are decided and not committed. store: the job's folder."""
     named = {path for record in journal.checkpoints for path in own_files(record.manifest)}
     if journal.uncommitted is not None:
         named |= set(staged_files(journal.uncommitted.manifest))

@@ -79,6 +79,19 @@ class Auditor:
         return bool(self.history) and isinstance(self.history[-1], FinishedRecord)
 
     @property
+    def is_given_up(self) -> bool:
+        """Whether the job's user has ended it: then its rows are visible or not, and nothing is left to be done."""
+        last = self.history[-1] if self.history else None
+        return isinstance(last, FinishedRecord) and last.state == "CANCELED"
+
+    @property
+    def end(self) -> str:
+        """How the job has ended, in a word or two."""
+        if self.is_given_up:
+            return "given up"
+        return "finished" if self.is_finished else "stopped"
+
+    @property
     def is_settled(self) -> bool:
         """Whether everything that is decided is committed."""
         return self._committed == self.epoch
@@ -171,7 +184,9 @@ class Auditor:
 
     def _judge_end(self, record: FinishedRecord) -> None:
         newest = self.newest
-        if newest is None or record.state != "FINISHED":
+        if record.state == "CANCELED":
+            return
+        if newest is None:
             raise Violation(f"the job ends as {record.state}, without an epoch")
         if self._story.publish and not self.is_settled:
             raise Violation(f"the job ends, but epoch {self.epoch} is not committed")
@@ -213,6 +228,8 @@ class Auditor:
             self._pruned_ms[number] = self._world.now_ms
             if number == self._attempt_number or (self.newest is not None and number >= self.newest.number):
                 raise Violation(f"{path} is deleted, and needed to know what is newest")
+        elif self.is_given_up:
+            pass
         elif path in self._needed():
             raise Violation(f"{path} is deleted, and needed by epoch {self.epoch}")
         elif (made := _made_by(path)) is not None and made[0] >= self._attempt and made[1] > self.epoch:
@@ -274,13 +291,15 @@ class Auditor:
 
     def ended(self, driver: str, end: End) -> None:
         """A driver says that it is done."""
+        if end.finished is not None and end.finished.state != "FINISHED":
+            raise Violation(f"{driver} says that the job is finished, but it was given up")
         if end.finished is not None and self.history[-1] != end.finished:
             raise Violation(f"{driver} says that the job is finished, but its journal ends with {self.history[-1]}")
 
     def over(self, stops: Sequence[int | None]) -> None:
         """No driver acts any more, and none has to."""
         newest = self.newest
-        if newest is None:
+        if newest is None or self.is_given_up:
             return
         self._require_states(newest)
         if not self.is_finished:

@@ -20,29 +20,25 @@ from headrace.spark.driver import events as on
 from headrace.spark.driver.machine import DriverMachine
 from headrace.spark.driver_shell import DriverParts, DriverShell
 from headrace.spark.epoch import Epoch, Splits, Work
+from sim.drivers.blocking import UNFORESEEN, BlockingProcess, Reach
 from sim.drivers.outside import behind
-from sim.drivers.remote import Answer, Call, Pending, Remote, Replayer
-from sim.drivers.storage import DriversStore
 from sim.drivers.tasks import STORAGE
 from sim.outside import SOURCE, TOPIC, Range
-from sim.world import Process, Violation
+from sim.world import Violation
 
 if TYPE_CHECKING:
     from sim.drivers.site import Site
 
-UNFORESEEN = "nobody foresaw it"
 IDLE_MOVES = 0.03
 """How likely a look without new rows finds that an idle partition moves."""
 
 
-class Driver(Process):
+class Driver(BlockingProcess):
     """One run of the command."""
 
     def __init__(self, site: Site, name: str) -> None:
-        super().__init__(site.world, name)
-        self.site = site
+        super().__init__(site, name)
         self.asked = False
-        self.replayer = Replayer()
         config = site.config(name)
         surroundings = Surroundings(self)
         parts = DriverParts(
@@ -78,30 +74,13 @@ class Driver(Process):
                 self.kill()
             case effect:
                 self._effect = effect
-                self.replayer.forget()
                 if self.world.happens(self.site.story.treachery):
                     self.site.betray(self)
-                self.after(self.world.between(0, 5), self._begin)
+                self.after(self.world.between(0, 5), lambda: self._perform(effect))
 
-    def _begin(self) -> None:
+    def _perform(self, effect: do.Performed) -> None:
         self._begun_ms = self.world.now_ms
-        self._run()
-
-    def _run(self) -> None:
-        assert self._effect is not None, "an effect is performed"
-        self.replayer.rewind()
-        try:
-            event = self._shell.perform(self._effect)
-        except Pending as pending:
-            pending.start(self._on_answer)
-        except Exception as error:
-            raise Violation(f"{self.name}: {self._effect} has raised, and no event says so") from error
-        else:
-            self._on_event(event)
-
-    def _on_answer(self, answer: object) -> None:
-        self.replayer.answered(answer)
-        self._run()
+        self.run(lambda: self._shell.perform(effect), self._on_event)
 
     def _on_event(self, event: on.Event) -> None:
         self.world.tell(f"{self.name}: {type(self._effect).__name__} -> {_about(event)}")
@@ -128,41 +107,12 @@ class Driver(Process):
         self.kill()
 
 
-class Surroundings:
-    """What a driver's shell works with: `Sources`, `Engine`, `Publishing`, `Clock` and stores."""
+class Surroundings(Reach):
+    """What a driver's shell works with: `Sources`, `Engine` and `Publishing` beside clock and stores."""
 
     def __init__(self, driver: Driver) -> None:
+        super().__init__(driver)
         self._driver = driver
-        self._site = driver.site
-        self._world = driver.world
-        self._replayer = driver.replayer
-
-    def open_folder(self, url: str) -> DriversStore:
-        """A folder of storage."""
-        ask = partial(self._ask, self._site.storage)
-        return DriversStore(url, self._site.objects, ask, self._replayer)
-
-    def _ask(self, remote: Remote, call: Call) -> object:
-        return self._replayer.ask(lambda answer: self._start(remote, call, answer))
-
-    def _start(self, remote: Remote, call: Call, answer: Answer) -> None:
-        """Now and then something raises that nobody foresaw: instead of the call, or behind it."""
-        if not self._world.happens(self._site.story.unforeseen):
-            remote.call(self._driver, call, answer)
-        elif self._world.happens(0.5):
-            remote.call(self._driver, call, lambda _: answer(ValueError(UNFORESEEN)))
-        else:
-            self._driver.after(self._world.delay_ms(), lambda: answer(ValueError(UNFORESEEN)))
-
-    # ---- clock ---------------------------------------------------------------------------------------------------
-
-    def now_ms(self) -> int:
-        """The same whenever the code runs again."""
-        return self._replayer.note(lambda: self._world.now_ms)
-
-    def monotonic_ms(self) -> int:
-        """As `now_ms`."""
-        return self.now_ms()
 
     def pause(self, wait_ms: int) -> bool:
         """Waits; whether the driver is asked to stop."""
@@ -173,14 +123,14 @@ class Surroundings:
     def resolve(self, known: Splits) -> Splits:
         """A replay reads what is there now; a job that is followed goes on."""
         site = self._site
-        ends = self._ask(site.brokers, site.partitions.ends)
+        ends = self.ask(site.brokers, site.partitions.ends)
         assert isinstance(ends, list)
         return {SOURCE: _splits(ends if site.story.bounded else site.partitions.stops)}
 
     def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
         """What has come since."""
         site = self._site
-        ends = self._ask(site.brokers, site.partitions.ends)
+        ends = self.ask(site.brokers, site.partitions.ends)
         assert isinstance(ends, list)
         read = {each.partition: each.position for state in states.values() for each in state.splits}
         stops = [split.stop for split in splits[SOURCE]]
@@ -209,14 +159,14 @@ class Surroundings:
 
     def _publish(self, share: tuple[int, int], rows: Sequence[Range]) -> None:
         sink = self._site.sink
-        opened = self._ask(self._site.brokers, lambda: sink.open(share))
+        opened = self.ask(self._site.brokers, lambda: sink.open(share))
         assert isinstance(opened, tuple)
         number, published = opened
         left = behind(rows, published)
         half = self._replayer.note(lambda: self._world.between(0, len(left)))
         for some in (left[:half], left[half:]):
             if some:
-                self._ask(self._site.brokers, partial(sink.write, share, number, some))
+                self.ask(self._site.brokers, partial(sink.write, share, number, some))
 
 
 def _splits(stops: Sequence[int | None]) -> tuple[SplitDocument, ...]:

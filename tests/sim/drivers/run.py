@@ -46,7 +46,7 @@ def _play(world: World, seed: int) -> Outcome:
     # what is under way still arrives: late calls, drivers that wake up, tasks of dead ones
     world.run(world.now_ms + LATE_MS)
     site.auditor.over(story.stops)
-    end = f"{'replay' if story.bounded else 'follow'} {'finished' if site.auditor.is_finished else 'stopped'}"
+    end = f"{'replay' if story.bounded else 'follow'} {site.auditor.end}"
     return Outcome(seed, end, site.auditor.epoch, len(site.auditor.history))
 
 

@@ -3,10 +3,14 @@ faults that befall them."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from headrace.spark.driver.config import DriverConfig
 from headrace.spark.driver.effects import End
 from headrace.spark.epoch import Epoch
+from headrace.spark.giving_up import give_up
 from sim.drivers.auditor import SAVED_FOLDER, Auditor
+from sim.drivers.blocking import BlockingProcess, Reach, outcome_of
 from sim.drivers.driver import Driver
 from sim.drivers.outside import Partitions, Sink
 from sim.drivers.remote import Answer, Remote
@@ -35,7 +39,7 @@ class Site:
         self.sink = Sink(self.auditor)
         self.drivers: list[Driver] = []
         self.is_over = False
-        """The job is finished; or it was stopped in calm times, and goes on another day."""
+        """The job is finished or given up; or it was stopped in calm times, and goes on another day."""
         self._count = 0
         self._tasks: list[tuple[Driver, Tasks]] = []
         self.start_driver()
@@ -125,8 +129,19 @@ class Site:
                 self._freeze(world.chance.choice(alive))
             case "stop asked" if alive:
                 world.chance.choice(alive).ask()
+            case "given up":
+                self._give_up()
             case _:
                 pass
+
+    def _give_up(self) -> None:
+        """A user wants no more of it, whatever drivers do."""
+        self._count += 1
+        process = BlockingProcess(self, f"u{self._count}")
+        reach = Reach(process)
+        store = reach.open_folder(STORAGE)
+        ending = partial(give_up, JOB, store, reach, open_folder=reach.open_folder)
+        process.run(lambda: outcome_of(ending), lambda given: self.world.tell(f"{process.name}: {given}"))
 
     def _freeze(self, driver: Driver) -> None:
         world = self.world
@@ -149,6 +164,7 @@ class Site:
 
     def _on_written(self, path: str, data: bytes) -> None:
         self.auditor.written(path, data)
+        self.is_over = self.is_over or self.auditor.is_given_up
 
     def _on_deleted(self, path: str) -> None:
         self.auditor.deleted(path)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from sim.drivers.remote import Faults
 
-FAULTS = ("another driver", "driver killed", "driver frozen", "storage away", "sink away", "stop asked")
+FAULTS = ("another driver", "driver killed", "driver frozen", "storage away", "sink away", "stop asked", "given up")
+_RARE = {"given up": 0.1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,9 @@ class Story:
 def story_of(chance: random.Random) -> Story:
     """Draws one: either everything befalls drivers, or they live long and storage is slow to do what it is asked."""
     story = _drawn(chance)
-    if story.bounded or chance.random() < 0.8:
+    if story.bounded or chance.random() < 0.6:
         return story
-    slow = Faults(late=0.2)
+    slow = Faults(late=0.3)
     return replace(
         story,
         interval_ms=100,
@@ -82,7 +83,7 @@ def _drawn(chance: random.Random) -> Story:
         retained=chance.choice([1, 1, 2, 3]),
         increments_max=None if chance.random() < 0.8 else chance.randint(1, 3),
         failures_max=0 if bounded else chance.choice([1, 10, 10]),
-        faults=tuple(fault for fault in FAULTS if chance.random() < 0.6),
+        faults=tuple(fault for fault in FAULTS if chance.random() < _RARE.get(fault, 0.6)),
         pause_ms=chance.choice([500, 2_000, 8_000]),
         chaos_ms=chance.choice([5_000, 20_000, 60_000]),
         storage=_faults(chance),

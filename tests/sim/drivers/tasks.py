@@ -87,7 +87,7 @@ class Tasks(Process):
             )
         if files and self.world.happens(self._site.story.strays):
             # a second try, whose report comes too late: its file has another name, and nobody names it
-            again = files[-1]
+            again = self.world.chance.choice(files)
             files.append(_File(again.path.replace(".parquet", f"{self._unique()}.parquet"), again.data))
         return files
 

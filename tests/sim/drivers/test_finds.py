@@ -238,6 +238,18 @@ def _an_end_is_overlooked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DriverMachine, "_on_journal", broken)
 
 
+def _a_job_that_was_given_up_counts_as_finished(patch: pytest.MonkeyPatch) -> None:
+    """As it did before, for a driver that was about to try again."""
+
+    def broken(self: DriverMachine, event: on.Event, handle: Handle) -> Step:
+        if isinstance(event, on.JournalRead) and event.found.finished is not None:
+            self._finished = event.found.finished
+            return self._end()
+        return handle(self, event)
+
+    _instead(patch, broken)
+
+
 def _a_savepoint_is_handed_out_without_its_manifest(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DriverMachine, "_finish", lambda self: Step(do.Sweep(self._config.publish)))
 
@@ -259,11 +271,11 @@ def _what_nobody_foresaw_has_no_event(patch: pytest.MonkeyPatch) -> None:
 
 BREAKS: list[tuple[Breaks, int]] = [
     (_a_driver_deletes_before_it_owns, 0),
-    (_a_driver_deletes_all_that_its_journal_does_not_name, 90),
+    (_a_driver_deletes_all_that_its_journal_does_not_name, 40),
     (_a_driver_that_is_replaced_deletes_what_it_has_made, 0),
     (_others_records_do_not_matter, 0),
-    (_nobody_looks_above_what_was_put, 0),
-    (_an_earlier_put_counts_as_this_one, 510),
+    (_nobody_looks_above_what_was_put, 90),
+    (_an_earlier_put_counts_as_this_one, 490),
     (_rows_are_published_before_they_are_decided, 0),
     (_nobody_records_that_an_epoch_is_committed, 0),
     (_what_is_decided_is_not_published_first, 0),
@@ -274,12 +286,13 @@ BREAKS: list[tuple[Breaks, int]] = [
     (_state_of_the_newest_checkpoint_is_a_leftover, 0),
     (_staged_rows_that_are_decided_are_a_leftover, 0),
     (_staged_rows_of_committed_epochs_stay, 0),
-    (_a_decided_savepoint_is_a_leftover, 0),
+    (_a_decided_savepoint_is_a_leftover, 150),
     (_nobody_cleans_up, 0),
     (_files_that_are_needed_are_pruned, 0),
-    (_strays_stay_in_a_savepoint, 590),
-    (_an_end_counts_before_its_record, 0),
+    (_strays_stay_in_a_savepoint, 170),
+    (_an_end_counts_before_its_record, 360),
     (_an_end_is_overlooked, 0),
+    (_a_job_that_was_given_up_counts_as_finished, 20),
     (_a_savepoint_is_handed_out_without_its_manifest, 0),
     (_who_asks_to_stop_is_not_answered, 0),
     (_what_nobody_foresaw_has_no_event, 0),

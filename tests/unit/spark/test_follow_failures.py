@@ -24,6 +24,7 @@ from headrace.core.errors import ExternalError
 from headrace.spark.bounds import up_to_now
 from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish
 from headrace.spark.follow_sources import FollowSources, Look, Splits
+from headrace.spark.giving_up import give_up
 from headrace_connectors.memory import Collected, open_collected
 from support.local_exchange import LocalExchange
 
@@ -137,6 +138,20 @@ def test_a_put_that_comes_through_late_is_read_and_not_repeated(
         assert ids(out) == list(range(ROWS))
     numbers = [each.manifest.epoch for each in journal(tmp_path).checkpoints]
     assert numbers == sorted(set(numbers))
+
+
+def test_a_job_that_is_given_up_while_it_waits_to_be_tried_again_is_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing = Refusing(monkeypatch, "committed", 2)
+
+    def given_up() -> bool:
+        if refusing.refused:
+            give_up("failing", open_store(str(tmp_path / "job")), SystemClock())
+        return False
+
+    with open_collected(OUT), pytest.raises(ExternalError, match="was given up"):
+        follow(tmp_path, asked=given_up)
 
 
 class KilledError(BaseException):

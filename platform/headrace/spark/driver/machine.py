@@ -1,7 +1,7 @@
 """A driver's mind: events in, one effect at a time out. Pure: no clock, no I/O, no randomness.
 
     ReadJournal ──finished──────────────────────────────────────────────────────────────────────> End
-        │  │
+        │  │     ──given up──> Fail
         │  └─bounded, decided ─────────────┐
         v                                  │
      Resolve (where nothing is resolved)   │
@@ -50,7 +50,7 @@ from headrace.spark.driver import effects as do
 from headrace.spark.driver import events as on
 from headrace.spark.driver.config import DriverConfig
 from headrace.spark.driver.effects import Step
-from headrace.spark.driver.replaced import ReplacedError
+from headrace.spark.driver.errors import GivenUpError, ReplacedError
 from headrace.spark.epoch import Epoch, Splits, Work, standing
 
 NOT_YET_MS = 0
@@ -131,11 +131,12 @@ class DriverMachine:
             self._newest = next(each for each in reversed(journal.checkpoints) if each.manifest.epoch == epoch)
             self._uncommitted = found.commit_first is not None and found.commit_first.number == self._newest.number
         self._unfinished = None if found.unfinished is None else found.unfinished.savepoint
-        decided = self._config.bounded and self._newest is not None
-        if found.finished is not None and (decided or not self._config.bounded):
+        if found.finished is not None and found.finished.state != "FINISHED":
+            return Step(do.Fail(GivenUpError(self._config.job)))
+        if found.finished is not None:
             self._finished = found.finished
             return self._end()
-        if decided:
+        if self._config.bounded and self._newest is not None:
             # no attempt is recorded: there is nothing more to be decided, and any number of drivers may publish it
             said = "an earlier run has computed the results: they are published now"
             return _after(said, self._settle())

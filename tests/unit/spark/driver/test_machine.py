@@ -16,8 +16,8 @@ from headrace.core.source_state import SourceState, SplitState
 from headrace.spark.driver import effects as do
 from headrace.spark.driver import events as on
 from headrace.spark.driver.config import DriverConfig
+from headrace.spark.driver.errors import GivenUpError, ReplacedError
 from headrace.spark.driver.machine import DriverMachine
-from headrace.spark.driver.replaced import ReplacedError
 from headrace.spark.epoch import Epoch, Splits, Work
 
 REPLAY = DriverConfig("j-1", "memory://j-1", 2, "hash", "0abc", bounded=True)
@@ -203,6 +203,15 @@ def test_a_driver_that_finds_anothers_record_fails_and_deletes_nothing(config: D
         fail = wanted[-1]
         assert isinstance(fail, do.Fail)
         assert isinstance(fail.error, ReplacedError)
+
+
+@pytest.mark.parametrize("config", [REPLAY, FOLLOW], ids=["replay", "follow"])
+def test_a_job_that_was_given_up_is_not_finished(config: DriverConfig) -> None:
+    decided = CheckpointRecord(at_ms=0, manifest=manifest(1, 9, final=True))
+    wanted = effects(DriverMachine(config), [read(attempt(1), decided, FinishedRecord(at_ms=0, state="CANCELED"))])
+    fail = wanted[-1]
+    assert isinstance(fail, do.Fail)
+    assert isinstance(fail.error, GivenUpError)
 
 
 def test_a_failure_that_passes_is_tried_again_from_the_journal_so_often() -> None:
