@@ -31,7 +31,7 @@ help:
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
 	@echo "make test-all  every test, with long properties, and ten seeds of chaos and 10,000 of the simulation"
-	@echo "make sim     10,000 clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
+	@echo "make sim     10,000 Spark drivers and clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
 	@echo "make chaos   random faults on a live cluster and broker, exactly once (SEED=1 FAULTS=30)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make durations  take over what test files took in the last run (tests/durations.json)"
@@ -84,6 +84,7 @@ durations: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m support.suite.durations
 
 sim: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m sim.drivers.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
 
 chaos: $(READY)

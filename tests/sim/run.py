@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import os
 import sys
-import time
-from collections import Counter
 from dataclasses import dataclass
 
 from headrace.coordinator.job_state import JobState
 from sim.cluster import Cluster
+from sim.seeds import command, told_at_failure
 from sim.story import Story, story_of
 from sim.world import Violation, World
 
@@ -19,8 +15,7 @@ PATIENCE_MS = 1_500_000
 """So long after the last fault, a job must have come to something: every timeout of the machine fits in it."""
 STEADY_MS = 120_000
 """So often a checkpoint is complete in a healthy cluster, whatever its interval."""
-SHOWN = 60
-SHOWN_EVERY = 250
+MODULE = "sim.run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +27,17 @@ class Outcome:
     attempts: int
     epochs: int
 
+    @property
+    def end(self) -> str:
+        """For counts of many."""
+        return self.state.value
+
 
 def play(seed: int, *, verbose: bool = False) -> Outcome:
     """One seed's story. Raises Violation, with the story's last lines as notes."""
     world = World(seed, verbose=verbose)
-    try:
+    with told_at_failure(world, MODULE, seed):
         return _play(world, seed)
-    except AssertionError as error:
-        error.add_note("\n".join(list(world.told)[-SHOWN:]))
-        error.add_note(rerun(seed))
-        raise
-
-
-def rerun(seed: int) -> str:
-    """How to see it again."""
-    return f"again: PYTHONPATH=tests python -m sim.run --seed {seed} --verbose"
 
 
 def _play(world: World, seed: int) -> Outcome:
@@ -111,54 +102,5 @@ def _standing(cluster: Cluster) -> str:
     return f"{endpoint.name} has it {endpoint.machine.state.value} ({endpoint.machine.view.message}), due {due_ms}"
 
 
-def main() -> int:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10_000, help="how many")
-    parser.add_argument("--from", type=int, default=0, dest="first", help="the first one")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first that fails")
-    parser.add_argument("--seed", type=int, help="only this one")
-    parser.add_argument("--verbose", action="store_true", help="tell its story")
-    wanted = parser.parse_args()
-    if wanted.seed is not None:
-        _say(f"{play(wanted.seed, verbose=wanted.verbose)}")
-        return 0
-    return _run(range(wanted.first, wanted.first + wanted.seeds), jobs=wanted.jobs, keep_going=wanted.keep_going)
-
-
-def _run(seeds: range, *, jobs: int, keep_going: bool) -> int:
-    begun = time.monotonic()
-    failed: list[int] = []
-    ends: Counter[str] = Counter()
-    with multiprocessing.Pool(jobs) as pool:
-        for count, (seed, end, trouble) in enumerate(pool.imap_unordered(_try, seeds, chunksize=8), start=1):
-            if trouble:
-                failed.append(seed)
-                _say(f"seed {seed} fails: {trouble}")
-                if not keep_going:
-                    break
-            ends[end] += 1
-            if count % SHOWN_EVERY == 0 or count == len(seeds):
-                rate = count / (time.monotonic() - begun)
-                _say(f"{count} of {len(seeds)} seeds, {rate:.0f} a second, {len(failed)} failed, {dict(ends)}")
-    for seed in failed:
-        _say(rerun(seed))
-    return 1 if failed else 0
-
-
-def _try(seed: int) -> tuple[int, str, str]:
-    """The seed, how its job ended, and what is wrong with that (empty: nothing)."""
-    try:
-        return seed, play(seed).state.value, ""
-    except Exception as error:
-        return seed, "wrong", f"{type(error).__name__}: {error}"
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(MODULE, __doc__ or "", play))

@@ -45,8 +45,12 @@ def write_savepoint(manifest: Manifest, folder: str) -> str:
     `manifest`: kind `savepoint`, paths relative to `folder`. Raises ExternalError, also where a file that it names is
     gone: then the savepoint has been moved or deleted since, and there is nothing to finish.
     """
+    return finish_savepoint(manifest, open_folder(folder))
+
+
+def finish_savepoint(manifest: Manifest, store: ObjectStore) -> str:
+    """As `write_savepoint`. store: the savepoint's folder."""
     assert manifest.kind == "savepoint", "a checkpoint's manifest lives in the journal"
-    store = open_folder(folder)
     there = set(store.list(""))
     if MANIFEST in there:
         return store.url

@@ -9,7 +9,7 @@ Owns the contract and which store a URL gets. What is in the objects, and what t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,6 +72,10 @@ class ObjectStore(Protocol):
     def delete(self, paths: Iterable[str]) -> None:
         """Deletes objects, in that order as far as the store has one; missing ones are fine."""
         ...
+
+
+OpenFolder = Callable[[str], ObjectStore]
+"""Opens the folder of a URL."""
 
 
 def open_store(url: str) -> ObjectStore:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def give_up_replay(pipeline: Pipeline, options: ReplayOptions, *, follow: bool, as_json: bool) -> None:
     """Ends what the same command without --give-up would go on with. Raises UserError where there is nothing."""
     from headrace.checkpoint.paths import job_url
+    from headrace.checkpoint.store import open_store
     from headrace.core.clock import SystemClock
     from headrace.core.settings import Home
     from headrace.spark.follow import FollowOptions, prepare_follow
@@ -24,7 +25,7 @@ def give_up_replay(pipeline: Pipeline, options: ReplayOptions, *, follow: bool, 
 
     home = Home.from_environment()
     prepared = prepare_follow(pipeline, FollowOptions(options), home) if follow else prepare(pipeline, options, home)
-    given = give_up(prepared.job, job_url(prepared.storage, prepared.job), SystemClock())
+    given = give_up(prepared.job, open_store(job_url(prepared.storage, prepared.job)), SystemClock())
     if as_json:
         print_json({"state": "CANCELED", "job_id": given.job, "rows_given_up": given.rows})
         return

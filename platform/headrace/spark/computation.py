@@ -5,45 +5,20 @@ Nothing that it does has an effect outside: result rows are staged, states are w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace import __version__
-from headrace.checkpoint.manifest import Manifest, SplitDocument, StateHandle
+from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import Clock
-from headrace.core.source_state import AppliedFloor, SourceState, compacted
+from headrace.core.source_state import AppliedFloor, compacted
 from headrace.spark.cut import CutFacts, manifest_of, one_of_each, states_of
+from headrace.spark.epoch import Epoch
 from headrace.spark.exchange import Exchange
 from headrace.spark.levels import levels_of
 from headrace.spark.order import JobOrder
 from headrace.spark.shares import shares_of
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """What is computed for one epoch.
-
-    ranges      source -> splits to read, each up to its stop
-    splits      source -> splits as the manifest tells of them, where that differs (no stop: it goes on)
-    before      located manifest that it begins with; sources: what is known of them, where that differs from `before`
-    states      URL of the folder that states are written to; None: none are kept
-    deltas      states go to the job's own folder, in units: what stays as it was is neither read nor written
-    hand_over   the end of the input closes no window; closed: sources that are at their end all the same
-    last        all input has ended
-    """
-
-    number: int
-    attempt: int
-    ranges: Mapping[str, tuple[SplitDocument, ...]]
-    before: Manifest | None
-    states: str | None
-    hand_over: bool
-    splits: Mapping[str, tuple[SplitDocument, ...]] | None = None
-    sources: Mapping[str, SourceState] | None = None
-    closed: frozenset[str] = frozenset()
-    deltas: bool = False
-    last: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,9 @@ from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from headrace.plan.logical import plan_logical
 from headrace.spark.bounds import begun, up_to_now
+from headrace.spark.driver_shell import Pause
 from headrace.spark.exchange import Exchange
-from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish, Pause
+from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish
 from headrace.spark.follow_sources import FollowSources
 from headrace.spark.identity import replay_job, replay_key
 from headrace.spark.progress import Tell

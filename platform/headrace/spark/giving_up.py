@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from headrace.checkpoint.paths import MANIFEST, STAGED
 from headrace.checkpoint.records import FinishedRecord
-from headrace.checkpoint.store import open_folder, open_store
+from headrace.checkpoint.store import ObjectStore, OpenFolder, open_folder
 from headrace.core.clock import Clock
 from headrace.core.errors import UserError
 from headrace.spark.driver_journal import DriverJournal
@@ -23,10 +23,9 @@ class GivenUp:
     rows: int
 
 
-def give_up(job: str, storage: str, clock: Clock) -> GivenUp:
-    """Ends a job and removes what it has staged. storage: URL of its folder. Raises UserError where there is none that
-    is unfinished, ExternalError."""
-    store = open_store(storage)
+def give_up(job: str, store: ObjectStore, clock: Clock, *, open_folder: OpenFolder = open_folder) -> GivenUp:
+    """Ends a job and removes what it has staged. store: its folder; open_folder: opens a savepoint's. Raises UserError
+    where there is none that is unfinished, ExternalError."""
     journal = DriverJournal(store, job)
     found = journal.load()
     if not found.records or found.finished is not None:

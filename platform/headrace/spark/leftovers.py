@@ -9,42 +9,46 @@ checkpoint names. Temporary files carry none, and may be under way: they go when
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from headrace.checkpoint.collect import GRACE_MS
 from headrace.checkpoint.journal import Journal, own_files
-from headrace.checkpoint.paths import STAGED, STATE, savepoint_url, unique_part
-from headrace.checkpoint.store import ObjectStore, open_folder
+from headrace.checkpoint.manifest import StateHandle
+from headrace.checkpoint.paths import MANIFEST, STAGED, STATE
+from headrace.checkpoint.store import ObjectStore
+from headrace.spark.driver.names import savepoint_attempt
 from headrace.spark.publication import staged_files
 
 _OF_ATTEMPT = re.compile(rf"(?:{STAGED}|{STATE})(\d+)-")
 
 
-def new_savepoint(directory: str, job: str, epoch: int, attempt: int) -> str:
-    """URL of the folder for an attempt's savepoint: its name carries the attempt."""
-    return savepoint_url(directory, job, epoch, f"{attempt}x{unique_part()}")
-
-
 def remove_files(store: ObjectStore, journal: Journal, attempt: int, now_ms: int) -> None:
-    """Files of attempts before `attempt` that no checkpoint of the journal names. store: the job's folder."""
-    named: set[str] = set()
-    for record in journal.checkpoints:
-        named |= own_files(record.manifest) | set(staged_files(record.manifest))
+    """Files of attempts before `attempt` that nobody needs: neither state that a checkpoint of the journal names, nor
+    staged rows that are decided and not committed. store: the job's folder."""
+    named = {path for record in journal.checkpoints for path in own_files(record.manifest)}
+    if journal.uncommitted is not None:
+        named |= set(staged_files(journal.uncommitted.manifest))
     store.delete(path for path in _before(store, attempt) if path not in named)
     store.delete([each.path for each in store.leftovers() if each.modified_ms <= now_ms - GRACE_MS])
 
 
-def remove_savepoints(directory: str, job: str, attempt: int, decided: Iterable[str]) -> None:
+def remove_savepoints(folder: ObjectStore, job: str, attempt: int, decided: Iterable[str]) -> None:
     """Savepoints of attempts before `attempt` that nobody was given. decided: URLs of those that a record names."""
-    folder = open_folder(directory)
-    pattern = re.compile(rf"savepoint-{re.escape(job)}-\d+-(\d+)x[0-9a-f]+/")
     kept = {url.rstrip("/").rpartition("/")[2] for url in decided}
-    there = folder.list(f"savepoint-{job}-")
     folder.delete(
         path
-        for path in there
-        if (found := pattern.match(path)) and int(found[1]) < attempt and path.partition("/")[0] not in kept
+        for path in folder.list(f"savepoint-{job}-")
+        if (made_by := savepoint_attempt(job, path)) is not None
+        and made_by < attempt
+        and path.partition("/")[0] not in kept
     )
+
+
+def remove_strays(savepoint: ObjectStore, states: Sequence[StateHandle]) -> None:
+    """Files in a complete savepoint that its manifest does not name: of tries of tasks that came to nothing."""
+    named = {part.path for handle in states for part in handle.files} | {MANIFEST}
+    savepoint.delete([path for path in savepoint.list("") if path not in named])
+    savepoint.delete([each.path for each in savepoint.leftovers()])
 
 
 def _before(store: ObjectStore, attempt: int) -> list[str]:

@@ -1,50 +1,37 @@
 """A replay, as its driver sees it: one bounded run of a pipeline on Spark, from its journal's first record to its last.
 
-    begin ─> attempt record ─> levels on Spark ─> `checkpoint` record: the decision ─> publish ─> `committed`
-                  ^                                     │                                            │
-                  └── killed before the decision        └── killed after it: goes on here            v
-                      (nothing is visible): anew                                savepoint's manifest ─> `finished`
-
-The driver alone writes the job's journal; one that finds a record of somebody else there has been replaced and stops.
-What is undecided has no effect outside, so a try that came to nothing is begun anew, with positions resolved anew.
+What follows what, and what a driver does that finds another one's records, is decided by `driver.machine`. What is
+undecided has no effect outside, so a try that came to nothing is begun anew, with positions resolved anew.
 
 A replay that does not publish opens no sink, and leaves its staged rows where they are for whoever reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.checkpoint.manifest import SplitDocument, StateHandle
-from headrace.checkpoint.paths import MANIFEST, STAGED, parted
-from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, FinishedRecord
-from headrace.checkpoint.savepoint import write_savepoint
-from headrace.checkpoint.store import ObjectStore, open_folder, open_store
+from headrace.checkpoint.paths import parted, unique_part
+from headrace.checkpoint.records import CheckpointRecord
+from headrace.checkpoint.store import open_store
 from headrace.coordinator.connector_host_messages import OpenRequest
 from headrace.coordinator.hosted_job import HostedJob
-from headrace.coordinator.manifests import savepoint_of
 from headrace.coordinator.origin import Origin
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
-from headrace.core.source_state import AppliedFloor
+from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
 from headrace.spark.abandoned import remove_abandoned
-from headrace.spark.computation import Computation, Epoch
+from headrace.spark.computation import Computation
 from headrace.spark.cut import share_of
-from headrace.spark.driver_journal import DriverJournal
+from headrace.spark.driver.config import DriverConfig
+from headrace.spark.driver_shell import DriverParts, drive
+from headrace.spark.epoch import Splits, Work
 from headrace.spark.exchange import Exchange
-from headrace.spark.leftovers import new_savepoint, remove_files, remove_savepoints
 from headrace.spark.publication import Publication, Say
 from headrace.spark.task_report import StagedShare
-
-EPOCH = 1
-"""A replay is one epoch."""
-
-Splits = Mapping[str, tuple[SplitDocument, ...]]
-"""Source -> its splits, resolved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,45 +91,34 @@ class Replay:
         self._clock = clock
         self._say: Say = say or (lambda _: None)
         self._plan: PhysicalPlan = plans.plan(wish.parallelism)
-        self._store: ObjectStore = open_store(wish.storage)
-        self._journal = DriverJournal(self._store, wish.job)
 
     def run(self) -> ReplayOutcome:
         """Runs to the end, or finishes what an earlier driver has decided. Raises UserError, ExternalError."""
         self._remove_abandoned()
-        journal = self._journal.load()
-        decided = journal.checkpoints[-1] if journal.checkpoints else None
-        if decided is None:
-            decided = self._computed(attempt=journal.attempt + 1)
-        elif journal.finished is None:
-            self._say("an earlier run has computed the results: they are published now")
-        if journal.finished is None:
-            if self._wish.publish:
-                self._publish(decided)
-            self._finish(decided)
-        return self._outcome(decided)
+        ended = drive(self._config(), self._parts(), self._say)
+        assert ended.newest is not None, "a replay ends with its checkpoint"
+        return self._outcome(ended.newest)
 
-    # ---- computing -----------------------------------------------------------------------------------------------
-
-    def _computed(self, attempt: int) -> CheckpointRecord:
-        """Everything up to the decision."""
+    def _config(self) -> DriverConfig:
         wish = self._wish
-        splits = self._opened()
-        facts = self._plans.facts(wish.parallelism)
-        self._journal.append(
-            AttemptRecord(
-                at_ms=self._clock.now_ms(),
-                attempt=attempt,
-                savepoint=None if wish.origin is None else wish.origin.url,
-                parallelism=wish.parallelism,
-                plan_hash=facts.plan_hash,
-                splits=dict(splits),
-            )
+        origin = wish.origin
+        return DriverConfig(
+            job=wish.job,
+            storage=wish.storage,
+            parallelism=wish.parallelism,
+            plan_hash=self._plans.facts(wish.parallelism).plan_hash,
+            unique=unique_part(),
+            bounded=True,
+            begin=None if origin is None else origin.manifest,
+            begin_url=None if origin is None else origin.url,
+            publish=wish.publish,
+            savepoint=wish.savepoint,
+            final=wish.final,
+            open_end=wish.open_end,
         )
-        self._remove_leftovers(attempt)
-        target = None
-        if wish.savepoint is not None:
-            target = new_savepoint(wish.savepoint, wish.job, EPOCH, attempt)
+
+    def _parts(self) -> DriverParts:
+        wish = self._wish
         computation = Computation(
             plans=self._plans,
             parallelism=wish.parallelism,
@@ -155,34 +131,17 @@ class Replay:
             python_path=wish.python_path,
             publish=wish.publish,
         )
-        before = None if wish.origin is None else wish.origin.manifest
-        epoch = Epoch(EPOCH, attempt, splits, before=before, states=target, hand_over=self._hand_over)
-        manifest, states = computation.run(epoch)
-        record = CheckpointRecord(
-            at_ms=self._clock.now_ms(), manifest=manifest, savepoint=target, savepoint_states=states
+        publication = Publication(
+            self._plans,
+            wish.parallelism,
+            wish.storage,
+            self._exchange,
+            self._say,
+            self._clock,
+            allow_repeated=wish.allow_repeated,
         )
-        self._journal.append(record)
-        return record
-
-    @property
-    def _hand_over(self) -> bool:
-        return self._wish.open_end or (self._wish.savepoint is not None and not self._wish.final)
-
-    def _opened(self) -> Splits:
-        """Source -> its splits: sinks are looked at first, then positions are resolved."""
-        wish = self._wish
-        if wish.splits is not None:
-            return wish.splits
-        known = {} if wish.origin is None else wish.origin.manifest.splits
-        return resolve_splits(
-            OpenRequest(
-                job=wish.job,
-                pipeline=self._plans.file_form(wish.parallelism),
-                known=known,
-                foreign=True,
-                sinks=wish.publish,
-            )
-        )
+        sources = ReplaySources(self._plans, wish)
+        return DriverParts(open_store(wish.storage), unique_part(), sources, computation, publication, self._clock)
 
     def _remove_abandoned(self) -> None:
         """Folders of runs that published nothing and were killed: no matter of this run's, so it goes on regardless."""
@@ -194,40 +153,6 @@ class Replay:
             return
         if removed:
             self._say(f"removed what {removed} killed {'run' if removed == 1 else 'runs'} had left in {storage}")
-
-    def _remove_leftovers(self, attempt: int) -> None:
-        """What earlier tries made, which nobody decided on: since this one's record stands, nobody will."""
-        remove_files(self._store, self._journal.journal, attempt, self._clock.now_ms())
-        if self._wish.savepoint is not None:
-            remove_savepoints(self._wish.savepoint, self._wish.job, attempt, ())
-
-    # ---- publishing ----------------------------------------------------------------------------------------------
-
-    def _publish(self, record: CheckpointRecord) -> None:
-        """Makes the results visible, each row once; then the journal says so."""
-        if any(isinstance(each, CommittedRecord) for each in self._journal.journal.records):
-            return
-        wish = self._wish
-        Publication(
-            self._plans,
-            wish.parallelism,
-            wish.storage,
-            self._exchange,
-            self._say,
-            self._clock,
-            allow_repeated=wish.allow_repeated,
-        ).publish(record)
-        self._journal.append(CommittedRecord(at_ms=self._clock.now_ms(), epoch=record.manifest.epoch))
-
-    def _finish(self, record: CheckpointRecord) -> None:
-        if record.savepoint is not None:
-            write_savepoint(savepoint_of(record.manifest, record.savepoint_states), record.savepoint)
-            _remove_strays(open_folder(record.savepoint), record.savepoint_states)
-        if self._wish.publish:
-            self._store.delete(self._store.list(STAGED))
-        # of tasks that were killed while they wrote
-        self._store.delete([each.path for each in self._store.leftovers()])
-        self._journal.append(FinishedRecord(at_ms=self._clock.now_ms(), state="FINISHED", savepoint=record.savepoint))
 
     def _outcome(self, record: CheckpointRecord) -> ReplayOutcome:
         manifest = record.manifest
@@ -249,16 +174,36 @@ class Replay:
             record.savepoint,
             floors,
             manifest.counters,
-            self._store.url,
+            open_store(self._wish.storage).url,
             staged,
         )
 
 
-def _remove_strays(savepoint: ObjectStore, states: Sequence[StateHandle]) -> None:
-    """Files in a savepoint that its manifest does not name: of tries of tasks that came to nothing."""
-    named = {part.path for handle in states for part in handle.files} | {MANIFEST}
-    savepoint.delete([path for path in savepoint.list("") if path not in named])
-    savepoint.delete([each.path for each in savepoint.leftovers()])
+@dataclass(frozen=True, slots=True)
+class ReplaySources:
+    """The `Sources` of a replay: all that is there when it begins."""
+
+    plans: JobPlans
+    wish: ReplayWish
+
+    def resolve(self, known: Splits) -> Splits:
+        """Where the sources begin and end: as the wish says, else as it is now."""
+        wish = self.wish
+        if wish.splits is not None:
+            return wish.splits
+        return resolve_splits(
+            OpenRequest(
+                job=wish.job,
+                pipeline=self.plans.file_form(wish.parallelism),
+                known=dict(known),
+                foreign=True,
+                sinks=wish.publish,
+            )
+        )
+
+    def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
+        """All of it."""
+        return Work(splits, splits, states, frozenset(splits))
 
 
 def resolve_splits(request: OpenRequest) -> Splits:

@@ -20,9 +20,10 @@ from headrace.core.batch import OP, concat_batches
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.last_rows import last_rows
 from headrace.plan.physical import SinkSpec
+from headrace.spark.epoch import Splits
 from headrace.spark.owner import Owner
 from headrace.spark.publication import Say
-from headrace.spark.replay_driver import ReplayOutcome, Splits
+from headrace.spark.replay_driver import ReplayOutcome
 from headrace.spark.staged import encode_staged, read_staged
 from headrace.spark.start import Prepared, exchange_for, exchange_of
 

@@ -21,6 +21,7 @@ from headrace.core.settings import Home
 from headrace.core.source_state import AppliedFloor
 from headrace.plan.logical import LogicalPlan, plan_logical
 from headrace.spark.bounds import bounded
+from headrace.spark.epoch import Splits
 from headrace.spark.exchange import DataFrameExchange, Exchange, RddExchange
 from headrace.spark.executor_pods import await_executors
 from headrace.spark.identity import replay_job, replay_key, unpublished_job
@@ -28,7 +29,7 @@ from headrace.spark.kubernetes_settings import EXECUTOR, is_kubernetes, mounts
 from headrace.spark.progress import Tell
 from headrace.spark.publication import Say
 from headrace.spark.reach import require_reachable
-from headrace.spark.replay_driver import Replay, ReplayOutcome, ReplayWish, Splits, resolve_splits
+from headrace.spark.replay_driver import Replay, ReplayOutcome, ReplayWish, resolve_splits
 from headrace.spark.session import session
 from headrace.spark.spark_defaults import with_defaults
 from headrace.spec.pipeline import Pipeline

@@ -206,7 +206,7 @@ def test_a_followed_job_that_is_given_up_is_not_begun_anew(site: Site) -> None:
     journal = DriverJournal(open_store(folder), prepared.job)
     journal.load()
     journal.append(AttemptRecord(at_ms=1, attempt=1, parallelism=1, plan_hash="h"))
-    assert give_up_job(prepared.job, folder, SystemClock()).rows == 0
+    assert give_up_job(prepared.job, open_store(folder), SystemClock()).rows == 0
     with pytest.raises(UserError, match="was given up") as raised:
         prepare_follow(model, options, home)
     assert f"--from-savepoint {folder}" in str(raised.value.remedy)

@@ -16,11 +16,12 @@ from headrace.coordinator.planning import JobPlans
 from headrace.core.batch import visible_columns
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
-from headrace.spark import follow_job, replay_driver
+from headrace.spark import driver_shell, replay_driver
 from headrace.spark.bounds import up_to_now
+from headrace.spark.driver.names import new_savepoint
 from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish
 from headrace.spark.follow_sources import FollowSources, Look, Splits
-from headrace.spark.leftovers import new_savepoint, remove_files, remove_savepoints
+from headrace.spark.leftovers import remove_files, remove_savepoints
 from headrace.spark.order import JobOrder
 from headrace.spark.replay_driver import Replay, ReplayOutcome, ReplayWish
 from headrace_connectors.memory import Collected, open_collected
@@ -166,7 +167,7 @@ def test_a_replay_that_wakes_up_before_it_cleans_deletes_nothing_of_its_successo
                 replay(tmp_path, DiesAtPublishing(4))
         remove_files(store, journal, attempt, now_ms)
 
-    monkeypatch.setattr(replay_driver, "remove_files", asleep)
+    monkeypatch.setattr(driver_shell, "remove_files", asleep)
     with open_collected(OUT) as out:
         with pytest.raises(ExternalError, match="another driver runs"):
             replay(tmp_path, LocalExchange(5))
@@ -209,7 +210,7 @@ def test_a_follower_that_wakes_up_before_it_cleans_deletes_nothing_of_its_succes
             follow(tmp_path, increments_max=2)
         remove_files(store, journal, attempt, now_ms)
 
-    monkeypatch.setattr(follow_job, "remove_files", asleep)
+    monkeypatch.setattr(driver_shell, "remove_files", asleep)
     with open_collected(OUT) as out:
         with pytest.raises(ExternalError, match="another driver runs"):
             follow(tmp_path)
@@ -231,12 +232,12 @@ def test_only_what_earlier_attempts_have_made_is_deleted(tmp_path: Path) -> None
     remove_files(store, Journal(()), 2, SystemClock().now_ms())
     assert sorted(store.list("")) == sorted(name for name in names if "/1-" not in name)
     saved = str(tmp_path / "saved")
-    made = {attempt: new_savepoint(saved, "job", 1, attempt) for attempt in (1, 2, 3)}
-    other = new_savepoint(saved, "job-2", 1, 1)
+    made = {attempt: new_savepoint(saved, "job", 1, attempt, "0abc") for attempt in (1, 2, 3)}
+    other = new_savepoint(saved, "job-2", 1, 1, "0abc")
     for url in (*made.values(), other):
         open_store(url).write("state/1-1-t-0-0abc.parquet", b"rows")
-    decided = new_savepoint(saved, "job", 1, 1)
+    decided = new_savepoint(saved, "job", 1, 1, "0def")
     open_store(decided).write("manifest.json", b"{}")
-    remove_savepoints(saved, "job", 2, [decided])
+    remove_savepoints(open_store(saved), "job", 2, [decided])
     left = {path.name for path in Path(saved).iterdir() if any(path.rglob("*.*"))}
     assert left == {Path(url).name for url in (made[2], made[3], other, decided)}

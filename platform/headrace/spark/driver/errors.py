@@ -1,0 +1,25 @@
+"""Errors of drivers whose job is no longer theirs."""
+
+from __future__ import annotations
+
+from headrace.core.errors import ExternalError
+
+
+class ReplacedError(ExternalError):
+    """Another driver writes the job's journal. number: the record that shows it."""
+
+    def __init__(self, job: str, number: int) -> None:
+        super().__init__(
+            f"another driver runs {job} now (record {number} of its journal is not this one's)",
+            remedy="let that one go on, or end it and give the command again",
+        )
+
+
+class GivenUpError(ExternalError):
+    """The job has ended, and not by its drivers: what is decided and not published never will be."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(
+            f"{job} was given up, or another job goes on from its checkpoint",
+            remedy="give the command again to see what it can go on from",
+        )
