@@ -59,6 +59,12 @@ FLUSH_SECONDS = 10.0
 MEASURE_SECONDS = 1.0
 LOOK_SECONDS_MAX = 0.2
 
+_TOKEN_REMEDY = (
+    "--token-file or HEADRACE_TOKEN give a worker its cluster's token: it lies in $HEADRACE_HOME/cluster/token of the "
+    "coordinator, or where its --token-file says"
+)
+"""A refusal is text: the reason for this one names the token."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -188,7 +194,8 @@ class Supervisor:
                 assert_never(message)
 
     def _refused(self, reason: str) -> None:
-        self._end("", UserError(f"the coordinator at {self._config.coordinator} refuses this worker: {reason}"))
+        text = f"the coordinator at {self._config.coordinator} refuses this worker: {reason}"
+        self._end("", UserError(text, remedy=_TOKEN_REMEDY if "token" in reason else None))
 
     def _on_up(self, slot: SlotProcess) -> None:
         with self._lock:
