@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from headrace.core.settings import Home
+
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 OTHERS = 0o077
 """The permissions of group and others."""
@@ -31,3 +33,17 @@ def make_private_folder(folder: Path) -> None:
 def private_opener(path: str, flags: int) -> int:
     """An `opener` for `open`: a file that is made gets mode 0600; one that exists keeps its mode."""
     return os.open(path, flags, PRIVATE_FILE)
+
+
+def is_private(folder: Path) -> bool:
+    """Whether files in it are for their owner alone: it lies below this process's home, or no other user may enter it.
+
+    The latter holds for folders of another process's home, which has made them so.
+    """
+    home = Home.from_environment().root
+    if folder.is_relative_to(home) or folder.resolve().is_relative_to(home.resolve()):
+        return True
+    try:
+        return not folder.stat().st_mode & OTHERS
+    except OSError:
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from support.cluster import kill
 from support.local_cluster import LocalCluster, home_of_processes, processes_of
 from support.patience import CLUSTER_TIMES
+from support.permissions import mode_of, open_to_others
 from support.running import wait_until
 
 ENDLESS = """\
@@ -60,6 +62,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCl
     (tmp_path / "shop" / "factor.txt").write_text("2")
     with home_of_processes(tmp_path) as cluster:
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _umask() -> Iterator[None]:
+    """Others may read what is written, unless it is kept from them."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 def written(folder: Path) -> set[int]:
@@ -158,6 +168,13 @@ def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run
     assert cluster.wait_state(first, "RUNNING").attempt >= 2
     assert cluster.run("rescale", first, "--parallelism", "2").out.startswith(f"{first}: RUNNING with parallelism 2")
 
+    with cluster.client() as client:
+        # where the coordinator keeps them
+        inside = client.wait_trigger(client.savepoint(first)).path
+    assert inside is not None
+    assert Path(inside).is_relative_to(cluster.home)
+    assert open_to_others(cluster.home) == []
+
     again = upgrade_refused(cluster, first)
     (cluster.folder / "shop" / "factor.txt").write_text("-2")
     third = cluster.json("upgrade", again, "endless.yaml")["job_id"]
@@ -170,6 +187,10 @@ def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run
     assert rows == list(range(0, 2 * len(rows), 2)), "from job to job no row is lost or repeated"
     listed = cluster.json("state", "list", path)
     assert listed["sources"]["numbers"]["splits"][0]["position"] == len(rows)
+    assert open_to_others(cluster.home) == []
+    # what the user named elsewhere is as the umask lets it
+    outside = [path for folder in ("kept", "out") for path in (cluster.folder / folder).rglob("*")]
+    assert {mode_of(path) for path in outside} == {0o644, 0o755}
 
 
 def upgrade_refused(cluster: LocalCluster, job: str) -> str:
