@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 
 from headrace.checkpoint.manifest import Document
 from headrace.coordinator.history import JobHistory
+from headrace.core.config import FileForm
 from headrace.core.errors import ExternalError
 from headrace.core.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.replaced_file import replace_file
@@ -41,7 +42,7 @@ class JobSubmission(Document):
 
     job: str
     name: str
-    pipeline: dict[str, Any]
+    pipeline: FileForm
     options: dict[str, Any] = Field(default_factory=dict)
     submitted_at_ms: int
     storage: str

@@ -245,8 +245,8 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> JSONResponse:
-        # the server logs the trace: it is not the client's to see
-        return _json(500, ErrorBody(message=f"internal error: {type(error).__name__}: {error}", domain=Domain.INTERNAL))
+        # the server logs the trace: it is not the client's to see, nor is a text that was meant for nobody
+        return _json(500, ErrorBody(message=f"internal error: {type(error).__name__}", domain=Domain.INTERNAL))
 
 
 def _status(error: HeadraceError) -> int:
