@@ -17,6 +17,7 @@ from support.local_cluster import LocalCluster, home_of_processes, processes_of
 from support.patience import CLUSTER_TIMES
 from support.permissions import mode_of, open_to_others
 from support.running import wait_until
+from support.strangers import control_answers, rest_statuses
 
 ENDLESS = """\
 name: counting
@@ -129,6 +130,8 @@ def test_a_cluster_keeps_its_token_and_is_not_joined_by_processes_of_another_one
     assert "HEADRACE_TOKEN" in refused.err
     assert "$HEADRACE_HOME/cluster/token" in refused.err
     grpc = json.loads((cluster.home / "cluster" / "coordinator.json").read_text())["grpc"]
+    assert set(rest_statuses(started["url"]).values()) == {401}
+    assert set(control_answers(grpc)) <= {"refused"}
     stranger = cluster.run("worker", "--coordinator", grpc, "--id", "stranger", "--slots", "1", code=2)
     assert "its token is not this cluster's" in stranger.err
     assert "--token-file or HEADRACE_TOKEN" in stranger.err
