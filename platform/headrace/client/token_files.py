@@ -33,12 +33,7 @@ def read_token(path: Path) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise UserError(f"the token in {path} cannot be read: {reason}") from error
-    if not _SENDABLE.match(token):
-        raise UserError(
-            f"{path} holds no token",
-            remedy="write a random text of one line into it, or remove it: a coordinator makes its own",
-        )
-    return token
+    return _checked(token, str(path))
 
 
 def required_token(path: Path) -> str:
@@ -74,7 +69,16 @@ def given_token(file: Path | None = None, token: str = "") -> str | None:
         return required_token(file)
     named = os.environ.get(TOKEN_FILE_VARIABLE)
     given = token or os.environ.get(TOKEN_VARIABLE)
-    return given or (required_token(Path(named)) if named else None)
+    if given:
+        return _checked(given.strip(), TOKEN_VARIABLE)
+    return required_token(Path(named)) if named else None
+
+
+def _checked(token: str, place: str) -> str:
+    if not _SENDABLE.match(token):
+        remedy = "a token is a random text of one line, in ASCII; without the file a coordinator makes its own"
+        raise UserError(f"{place} holds no token", remedy=remedy)
+    return token
 
 
 def _make(path: Path) -> None:

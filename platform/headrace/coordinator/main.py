@@ -46,8 +46,8 @@ WARM_UP_AFTER_SECONDS = 0.5
 class CoordinatorConfig:
     """How a coordinator listens. Port 0 takes a free one.
 
-    token_file          what workers and clients must show; made where it is missing. None: the home's
-    metrics_token_file  what health and metrics take too; as above
+    token_file          a file that holds what workers and clients must show. None: the home's, made where it is missing
+    metrics_token_file  one that holds what health and metrics take, too; as above
     """
 
     home: Path
@@ -91,6 +91,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
         await dispatcher.start()
         _publish(config, folder, port, grpc_port)
         LOG.info("coordinator of cluster %s: REST at port %d, workers at port %d", cluster, port, grpc_port)
+        LOG.info("clients and workers show the token in %s", _token_file(config))
         loop.call_later(WARM_UP_AFTER_SECONDS, loop.run_in_executor, None, _warm_up, starter)
         await over.wait()
     finally:
@@ -150,6 +151,10 @@ def _tokens(config: CoordinatorConfig) -> Tokens:
     )
 
 
+def _token_file(config: CoordinatorConfig) -> Path:
+    return config.token_file or token_file(Home(config.home))
+
+
 def _cluster_id(folder: Path) -> str:
     """The same for all runs of a home's coordinator."""
     file = folder / "id"
@@ -164,7 +169,7 @@ def _publish(config: CoordinatorConfig, folder: Path, port: int, grpc_port: int)
         "url": f"http://{shown}:{port}",
         "grpc": f"{shown}:{grpc_port}",
         "pid": os.getpid(),
-        "token_file": str(config.token_file or token_file(Home(config.home))),
+        "token_file": str(_token_file(config)),
     }
     replace_file(folder / COORDINATOR_FILE, json.dumps(document).encode(), mode=PRIVATE_FILE)
 

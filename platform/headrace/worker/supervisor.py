@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import assert_never
 
 from headrace import __version__
+from headrace.client.token_files import WHERE_A_TOKEN_LIES
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable, UserError
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.client import ClientHandlers, ControlClient
@@ -59,10 +60,7 @@ FLUSH_SECONDS = 10.0
 MEASURE_SECONDS = 1.0
 LOOK_SECONDS_MAX = 0.2
 
-_TOKEN_REMEDY = (
-    "--token-file or HEADRACE_TOKEN give a worker its cluster's token: it lies in $HEADRACE_HOME/cluster/token of the "
-    "coordinator, or where its --token-file says"
-)
+_TOKEN_REMEDY = f"--token-file or HEADRACE_TOKEN give a worker its cluster's token: {WHERE_A_TOKEN_LIES}"
 """A refusal is text: the reason for this one names the token."""
 
 _log = logging.getLogger(__name__)

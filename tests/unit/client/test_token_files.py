@@ -97,3 +97,6 @@ def test_a_file_that_is_named_comes_before_all_variables(tmp_path: Path, monkeyp
     assert given_token() == "text"
     assert given_token(token="flag") == "flag"
     assert given_token(tmp_path / "flag", "text") == "of flag"
+    monkeypatch.setenv("HEADRACE_TOKEN", "s\u00e9cret")
+    with pytest.raises(UserError, match="HEADRACE_TOKEN holds no token"):
+        given_token()
