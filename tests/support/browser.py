@@ -45,9 +45,18 @@ def chromium() -> str:
 def browsing(url: str, folder: Path, *, names: str) -> Iterator[None]:
     """A Chromium that has opened the page. names: hosts that it takes for 127.0.0.1, with `*` as a wildcard."""
     command = [
-        *(chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--no-proxy-server", "--no-first-run"),
-        *("--disable-background-networking", "--remote-debugging-port=0", f"--user-data-dir={folder / 'profile'}"),
-        *(f"--host-resolver-rules=MAP {names} 127.0.0.1", url),
+        chromium(),
+        "--headless",
+        "--no-sandbox",  # which wants more than root has in a container
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+        "--no-first-run",
+        "--no-proxy-server",
+        "--remote-debugging-port=0",  # it stays open
+        f"--user-data-dir={folder / 'profile'}",
+        f"--host-resolver-rules=MAP {names} 127.0.0.1",
+        url,
     ]
     with (folder / "chromium.log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
