@@ -27,6 +27,7 @@ from typing import Any
 from measure import Figure
 from slot_run import processes
 
+from headrace.client.discovery import recorded_token
 from headrace.client.http import Client
 from headrace.client.models import SubmitRequest
 from headrace.core.settings import Home
@@ -97,7 +98,7 @@ def session(folder: Path) -> Iterator[Session]:
     (folder / "slowly.py").write_text(SLOW)
     record, _ = lifecycle.start(home, WORKERS, SLOTS)
     try:
-        with Client(record.url) as client:
+        with Client(record.url, recorded_token(home)) as client:
             yield Session(folder, record, client)
     finally:
         lifecycle.stop(home)

@@ -65,13 +65,16 @@ class Checkout:
         assert process.wait(WAIT_S) == 0, f"headrace {' '.join(arguments)} ended with code {process.returncode}"
 
     @contextmanager
-    def cluster(self) -> Iterator[str]:
-        """A cluster of one worker with one slot that is ready; gives its address."""
+    def cluster(self) -> Iterator[tuple[str, str]]:
+        """A cluster of one worker with one slot that is ready; gives its address and token."""
         self.run("cluster", "start", "--workers", "1", "--slots", "1")
         try:
             url = json.loads((self.folder / "home/cluster/coordinator.json").read_text())["url"]
-            _wait(lambda: _get(f"{url}/v1/cluster")["slots_free"] == 1)
-            yield url
+            file = self.folder / "home/cluster/token"
+            # an earlier checkout has none
+            token = file.read_text().strip() if file.exists() else ""
+            _wait(lambda: _get(f"{url}/v1/cluster", token)["slots_free"] == 1)
+            yield url, token
         finally:
             self.run("cluster", "stop")
 
@@ -137,10 +140,10 @@ def job_by_cli(checkout: Checkout) -> float:
 def job_by_rest(checkout: Checkout) -> float:
     pipeline = small_job()
     pipeline["sinks"]["out"]["files"]["path"] = str(checkout.folder / "out")
-    with checkout.cluster() as url:
+    with checkout.cluster() as (url, token):
         begun = time.perf_counter()
-        job = _get(f"{url}/v1/jobs", {"pipeline": pipeline})["job_id"]
-        _wait(lambda: _get(f"{url}/v1/jobs/{job}")["state"] == "FINISHED")
+        job = _get(f"{url}/v1/jobs", token, {"pipeline": pipeline})["job_id"]
+        _wait(lambda: _get(f"{url}/v1/jobs/{job}", token)["state"] == "FINISHED")
         return (time.perf_counter() - begun) * 1_000
 
 
@@ -207,9 +210,10 @@ def _cpu_of(action: Callable[[], None]) -> float:
     return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1_000
 
 
-def _get(url: str, body: object = None) -> Any:
+def _get(url: str, token: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(url, data, headers)
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=WAIT_S) as answer:
         return json.load(answer)
 

@@ -17,9 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from headrace.client.discovery import recorded_token
 from headrace.client.http import Client
 from headrace.client.models import JobStatus
 from headrace.core.errors import HeadraceError
+from headrace.core.settings import Home
 from support.patience import CLUSTER_TIMES, RUN_TIMES
 from support.running import Finished, Running, finish, start_with, wait_until
 from support.worker_process import all_pids, is_running, parent_of
@@ -101,7 +103,7 @@ class Cluster:
         """A client of its coordinator, which may have been started again meanwhile: the ports stay."""
         if self._client is None:
             document = (self.home / "cluster" / "coordinator.json").read_text()
-            self._client = Client(json.loads(document)["url"])
+            self._client = Client(json.loads(document)["url"], recorded_token(Home(self.home)))
         return self._client
 
     def status(self, job: str) -> JobStatus | None:

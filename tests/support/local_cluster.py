@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.client.discovery import read_token, token_file
+from headrace.client.discovery import recorded_token
 from headrace.client.http import Client
 from headrace.client.models import JobStatus
 from headrace.core.settings import Home
@@ -39,7 +39,7 @@ class LocalCluster:
     def client(self) -> Client:
         """Of its coordinator: a request is cheaper than a command."""
         published = json.loads((self.home / "cluster" / "coordinator.json").read_text())
-        return Client(published["url"], read_token(token_file(Home(self.home))))
+        return Client(published["url"], recorded_token(Home(self.home)))
 
     def wait_status(self, job: str, is_so: Callable[[JobStatus], bool], what: str) -> JobStatus:
         """The job's status, once it is so."""

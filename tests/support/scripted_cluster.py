@@ -42,6 +42,7 @@ from headrace.client.output_models import (
     TransactionInfo,
     TransactionList,
 )
+from headrace.coordinator.access import Tokens
 from headrace.coordinator.job_reference import NamedJob, find_job
 from headrace.coordinator.main import KEEP_ALIVE_SECONDS
 from headrace.coordinator.metrics import JobSample, metrics_text
@@ -51,6 +52,8 @@ from headrace.core.errors import Domain, HeadraceError, UserError
 from headrace.spec.pipeline import Pipeline
 from support.running import wait_until
 
+TOKEN, METRICS_TOKEN = "the token of tests", "the metrics token of tests"
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 STARTED_MS = 1_769_850_000_123
 CHECKPOINT_PATH = "/c/3"
 
@@ -271,10 +274,10 @@ class ScriptedOutput:
 
 
 @contextmanager
-def serving(service: ScriptedCluster, token: str | None = None, port: int = 0) -> Iterator[str]:
-    """Serves it on loopback; gives the URL."""
+def serving(service: ScriptedCluster, token: str = TOKEN, port: int = 0) -> Iterator[str]:
+    """Serves it on loopback; gives the URL. Clients show the token."""
     config = uvicorn.Config(
-        rest_app(service, token),
+        rest_app(service, Tokens(token, METRICS_TOKEN)),
         host="127.0.0.1",
         port=port,
         log_level="critical",
@@ -294,7 +297,7 @@ def serving(service: ScriptedCluster, token: str | None = None, port: int = 0) -
 
 
 @contextmanager
-def client_of(service: ScriptedCluster, token: str | None = None) -> Iterator[Client]:
+def client_of(service: ScriptedCluster, token: str = TOKEN) -> Iterator[Client]:
     """A client of it, over HTTP."""
     with serving(service, token) as url, Client(url, token) as client:
         yield client

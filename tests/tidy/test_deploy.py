@@ -21,8 +21,8 @@ from support.repository import ROOT
 FOLDER = ROOT / "deploy/standalone"
 UNITS = ("headrace-coordinator.service", "headrace-worker@.service")
 VARIABLE = re.compile(r"\$\{([A-Z_]+)\}")
-FROM_ELSEWHERE = re.compile(r"AWS_|HEADRACE_HOME$")
-"""Variables of the example that no unit and no time setting names."""
+FROM_ELSEWHERE = re.compile(r"AWS_|HEADRACE_HOME$|HEADRACE_METRICS_TOKEN_FILE$")
+"""Variables of the example that no flag of a unit and no time setting names."""
 
 
 def _unit(name: str) -> ConfigParser:

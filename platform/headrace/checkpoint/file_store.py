@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from headrace.checkpoint.paths import unique_part
 from headrace.checkpoint.store import Data, ObjectMissing, StoredObject
 from headrace.core.errors import ExternalError, InternalError, UserError
+from headrace.core.private_files import PRIVATE_FILE, PRIVATE_FOLDER, is_private
 
 _TEMPORARY = ".tmp-"
 
@@ -37,11 +38,13 @@ _REMEDIES = {
 
 
 class FileStore:
-    """A folder of this host; made when the first object is written."""
+    """A folder of this host; made when the first object is written. Below a home it is for its owner alone."""
 
     def __init__(self, url: str) -> None:
         self._root = _folder(url)
         self._url = url.rstrip("/") or "/"
+        private = is_private(self._root)
+        self._file_mode, self._folder_mode = (PRIVATE_FILE, PRIVATE_FOLDER) if private else (0o644, 0o777)
 
     @property
     def url(self) -> str:
@@ -53,7 +56,7 @@ class FileStore:
         target = self._root / path
         try:
             self._make_folder(target.parent)
-            return _link_new(target, data)
+            return _link_new(target, data, self._file_mode)
         except OSError as error:
             raise _refused("write", target, error) from error
 
@@ -125,7 +128,7 @@ class FileStore:
             return
         missing = [folder, *(parent for parent in folder.parents if not parent.exists())]
         for each in reversed(missing):
-            each.mkdir(exist_ok=True)
+            each.mkdir(self._folder_mode, exist_ok=True)
             _sync_folder(each.parent)
 
 
@@ -150,10 +153,10 @@ def _is_temporary(path: str) -> bool:
     return path.rpartition("/")[2].startswith(_TEMPORARY)
 
 
-def _link_new(target: Path, data: Data) -> bool:
+def _link_new(target: Path, data: Data, mode: int) -> bool:
     temporary = target.parent / f"{_TEMPORARY}{unique_part()}"
     try:
-        _write_durably(temporary, data)
+        _write_durably(temporary, data, mode)
         try:
             os.link(temporary, target)
         except FileExistsError:
@@ -165,8 +168,8 @@ def _link_new(target: Path, data: Data) -> bool:
             temporary.unlink()
 
 
-def _write_durably(path: Path, data: Data) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+def _write_durably(path: Path, data: Data, mode: int) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         left = memoryview(data).cast("B")
         while left:

@@ -22,7 +22,8 @@ FORMAT = 1
 class Document(BaseModel):
     """Base of everything that is written down: frozen; unknown fields are an error of version."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    # some documents hold pipelines with secrets, and errors are logged
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", hide_input_in_errors=True)
 
 
 class FilePart(Document):

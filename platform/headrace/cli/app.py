@@ -149,6 +149,19 @@ def _called(first: str | None) -> typer.Typer:
     return listed
 
 
+def _without_token(arguments: list[str]) -> list[str]:
+    """Arguments of a worker without its token, which goes into the environment: every user reads command lines."""
+    kept: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        flag, equals, value = argument.partition("=")
+        if flag == "--token":
+            os.environ["HEADRACE_TOKEN"] = value if equals else next(rest, "")
+        else:
+            kept.append(argument)
+    return kept
+
+
 def main() -> None:
     """Runs the command that `sys.argv` names."""
     # before numpy loads: its threads for matrices, which nothing here has, spin as they start
@@ -158,7 +171,7 @@ def main() -> None:
 
         # in place of this process, so that role and home stand where lists of processes show them
         os.environ["HEADRACE_HOME"] = str(Home.from_environment().root)
-        os.execv(sys.executable, [sys.executable, "-m", "headrace", WORKER_ROLE, *sys.argv[2:]])
+        os.execv(sys.executable, [sys.executable, "-m", "headrace", WORKER_ROLE, *_without_token(sys.argv[2:])])
     command = _called(next(iter(sys.argv[1:]), None))
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)

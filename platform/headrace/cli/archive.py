@@ -108,6 +108,7 @@ def _optional_fields(begin: str, until: str | None, place: str, properties: list
 def _kept_file(name: str, text: str, *, resume: bool) -> Path:
     """The pipeline's file in the home, by which the run can be taken up; a run taken up goes on with its own."""
     from headrace.core.errors import ExternalError, UserError
+    from headrace.core.private_files import make_private_folder
     from headrace.core.settings import Home
 
     path = Home.from_environment().root / "archives" / f"{Path(name).name}.yaml"
@@ -116,7 +117,7 @@ def _kept_file(name: str, text: str, *, resume: bool) -> Path:
             raise UserError(f"there is no archive run {name!r} to take up", remedy="leave --resume out to begin anew")
         return path
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         path.touch(mode=0o600)
         path.write_text(text)
     except OSError as cause:

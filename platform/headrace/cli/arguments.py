@@ -23,7 +23,7 @@ Coordinator = Annotated[
         "--coordinator",
         envvar="HEADRACE_COORDINATOR",
         metavar="URL",
-        help="Which cluster. Default: the one that runs in HEADRACE_HOME. HEADRACE_TOKEN holds its token.",
+        help="Which cluster. Default: the one in HEADRACE_HOME. HEADRACE_TOKEN holds the token of another one.",
     ),
 ]
 Job = Annotated[

@@ -26,16 +26,15 @@ def start(
         int | None, typer.Option(min=1, max=256, help="Worker processes. Default: as before, or 1.")
     ] = None,
     slots: Annotated[int | None, typer.Option(min=1, max=256, help="Slots of each. Default: as before, or 4.")] = None,
-    token: Annotated[
-        bool, typer.Option("--token", help="Only who can read HEADRACE_HOME may use it, not every user of this host.")
-    ] = False,
+    # a cluster always has one: the flag of earlier versions stays, without effect
+    token: Annotated[bool, typer.Option("--token", hidden=True)] = False,
     as_json: Json = False,
 ) -> None:
     """Start the cluster of HEADRACE_HOME; where some of its processes died, start what is missing."""
     from headrace.core.settings import Home
     from headrace.local.cluster import start as start_cluster
 
-    record, started = start_cluster(Home.from_environment(), workers, slots, token=token)
+    record, started = start_cluster(Home.from_environment(), workers, slots)
     if as_json:
         print_json({"started": list(started), **_fields(record)})
         return

@@ -6,11 +6,14 @@ import os
 import re
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.errors import reporting_errors
+
+if TYPE_CHECKING:
+    from headrace.core.settings import Home
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\Z", re.IGNORECASE)
@@ -27,10 +30,10 @@ def worker(
     memory_limit: Annotated[
         str | None, typer.Option(metavar="SIZE", help="A slot that uses more memory is killed, such as 4g.")
     ] = None,
-    token: Annotated[
-        str, typer.Option(envvar="HEADRACE_TOKEN", help="The cluster's secret; others see it in the process list.")
-    ] = "",
-    token_file: Annotated[Path | None, typer.Option(help="A file that holds it.")] = None,
+    token: Annotated[str, typer.Option(envvar="HEADRACE_TOKEN", help="The cluster's secret.")] = "",
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file that holds it. Default, on the coordinator's home: its own.")
+    ] = None,
     reconnect_for: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Give up after so long without a coordinator, such as 5m.")
     ] = None,
@@ -56,7 +59,7 @@ def worker(
         slots=slots or os.cpu_count() or 1,
         host=host or address_towards(coordinator),
         folder=Home.from_environment().root / "workers" / name,
-        token=token if token_file is None else _read_token(token_file),
+        token=_token(Home.from_environment(), coordinator, token_file, token),
         times=times_from(os.environ),
         memory_limit_bytes=None if memory_limit is None else _size_bytes(memory_limit),
         reconnect_for_ms=None if reconnect_for is None else _duration_ms(reconnect_for),
@@ -68,13 +71,22 @@ def worker(
         starter.close()
 
 
-def _read_token(path: Path) -> str:
+def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
+    """What was given, else the home's own where the coordinator is of this host. Raises UserError."""
+    from headrace.client.discovery import recorded_token
+    from headrace.client.token_files import WHERE_A_TOKEN_LIES, given_token
     from headrace.core.errors import UserError
+    from headrace.worker.advertise import is_loopback
 
-    try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--token-file {path} cannot be read: {error}") from error
+    found = given_token(file, token)
+    if found is None and is_loopback(coordinator):
+        found = recorded_token(home)
+    if found is None:
+        raise UserError(
+            f"the coordinator at {coordinator} wants its cluster's token",
+            remedy=f"give --token-file FILE, or set HEADRACE_TOKEN; {WHERE_A_TOKEN_LIES}",
+        )
+    return found
 
 
 def _size_bytes(text: str) -> int:

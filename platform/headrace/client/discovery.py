@@ -1,29 +1,37 @@
 """Which cluster is meant: the one named, else that of the environment, else the local one recorded in the home.
 
     <home>/cluster/cluster.json      what `headrace cluster start` keeps: the processes of the local cluster
-    <home>/cluster/coordinator.json  what a coordinator writes when it is ready: {url, grpc, pid}
+    <home>/cluster/coordinator.json  what a coordinator writes when it is ready: {url, grpc, pid, token_file}
+    <home>/cluster/token             the cluster's token, unless its coordinator was given another file
+    <home>/cluster/metrics-token     the read-only one, for health and metrics
+    <home>/clusters/<name>/          homes of clusters that serve one job or application
 
-A token comes from `HEADRACE_TOKEN`, or, for the home's own coordinator, from the file `<home>/cluster/token`.
+A token that was given (`token_files.given_token`) comes first. Else a client shows the home's own token, and only to
+the coordinators that this home records.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.client.token_files import given_token, read_token
 from headrace.core.errors import Unreachable
 from headrace.core.settings import Home
 
 if TYPE_CHECKING:
     from headrace.client.http import Client
 
-COORDINATOR_VARIABLE, TOKEN_VARIABLE = "HEADRACE_COORDINATOR", "HEADRACE_TOKEN"
+COORDINATOR_VARIABLE = "HEADRACE_COORDINATOR"
+_SAME_HOST = ("//localhost", "//0.0.0.0")
+"""Other ways to write loopback, of those who listen and of those who call."""
 
 
 def cluster_folder(home: Home) -> Path:
-    """Where a home keeps its local cluster: records, logs, token."""
+    """Where a home keeps its local cluster: records, logs, tokens."""
     return home.root / "cluster"
 
 
@@ -38,44 +46,68 @@ def coordinator_file(home: Home) -> Path:
 
 
 def token_file(home: Home) -> Path:
-    """The token of this home's coordinator, where it has one."""
+    """The token of this home's coordinator, unless it was given another file."""
     return cluster_folder(home) / "token"
 
 
+def metrics_token_file(home: Home) -> Path:
+    """The token for health and metrics alone."""
+    return cluster_folder(home) / "metrics-token"
+
+
+def own_clusters(home: Home) -> Path:
+    """The folder with the homes of clusters that serve one job or application."""
+    return home.root / "clusters"
+
+
 def connect(url: str | None = None) -> Client:
-    """A client of the cluster that is meant. Nothing is sent yet. Raises Unreachable where no cluster is known."""
+    """A client of the cluster that is meant. Nothing is sent yet. Raises Unreachable where no cluster is known, and
+    UserError for a token file that cannot be read."""
     # where a cluster's files are is known without it
     from headrace.client.http import Client
 
-    named = url or os.environ.get(COORDINATOR_VARIABLE)
-    token = os.environ.get(TOKEN_VARIABLE)
-    if named:
-        return Client(named, token)
     home = Home.from_environment()
-    recorded = _recorded_url(home)
-    if recorded is None:
+    named = url or os.environ.get(COORDINATOR_VARIABLE) or _recorded_url(home)
+    if named is None:
         raise Unreachable(
             f"no cluster runs in {home.root}",
             remedy="headrace cluster start starts one; --coordinator URL or HEADRACE_COORDINATOR names another",
         )
-    return Client(recorded, token or read_token(token_file(home)))
+    return Client(named, given_token() or _home_token(home, named))
 
 
-def read_token(path: Path) -> str | None:
-    """The token in a file; None where there is no file."""
-    try:
-        return path.read_text().strip() or None
-    except FileNotFoundError:
-        return None
+def recorded_token(home: Home) -> str | None:
+    """The token of the coordinator that this home had last; None where there was none."""
+    files = [file for record in _records(home) if isinstance(file := record.get("token_file"), str)]
+    return read_token(Path(files[0]) if files else token_file(home))
+
+
+def _home_token(home: Home, url: str) -> str | None:
+    """The token of the coordinator at `url`, where this home or one inside of it records that one."""
+    for each in (home, *map(Home, own_clusters(home).glob("*"))):
+        for record in _records(each):
+            if _comparable(str(record.get("url"))) == _comparable(url):
+                file = record.get("token_file")
+                return read_token(Path(file) if isinstance(file, str) else token_file(each))
+    return None
 
 
 def _recorded_url(home: Home) -> str | None:
+    return next((url for record in _records(home) if isinstance(url := record.get("url"), str)), None)
+
+
+def _records(home: Home) -> Iterator[Mapping[str, object]]:
     # a coordinator's own word first: it may have been started by hand, with another port
     for path in (coordinator_file(home), record_file(home)):
         try:
-            url = json.loads(path.read_text())["url"]
-        except (OSError, ValueError, KeyError, TypeError):
+            record = json.loads(path.read_text())
+        except (OSError, ValueError):
             continue
-        if isinstance(url, str):
-            return url
-    return None
+        if isinstance(record, dict):
+            yield record
+
+
+def _comparable(url: str) -> str:
+    for name in _SAME_HOST:
+        url = url.replace(name, "//127.0.0.1")
+    return url.rstrip("/")

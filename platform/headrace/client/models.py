@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, PlainSerializer
 
+from headrace.core.config import FileForm
 from headrace.core.errors import Domain
 from headrace.core.source_state import AppliedFloor
 
@@ -31,7 +32,8 @@ FINAL_STATES = frozenset({"FINISHED", "CANCELED", "FAILED"})
 class Request(BaseModel):
     """Base of what clients send."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # a pipeline with secrets may be in it, and errors are logged
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Answer(BaseModel):
@@ -97,7 +99,7 @@ class SubmitRequest(Request):
     mode                 session: on this cluster
     """
 
-    pipeline: dict[str, Any]
+    pipeline: FileForm
     parallelism: int | None = Field(default=None, ge=1)
     allow_duplicate: bool = False
     from_savepoint: str | None = None

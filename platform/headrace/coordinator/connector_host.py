@@ -43,6 +43,7 @@ from headrace.coordinator.connector_host_messages import (
     length_of,
 )
 from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.private_files import private_opener
 from headrace.processes.child import Child
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import SpawnStarter, Starter
@@ -321,7 +322,7 @@ class _Launch:
         """Starts it; waits for a template where that is to come up first. Raises as `Starter.start`."""
         environment = os.environ | {"POLARS_MAX_THREADS": "1"} | dict(self.environment)
         home = environment.get("HEADRACE_HOME", "")
-        with (self.log or Path(os.devnull)).open("ab") as out:
+        with open(self.log or os.devnull, "ab", opener=private_opener) as out:
             order = ProcessOrder(
                 program=PROGRAM,
                 # job and home are for lists of processes

@@ -14,6 +14,7 @@ from pydantic import Field
 from headrace.checkpoint.manifest import CommittableDocument, Document, SplitDocument
 from headrace.client.output_models import DeadLetterList, Redriven
 from headrace.connect.sink import OpenTransaction, OutputSeen
+from headrace.core.config import FileForm
 from headrace.core.digest_text import digest_text, digest_value
 from headrace.rpc.messages import Failure
 
@@ -32,7 +33,7 @@ class OpenRequest(Document):
 
     do: Literal["open"] = "open"
     job: str
-    pipeline: dict[str, Any]
+    pipeline: FileForm
     known: dict[str, tuple[SplitDocument, ...]]
     foreign: bool = False
     sinks: bool = True
@@ -80,7 +81,7 @@ class OpenCommittersRequest(Document):
 
     do: Literal["open committers"] = "open committers"
     job: str
-    pipeline: dict[str, Any]
+    pipeline: FileForm
 
 
 class TransactionsRequest(Document):
@@ -102,7 +103,7 @@ class LettersRequest(Document):
     """Read dead letters back. node: of this one only."""
 
     do: Literal["read dead letters"] = "read dead letters"
-    pipeline: dict[str, Any]
+    pipeline: FileForm
     node: str | None
     limit: int
 
@@ -111,7 +112,7 @@ class ResendRequest(Document):
     """Send dead letters again, or say which ones that would be."""
 
     do: Literal["resend dead letters"] = "resend dead letters"
-    pipeline: dict[str, Any]
+    pipeline: FileForm
     node: str
     to: str | None
     limit: int

@@ -36,7 +36,7 @@ class HeldJob:
     name: str
     phase: Phase
     state: str
-    pipeline: dict[str, Any]
+    pipeline: dict[str, Any] = field(repr=False)
     storage: str
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)

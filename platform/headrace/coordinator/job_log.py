@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import os
 from collections import deque
+from io import TextIOWrapper
 from pathlib import Path
+
+from headrace.core.private_files import private_opener
 
 MASTER_LOG = "job.log"
 LOG_BYTES_MAX = 8 * 1024 * 1024
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
+class _PrivateFile(logging.handlers.RotatingFileHandler):
+    """A bounded log that only its owner reads."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = private_opener(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        return TextIOWrapper(os.fdopen(descriptor, "ab"), encoding=self.encoding)
+
+
 class JobLog:
     """Keeps the lines of the coordinator's log that name the job."""
 
     def __init__(self, job: str, folder: Path) -> None:
-        self._handler = logging.handlers.RotatingFileHandler(
+        self._handler = _PrivateFile(
             folder / MASTER_LOG, maxBytes=LOG_BYTES_MAX, backupCount=1, delay=True, encoding="utf-8"
         )
         self._handler.setFormatter(logging.Formatter(FORMAT))

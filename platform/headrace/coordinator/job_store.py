@@ -21,7 +21,9 @@ from pydantic import Field, ValidationError
 
 from headrace.checkpoint.manifest import Document
 from headrace.coordinator.history import JobHistory
+from headrace.core.config import FileForm
 from headrace.core.errors import ExternalError
+from headrace.core.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.replaced_file import replace_file
 from headrace.rpc.messages import Failure
 
@@ -40,7 +42,7 @@ class JobSubmission(Document):
 
     job: str
     name: str
-    pipeline: dict[str, Any]
+    pipeline: FileForm
     options: dict[str, Any] = Field(default_factory=dict)
     submitted_at_ms: int
     storage: str
@@ -127,7 +129,7 @@ class JobStore:
     def _write(self, job: str, name: str, document: Document) -> None:
         path = self.folder(job) / name
         try:
-            replace_file(path, document.model_dump_json(indent=1).encode(), mode=0o600, durable=True)
+            replace_file(path, document.model_dump_json(indent=1).encode(), mode=PRIVATE_FILE, durable=True)
         except OSError as cause:
             raise ExternalError(
                 f"{path} cannot be written: {cause.strerror or cause}",
@@ -155,7 +157,7 @@ def _reason(error: OSError | ValidationError) -> str:
 
 def _private_folder(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
     except OSError as cause:
         raise ExternalError(
             f"{folder} cannot be made: {cause.strerror or cause}", remedy="set HEADRACE_HOME to a folder of yours"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ipaddress
 import json
 import logging
 import os
@@ -19,12 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.client.discovery import metrics_token_file, token_file
+from headrace.client.token_files import ensure_token, required_token
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.replaced_file import replace_file
+from headrace.core.settings import Home
 
 if TYPE_CHECKING:
     from uvicorn import Server
 
+    from headrace.coordinator.access import Tokens
     from headrace.coordinator.service import ClusterService
     from headrace.processes.spawning import Starter
 
@@ -40,13 +44,18 @@ WARM_UP_AFTER_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorConfig:
-    """How a coordinator listens. Port 0 takes a free one. `token`: what workers and clients must show; empty: none."""
+    """How a coordinator listens. Port 0 takes a free one.
+
+    token_file          a file that holds what workers and clients must show. None: the home's, made where it is missing
+    metrics_token_file  one that holds what health and metrics take, too; as above
+    """
 
     home: Path
     host: str = LOOPBACK
     port: int = 0
     grpc_port: int = 0
-    token: str = ""
+    token_file: Path | None = None
+    metrics_token_file: Path | None = None
 
 
 async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, starter: Starter | None = None) -> None:
@@ -57,12 +66,11 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
     from headrace.coordinator.dispatcher import Dispatcher
     from headrace.coordinator.fleet import Fleet
     from headrace.core.clock import SystemClock
-    from headrace.core.settings import Home
     from headrace.rpc.time_settings import times_from
 
-    _require_token(config)
     folder = config.home / "cluster"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
+    tokens = _tokens(config)
     over = ended or asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -77,12 +85,13 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
 
     fleet = Fleet(cluster, times_from(os.environ))
     dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown, starter)
-    grpc_port = await fleet.start(config.host, config.grpc_port, config.token)
-    server, serving, port = await _start_rest(config, dispatcher)
+    grpc_port = await fleet.start(config.host, config.grpc_port, tokens.full)
+    server, serving, port = await _start_rest(config, dispatcher, tokens)
     try:
         await dispatcher.start()
-        _publish(folder, config.host, port, grpc_port)
+        _publish(config, folder, port, grpc_port)
         LOG.info("coordinator of cluster %s: REST at port %d, workers at port %d", cluster, port, grpc_port)
+        LOG.info("clients and workers show the token in %s", _token_file(config))
         loop.call_later(WARM_UP_AFTER_SECONDS, loop.run_in_executor, None, _warm_up, starter)
         await over.wait()
     finally:
@@ -107,17 +116,20 @@ def _warm_up(starter: Starter | None) -> None:
         LOG.exception("planning cannot be loaded")
 
 
-async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tuple[Server, asyncio.Task[None], int]:
+async def _start_rest(
+    config: CoordinatorConfig, service: ClusterService, tokens: Tokens
+) -> tuple[Server, asyncio.Task[None], int]:
     import uvicorn
 
     from headrace.coordinator.rest import rest_app
 
-    app = rest_app(service, config.token or None)
+    app = rest_app(service, tokens)
     settings = uvicorn.Config(
         app,
         host=config.host,
         port=config.port,
         log_level="warning",
+        ws="none",  # an upgrade is a request like others: it needs a token
         lifespan="off",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
@@ -128,39 +140,38 @@ async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tup
     return server, serving, int(sock.getsockname()[1])
 
 
-def _require_token(config: CoordinatorConfig) -> None:
-    try:
-        loopback = ipaddress.ip_address(config.host).is_loopback
-    except ValueError:
-        loopback = config.host == "localhost"
-    if not loopback and not config.token:
-        raise UserError(
-            f"a coordinator at {config.host} needs a token: other hosts can reach it",
-            remedy="give --token-file with a file that holds a random text",
-        )
+def _tokens(config: CoordinatorConfig) -> Tokens:
+    """The same for all runs of a home's coordinator. A file that was named has to be there: others know it already."""
+    from headrace.coordinator.access import Tokens
+
+    home, full, metrics = Home(config.home), config.token_file, config.metrics_token_file
+    return Tokens(
+        ensure_token(token_file(home)) if full is None else required_token(full),
+        ensure_token(metrics_token_file(home)) if metrics is None else required_token(metrics),
+    )
+
+
+def _token_file(config: CoordinatorConfig) -> Path:
+    return config.token_file or token_file(Home(config.home))
 
 
 def _cluster_id(folder: Path) -> str:
     """The same for all runs of a home's coordinator."""
     file = folder / "id"
     if not file.exists():
-        file.write_text(secrets.token_hex(6))
+        replace_file(file, secrets.token_hex(6).encode(), mode=PRIVATE_FILE)
     return file.read_text().strip()
 
 
-def _publish(folder: Path, host: str, port: int, grpc_port: int) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    document = {"url": f"http://{shown}:{port}", "grpc": f"{shown}:{grpc_port}", "pid": os.getpid()}
-    replace_file(folder / COORDINATOR_FILE, json.dumps(document).encode())
-
-
-def _read_token(file: Path | None) -> str:
-    if file is None:
-        return ""
-    try:
-        return file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--token-file {file} cannot be read: {error}") from error
+def _publish(config: CoordinatorConfig, folder: Path, port: int, grpc_port: int) -> None:
+    shown = f"[{config.host}]" if ":" in config.host else config.host
+    document = {
+        "url": f"http://{shown}:{port}",
+        "grpc": f"{shown}:{grpc_port}",
+        "pid": os.getpid(),
+        "token_file": str(_token_file(config)),
+    }
+    replace_file(folder / COORDINATOR_FILE, json.dumps(document).encode(), mode=PRIVATE_FILE)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -172,17 +183,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--host", default=LOOPBACK)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--grpc-port", type=int, default=0)
-    parser.add_argument("--token-file", type=Path)
+    parser.add_argument("--token-file", type=lambda text: Path(text).absolute())
+    parser.add_argument("--metrics-token-file", type=lambda text: Path(text).absolute())
     given = parser.parse_args(arguments)
     from headrace.coordinator.connector_host import PROGRAM as HOST_PROGRAM
     from headrace.processes.forking import own_starter
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        token = _read_token(given.token_file)
         # before anything starts a thread
         starter = own_starter([HOST_PROGRAM])
-        config = CoordinatorConfig(given.home, given.host, given.port, given.grpc_port, token)
+        config = CoordinatorConfig(
+            given.home, given.host, given.port, given.grpc_port, given.token_file, given.metrics_token_file
+        )
         try:
             asyncio.run(serve(config, starter=starter))
         finally:

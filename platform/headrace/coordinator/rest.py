@@ -1,22 +1,22 @@
 """The coordinator's REST API, `/v1`: HTTP in, `ClusterService` calls, documents of `client.models` out.
 
-Owns routes, the bearer token, limits of a request, and which status an error gets. It decides nothing about jobs.
+Owns routes, limits of a request, and which status an error gets. It decides nothing about jobs.
 
-Without a token the API serves loopback only, and then every request must also name a loopback host: by DNS rebinding
-a web page in the user's browser could read the answers. What pages of other sites send is refused (`cross_site`).
+A request passes three doors before anything of it is parsed: its token (`access`), no page of another site sent it
+(`cross_site`), and its body is small enough. A page that reaches the API under a name of its own (DNS rebinding) has no
+token.
 """
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import APIRouter, FastAPI, Query, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import Response
 
 from headrace import __version__
@@ -41,6 +41,7 @@ from headrace.client.models import (
     Submitted,
     Trigger,
 )
+from headrace.coordinator.access import Tokens, denial
 from headrace.coordinator.cross_site import refusal
 from headrace.coordinator.metrics import MEDIA_TYPE
 from headrace.coordinator.rest_output import output_routes
@@ -49,20 +50,23 @@ from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
 
 BODY_BYTES_MAX = CODE_BYTES_MAX * 3 // 2
 """Base64 makes four bytes of three; the rest is room for the pipeline."""
-LOOPBACK_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 ACCEPTED = 202
+
+_BEARER = HTTPBearer(auto_error=False, description="The cluster's token; health and metrics take the metrics token too")
+"""For the OpenAPI document alone: `access` decides."""
 
 _ERRORS: dict[int | str, dict[str, object]] = {
     400: {"model": ErrorBody, "description": "wrong use, or an invalid pipeline"},
     401: {"model": ErrorBody, "description": "no token, or not the cluster's"},
+    403: {"model": ErrorBody, "description": "a page of another site, or the metrics token where it does not do"},
     404: {"model": ErrorBody, "description": "no such job or operation"},
     409: {"model": ErrorBody, "description": "it cannot be done as things stand"},
     503: {"model": ErrorBody, "description": "storage or workers are away"},
 }
 
 
-def rest_app(service: ClusterService, token: str | None) -> FastAPI:
-    """The application. `token`: what clients must send as `Authorization: Bearer ..`; None only on loopback."""
+def rest_app(service: ClusterService, tokens: Tokens) -> FastAPI:
+    """The application. `tokens`: what clients must send as `Authorization: Bearer ..`."""
     app = FastAPI(
         title="Headrace",
         version="v1",
@@ -71,27 +75,16 @@ def rest_app(service: ClusterService, token: str | None) -> FastAPI:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-
-    async def authorised(request: Request) -> None:
-        if token is not None and not _bears(request, token):
-            raise HTTPException(401, "this cluster wants a token")
-
-    open_routes = APIRouter(prefix="/v1")
-
-    @open_routes.get("/health", operation_id="health")
-    async def health() -> Health:
-        """Whether the coordinator answers. Needs no token."""
-        return Health(version=__version__)
-
-    app.include_router(open_routes)
     output = output_routes(lambda: service.output)
-    for router in (_jobs(service), _operations(service), _history(service), output, _cluster(service)):
-        app.include_router(router, prefix="/v1", dependencies=[Depends(authorised)], responses=_ERRORS)
+    routers = (_jobs(service), _operations(service), _history(service), output, _cluster(service), _monitoring(service))
+    for router in routers:
+        app.include_router(router, prefix="/v1", dependencies=[Security(_BEARER)], responses=_ERRORS)
     _answer_errors(app)
-    app.middleware("http")(_refuse_cross_site)
-    app.middleware("http")(_limit_body)
-    if token is None:
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK_HOSTS)
+
+    @app.middleware("http")
+    async def doors(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        return _refused(request, tokens) or await call_next(request)
+
     return app
 
 
@@ -181,11 +174,6 @@ def _cluster(service: ClusterService) -> APIRouter:
         """Workers and slots."""
         return await service.cluster()
 
-    @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
-    async def metrics() -> PlainTextResponse:
-        """The running jobs in Prometheus' text format."""
-        return PlainTextResponse(await service.metrics(), media_type=MEDIA_TYPE)
-
     @router.delete("/cluster", operation_id="shutdown", status_code=ACCEPTED)
     async def shutdown() -> ClusterInfo:
         """End the coordinator and its workers; running jobs go on when it is started again."""
@@ -196,17 +184,32 @@ def _cluster(service: ClusterService) -> APIRouter:
     return router
 
 
-def _bears(request: Request, token: str) -> bool:
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+def _monitoring(service: ClusterService) -> APIRouter:
+    """What the metrics token reads, too."""
+    router = APIRouter(tags=["monitoring"])
+
+    @router.get("/health", operation_id="health")
+    async def health() -> Health:
+        """Whether the coordinator answers."""
+        return Health(version=__version__)
+
+    @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
+    async def metrics() -> PlainTextResponse:
+        """The running jobs in Prometheus' text format."""
+        return PlainTextResponse(await service.metrics(), media_type=MEDIA_TYPE)
+
+    return router
 
 
-async def _refuse_cross_site(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    refused = refusal(request.method, request.headers)
-    return await call_next(request) if refused is None else _error(refused.status, refused.error)
+def _refused(request: Request, tokens: Tokens) -> Response | None:
+    """The answer to a request that is refused by its head; None: it may go on."""
+    method, path = request.method, request.url.path
+    denied = denial(method, path, request.headers.get("authorization", ""), tokens)
+    found = denied or refusal(method, request.headers)
+    return _body_refused(request) if found is None else _error(found.status, found.error)
 
 
-async def _limit_body(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+def _body_refused(request: Request) -> Response | None:
     """Refuses a body before it is read: too large, or of unknown length."""
     length = request.headers.get("content-length", "0")
     if "transfer-encoding" in request.headers:
@@ -214,7 +217,7 @@ async def _limit_body(request: Request, call_next: Callable[[Request], Awaitable
     if not length.isdecimal() or int(length) > BODY_BYTES_MAX:
         text = f"the request has {length} bytes, and at most {BODY_BYTES_MAX:,} are taken"
         return _error(413, UserError(text, remedy="install large libraries on the workers"))
-    return await call_next(request)
+    return None
 
 
 # ---- errors ------------------------------------------------------------------------------------------------------
@@ -237,15 +240,13 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
         remedy = "GET /v1/openapi.json lists what there is" if error.status_code in {404, 405} else None
-        if error.status_code == 401:
-            remedy = "set HEADRACE_TOKEN to the cluster's token"
         message = f"{request.method} {request.url.path}: {error.detail}"
         return _json(error.status_code, ErrorBody(message=message, domain=Domain.USER, remedy=remedy))
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> JSONResponse:
-        # the server logs the trace: it is not the client's to see
-        return _json(500, ErrorBody(message=f"internal error: {type(error).__name__}: {error}", domain=Domain.INTERNAL))
+        # the server logs the trace: it is not the client's to see, nor is a text that was meant for nobody
+        return _json(500, ErrorBody(message=f"internal error: {type(error).__name__}", domain=Domain.INTERNAL))
 
 
 def _status(error: HeadraceError) -> int:

@@ -19,7 +19,8 @@ _PART = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
 class Config(BaseModel):
     """A frozen, validated, serialisable group of settings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    # an error that nobody expected is logged with its text: no value may be in it
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
 
 
 def parse_duration_ms(text: object) -> int:
@@ -57,3 +58,7 @@ Duration = Annotated[
 def secret(**kwargs: Any) -> Any:
     """A field whose value is shown as `***`."""
     return Field(json_schema_extra={"secret": True}, repr=False, **kwargs)
+
+
+FileForm = Annotated[dict[str, Any], Field(repr=False)]
+"""A pipeline as plain data, with secrets: a field of messages and documents that no `repr` shows."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from headrace.core.private_files import private_opener
 from headrace.processes.detached import ModuleCommand, Surroundings, can_fork_off, fork_off
 
 _LOOK_SECONDS = 0.02
@@ -74,12 +75,15 @@ def spawn_detached(
     folder: Path,
     environment: Mapping[str, str],
     inherit: tuple[int, ...] = (),
+    umask: int = -1,
 ) -> int:
     """Starts a process that outlives this one, and returns its pid. Nobody has to wait for it: it is nobody's child.
 
     It has a session of its own: Ctrl-C reaches the command at the terminal, not it. Its output is appended to `log`;
-    it keeps `inherit` open.
+    it keeps `inherit` open. `umask`: of the process, -1: as here.
     """
+    # made before the shell makes it, which would with the umask
+    os.close(private_opener(str(log), os.O_WRONLY | os.O_CREAT))
     answer = subprocess.run(
         ["/bin/sh", "-c", _DETACH, f"{role}-start", str(log), *command],
         stdin=subprocess.DEVNULL,
@@ -89,6 +93,7 @@ def spawn_detached(
         start_new_session=True,
         pass_fds=inherit,
         check=True,
+        umask=umask,
     )
     pid = int(answer.stdout)
     _wait_exec(pid)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.core.errors import ExternalError
+from headrace.core.private_files import make_private_folder
 from headrace.core.settings import Home
 
 FAILED_MAX = 10
@@ -28,7 +29,7 @@ def run_logs(home: Home, job: str) -> Iterator[RunLogs]:
     logs = RunLogs(_folder(home, job))
     _prune(logs.folder.parent)
     try:
-        logs.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(logs.folder)
     except OSError as cause:
         raise ExternalError(f"{logs.folder} cannot be made: {cause.strerror}", remedy="set HEADRACE_HOME") from cause
     yield logs

@@ -22,6 +22,7 @@ from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.records import CheckpointRecord
 from headrace.checkpoint.store import open_store
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.private_files import PRIVATE_FILE, make_private_folder, private_opener
 from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
 
@@ -55,8 +56,8 @@ def run_alone(home: Home, pipeline: str) -> Iterator[None]:
     """
     path = _lock_path(home, pipeline)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")
+        make_private_folder(path.parent)
+        file = os.fdopen(private_opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a")
     except OSError as cause:
         raise _unwritable(path, cause) from cause
     with file:
@@ -154,8 +155,8 @@ def _read(path: Path) -> RecordedRun:
 
 def _write(path: Path, run: RecordedRun) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, json.dumps(asdict(run)).encode())
+        make_private_folder(path.parent)
+        replace_file(path, json.dumps(asdict(run)).encode(), mode=PRIVATE_FILE)
     except OSError as cause:
         raise _unwritable(path, cause) from cause
 
@@ -176,7 +177,7 @@ def _by_whom(home: Home, pipeline: str) -> str:
 
 def _is_locked(path: Path) -> bool:
     try:
-        with path.open("a") as file:
+        with open(path, "a", opener=private_opener) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from headrace.core.errors import ExternalError
+from headrace.core.private_files import PRIVATE_FILE
 from headrace.processes.double_fork import double_fork
 from headrace.processes.forkable import has_one_thread, variables_at_start
 from headrace.processes.inheritance import reset
@@ -57,7 +58,7 @@ class ModuleCommand:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a process runs. log: a file that its output is appended to; environment: all of it."""
+    """Where a process runs. log: a file that its output is appended to, for its owner alone; environment: all of it."""
 
     folder: Path
     log: Path
@@ -79,7 +80,7 @@ def can_fork_off(environment: Mapping[str, str]) -> bool:
 
 def fork_off(command: ModuleCommand, where: Surroundings) -> int:
     """Forks the process and returns its pid. To be called where `can_fork_off`. Raises ExternalError, OSError."""
-    log = os.open(where.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    log = os.open(where.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
     ready, get_ready = os.pipe()
     try:
         sys.stdout.flush()

@@ -41,7 +41,7 @@ class JobOrder:
     job: str
     attempt: int
     epoch: int
-    pipeline: Mapping[str, Any]
+    pipeline: Mapping[str, Any] = field(repr=False)
     plan_hash: str
     shares: Mapping[str, tuple[SourceShare, ...]]
     storage: str

@@ -14,6 +14,7 @@ from headrace.checkpoint.store import open_store
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.coordinator.planning import plan_sinks
+from headrace.core.config import FileForm
 from headrace.plan.contexts import sink_context
 from headrace.plan.physical import SinkSpec
 from headrace.spark.failures import task_failures
@@ -32,7 +33,7 @@ class PublishOrder(Document):
     job: str
     attempt: int
     epoch: int
-    pipeline: dict[str, Any]
+    pipeline: FileForm
     plan_hash: str
     storage: str
     parallelism: int

@@ -7,6 +7,8 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from headrace.core.private_files import PRIVATE_FILE, make_private_folder, private_opener
+
 LOG_BYTES_MAX = 32 << 20
 """Of the file that is written; as much again is kept beside it as `<slot>.log.1`."""
 LOGS_MAX = 50
@@ -17,11 +19,11 @@ class SlotLog:
     """One slot's log, open for its process to append to until `close`."""
 
     def __init__(self, folder: Path, slot: str, bytes_max: int = LOG_BYTES_MAX) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         self._bytes_max = bytes_max
         self.path = folder / f"{slot}.log"
         # appending: after the file is cut the process goes on at its new end
-        self.fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
 
     @property
     def has_text(self) -> bool:
@@ -31,7 +33,9 @@ class SlotLog:
     def bound(self) -> None:
         """Moves the text away when there is too much of it. What is printed meanwhile may be lost."""
         if os.fstat(self.fd).st_size > self._bytes_max:
-            shutil.copyfile(self.path, self.path.with_suffix(".log.1"))
+            moved = self.path.with_suffix(".log.1")
+            with self.path.open("rb") as text, open(moved, "wb", opener=private_opener) as out:
+                shutil.copyfileobj(text, out)
             os.ftruncate(self.fd, 0)
 
     def close(self) -> None:

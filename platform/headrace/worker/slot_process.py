@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from headrace.core.private_files import make_private_folder
 from headrace.core.settings import Home
 from headrace.processes.child import Child
 from headrace.processes.order import ProcessOrder
@@ -102,7 +103,7 @@ class SlotProcess:
         self._handlers = handlers
         self._kill_reason: str | None = None
         self._scratch = places.scratch / name
-        self._scratch.mkdir(parents=True)
+        make_private_folder(self._scratch)
         self.log = SlotLog(places.logs, name)
         home = Home.from_environment().root
         ours, theirs = socket.socketpair()

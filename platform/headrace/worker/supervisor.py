@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import assert_never
 
 from headrace import __version__
+from headrace.client.token_files import WHERE_A_TOKEN_LIES
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable, UserError
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.client import ClientHandlers, ControlClient
@@ -58,6 +59,9 @@ FLUSH_SECONDS = 10.0
 """How long a coordinator that is connected may take to hear the last words: it may be busy."""
 MEASURE_SECONDS = 1.0
 LOOK_SECONDS_MAX = 0.2
+
+_TOKEN_REMEDY = f"--token-file or HEADRACE_TOKEN give a worker its cluster's token: {WHERE_A_TOKEN_LIES}"
+"""A refusal is text: the reason for this one names the token."""
 
 _log = logging.getLogger(__name__)
 
@@ -188,7 +192,8 @@ class Supervisor:
                 assert_never(message)
 
     def _refused(self, reason: str) -> None:
-        self._end("", UserError(f"the coordinator at {self._config.coordinator} refuses this worker: {reason}"))
+        text = f"the coordinator at {self._config.coordinator} refuses this worker: {reason}"
+        self._end("", UserError(text, remedy=_TOKEN_REMEDY if "token" in reason else None))
 
     def _on_up(self, slot: SlotProcess) -> None:
         with self._lock:

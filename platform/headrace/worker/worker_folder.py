@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.private_files import make_private_folder
 from headrace.worker.slot_process import SlotPlaces
 
 LOCK = "lock"
@@ -32,7 +33,7 @@ class WorkerFolder:
         sockets = Path(tempfile.gettempdir()) / f"headrace-{os.getuid()}-{name}"
         self.places = SlotPlaces(sockets, logs or folder / "logs", folder / "scratch")
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder)
             self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             self._take()
             self._clear()

@@ -19,6 +19,7 @@ from headrace.cli.kafka import app
 from headrace.local.broker import EmbeddedBroker
 from headrace.local.broker.process import BrokerProcess
 from support.broker import create_topic, produce, unique_topic
+from support.permissions import open_to_others
 from support.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
@@ -87,6 +88,7 @@ def up_with_a_topic(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
     assert first["data"] == str(home / "kafka" / "data")
     run("create", "flights", "--partitions", "3")
     assert run("produce", "flights", stdin="a\nb\nc\n").exit_code == 0
+    assert open_to_others(home) == [], "topics, settings and logs are their owner's"
     assert isinstance(first, dict)
     return first
 

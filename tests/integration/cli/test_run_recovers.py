@@ -11,6 +11,7 @@ import pytest
 
 from support.gated_run import ROWS, open_gate, rows, wait_checkpoint_after, written
 from support.local_cluster import processes_of
+from support.permissions import open_to_others
 from support.running import Finished, finish, headrace, start, wait_until
 
 
@@ -45,6 +46,7 @@ def test_a_run_outlives_a_slot_and_is_resumed_after_a_kill_and_after_ctrl_c(
 
     first.kill()
     first.communicate()
+    assert open_to_others(home) == [], "state, journal and logs of a run that was killed are its owner's"
     wait_until(lambda: processes_of(home) == [], "no process is left of it")
     second = start(["run", "p.yaml", "--resume", "--json"], folder)
     wait_checkpoint_after(attempt, home)
@@ -55,6 +57,7 @@ def test_a_run_outlives_a_slot_and_is_resumed_after_a_kill_and_after_ctrl_c(
     assert stopped.json["state"] == "CANCELED"
     assert 0 < stopped.json["rows_in"] < ROWS
     assert "headrace run p.yaml --resume" in stopped.err
+    assert open_to_others(home) == []
 
     open_gate(folder)
     finished = headrace(["run", "p.yaml", "--resume", "--json"], folder)

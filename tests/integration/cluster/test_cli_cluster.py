@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ import pytest
 from support.cluster import kill
 from support.local_cluster import LocalCluster, home_of_processes, processes_of
 from support.patience import CLUSTER_TIMES
+from support.permissions import mode_of, open_to_others
 from support.running import wait_until
+from support.strangers import control_answers, rest_statuses
 
 ENDLESS = """\
 name: counting
@@ -62,12 +65,20 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCl
         yield cluster
 
 
+@pytest.fixture(autouse=True)
+def _umask() -> Iterator[None]:
+    """Others may read what is written, unless it is kept from them."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
 def written(folder: Path) -> set[int]:
     return {json.loads(line)["n"] for file in folder.glob("part-*") for line in file.read_text().splitlines()}
 
 
 def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
-    first = cluster.json("cluster", "start", "--workers", "2", "--slots", "1", "--token")
+    first = cluster.json("cluster", "start", "--workers", "2", "--slots", "1")
     assert first["started"] == ["coordinator", "worker-1", "worker-2"]
     assert cluster.json("cluster", "start")["started"] == []
     assert "2 workers with 1 slot each" in cluster.run("cluster", "start").out
@@ -85,20 +96,58 @@ def test_a_cluster_is_started_mended_and_stopped(cluster: LocalCluster) -> None:
         wait_until(lambda: client.cluster().slots_free == 2, "the slots to be up")
     assert cluster.json("cluster", "stop") == {"stopped": True}
     assert processes_of(cluster.home) == []
-    assert sorted(each.name for each in (cluster.home / "cluster").iterdir()) == ["id", "lock", "logs"]
+    kept = sorted(each.name for each in (cluster.home / "cluster").iterdir())
+    assert kept == ["id", "lock", "logs", "metrics-token", "token"]
     assert cluster.json("cluster", "stop") == {"stopped": False}
     assert cluster.json("cluster", "status", code=3)["running"] == []
 
 
 def require_token(cluster: LocalCluster, url: str) -> None:
-    """Commands of the home know the token; requests without it are rejected."""
+    """Commands of the home know the token, by whatever name they call the coordinator; others are refused."""
+    tokens = {name: (cluster.home / "cluster" / name).read_text().strip() for name in ("token", "metrics-token")}
+    assert len(set(tokens.values())) == 2
+    assert cluster.json("list") == cluster.json("list", "--coordinator", url) == {"jobs": []}
+    assert _get(f"{url}/v1/health", tokens["metrics-token"])["status"] == "ok"
+    assert _get(f"{url}/v1/jobs", tokens["token"]) == {"jobs": []}
+    for path, token, status in (("health", "", 401), ("jobs", "", 401), ("jobs", tokens["metrics-token"], 403)):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            _get(f"{url}/v1/{path}", token)
+        assert refused.value.code == status
+        refused.value.close()
+    assert {(cluster.home / "cluster" / name).stat().st_mode & 0o777 for name in tokens} == {0o600}
+
+
+def test_a_cluster_keeps_its_token_and_is_not_joined_by_processes_of_another_one(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = cluster.home / "cluster" / "token"
+    # of another cluster, as a shell may have it: nothing that starts here takes it
+    monkeypatch.setenv("HEADRACE_TOKEN", "of another cluster")
+    started = cluster.json("cluster", "start", "--workers", "1", "--slots", "1", "--token")
+    token = file.read_text()
+    refused = cluster.run("list", code=2)
+    assert "is not this cluster's" in refused.err
+    assert "HEADRACE_TOKEN" in refused.err
+    assert "$HEADRACE_HOME/cluster/token" in refused.err
+    grpc = json.loads((cluster.home / "cluster" / "coordinator.json").read_text())["grpc"]
+    assert set(rest_statuses(started["url"]).values()) == {401}
+    assert set(control_answers(grpc)) <= {"refused"}
+    stranger = cluster.run("worker", "--coordinator", grpc, "--id", "stranger", "--slots", "1", code=2)
+    assert "its token is not this cluster's" in stranger.err
+    assert "--token-file or HEADRACE_TOKEN" in stranger.err
+    monkeypatch.delenv("HEADRACE_TOKEN")
+    # as a cluster that an earlier version started: it runs, and there is no token
+    file.unlink()
+    refused = cluster.run("cluster", "start", code=2)
+    assert "headrace cluster stop" in refused.err
+    assert not file.exists()
+    file.write_text(token)
+    kill(started["coordinator"]["pid"])
+    assert cluster.json("cluster", "start")["started"] == ["coordinator"]
     assert cluster.json("list") == {"jobs": []}
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        _get(f"{url}/v1/jobs")
-    assert refused.value.code == 401
-    refused.value.close()
-    assert _get(f"{url}/v1/health")["status"] == "ok"
-    assert (cluster.home / "cluster" / "token").stat().st_mode & 0o077 == 0
+    assert (file.read_text(), file.stat().st_mode & 0o777) == (token, 0o600)
+    cluster.run("cluster", "stop")
+    assert file.read_text() == token
 
 
 def test_a_start_that_fails_leaves_nothing_behind(cluster: LocalCluster) -> None:
@@ -122,6 +171,13 @@ def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run
     assert cluster.wait_state(first, "RUNNING").attempt >= 2
     assert cluster.run("rescale", first, "--parallelism", "2").out.startswith(f"{first}: RUNNING with parallelism 2")
 
+    with cluster.client() as client:
+        # where the coordinator keeps them
+        inside = client.wait_trigger(client.savepoint(first)).path
+    assert inside is not None
+    assert Path(inside).is_relative_to(cluster.home)
+    assert open_to_others(cluster.home) == []
+
     again = upgrade_refused(cluster, first)
     (cluster.folder / "shop" / "factor.txt").write_text("-2")
     third = cluster.json("upgrade", again, "endless.yaml")["job_id"]
@@ -134,6 +190,10 @@ def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run
     assert rows == list(range(0, 2 * len(rows), 2)), "from job to job no row is lost or repeated"
     listed = cluster.json("state", "list", path)
     assert listed["sources"]["numbers"]["splits"][0]["position"] == len(rows)
+    assert open_to_others(cluster.home) == []
+    # what the user named elsewhere is as the umask lets it
+    outside = [path for folder in ("kept", "out") for path in (cluster.folder / folder).rglob("*")]
+    assert {mode_of(path) for path in outside} == {0o644, 0o755}
 
 
 def upgrade_refused(cluster: LocalCluster, job: str) -> str:
@@ -150,7 +210,9 @@ def test_a_job_with_a_cluster_of_its_own(cluster: LocalCluster) -> None:
     alone = cluster.json("submit", "bounded.yaml", "--mode", "per-job")
     wait_until(lambda: processes_of(cluster.home) == [], "the cluster to end with its job")
     assert written(cluster.folder / "bounded") == set(range(0, 10_000, 2))
-    assert (Path(alone["home"]) / "jobs" / alone["job_id"] / "result.json").is_file()
+    own = Path(alone["home"])
+    assert {(own / "cluster" / name).stat().st_mode & 0o777 for name in ("token", "metrics-token")} == {0o600}
+    assert (own / "jobs" / alone["job_id"] / "result.json").is_file()
 
 
 def test_an_application_has_a_cluster_of_its_own(cluster: LocalCluster) -> None:
@@ -166,6 +228,7 @@ def test_an_application_has_a_cluster_of_its_own(cluster: LocalCluster) -> None:
     assert processes_of(cluster.home) == []
 
 
-def _get(url: str) -> Any:
-    with urllib.request.urlopen(url) as answer:
+def _get(url: str, token: str) -> Any:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
         return json.load(answer)

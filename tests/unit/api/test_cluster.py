@@ -10,7 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.core.errors import ExternalError, InvalidPipeline, Unreachable
-from support.scripted_cluster import ScriptedCluster, serving
+from support.scripted_cluster import TOKEN, ScriptedCluster, serving
 
 
 @pytest.fixture
@@ -25,6 +25,7 @@ def folder(cluster: ScriptedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
     with serving(cluster) as url:
         monkeypatch.setenv("HEADRACE_COORDINATOR", url)
+        monkeypatch.setenv("HEADRACE_TOKEN", TOKEN)
         yield tmp_path
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from headrace.core.errors import ExternalError, InvalidPipeline, Problem, UserError
 from support.commands import headrace
-from support.scripted_cluster import ScriptedCluster, serving
+from support.scripted_cluster import TOKEN, ScriptedCluster, serving
 
 YAML = """\
 name: counting
@@ -55,9 +55,9 @@ def folder(cluster: ScriptedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("HEADRACE_TOKEN", raising=False)
     with serving(cluster) as url:
         monkeypatch.setenv("HEADRACE_COORDINATOR", url)
+        monkeypatch.setenv("HEADRACE_TOKEN", TOKEN)
         yield tmp_path
 
 

@@ -11,7 +11,7 @@ from headrace.client.models import SinkAudit, moment
 from headrace.client.output_models import DeadLetterInfo, EndTransactionsRequest, TransactionInfo
 from headrace.coordinator.service import JobConflict
 from support.commands import headrace
-from support.scripted_cluster import ScriptedCluster, serving
+from support.scripted_cluster import TOKEN, ScriptedCluster, serving
 
 PIPELINE = """\
 name: counting
@@ -37,9 +37,9 @@ def job(cluster: ScriptedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "p.yaml").write_text(PIPELINE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("HEADRACE_TOKEN", raising=False)
     with serving(cluster) as url:
         monkeypatch.setenv("HEADRACE_COORDINATOR", url)
+        monkeypatch.setenv("HEADRACE_TOKEN", TOKEN)
         yield headrace("submit", "p.yaml").stdout.strip()
 
 

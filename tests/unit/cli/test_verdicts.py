@@ -13,7 +13,7 @@ from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.savepoint import write_savepoint
 from headrace.core.source_state import SourceState, SplitState
 from support.commands import headrace
-from support.scripted_cluster import ScriptedCluster, serving
+from support.scripted_cluster import TOKEN, ScriptedCluster, serving
 
 YAML = """\
 name: counting
@@ -43,6 +43,7 @@ def folder(cluster: ScriptedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
     with serving(cluster) as url:
         monkeypatch.setenv("HEADRACE_COORDINATOR", url)
+        monkeypatch.setenv("HEADRACE_TOKEN", TOKEN)
         yield tmp_path
 
 

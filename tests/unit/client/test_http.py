@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -25,7 +26,7 @@ from headrace.core.errors import (
 )
 from support.reserved_port import reserved_port
 from support.running import WAIT_SECONDS
-from support.scripted_cluster import ScriptedCluster, client_of, serving
+from support.scripted_cluster import TOKEN, ScriptedCluster, client_of, serving
 
 PIPELINE: dict[str, Any] = {
     "name": "counting",
@@ -109,7 +110,7 @@ def test_a_coordinator_that_restarts_is_waited_for(cluster: ScriptedCluster, mon
     away, seen = threading.Event(), []
     with reserved_port() as port:
         with serving(cluster, port=port) as url:
-            client = Client(url)
+            client = Client(url, TOKEN)
             job = client.submit(SubmitRequest(pipeline=PIPELINE))
             waiter = threading.Thread(
                 target=lambda: seen.append(client.wait(job, on_status=lambda _: away.set()).state)
@@ -160,14 +161,17 @@ def test_a_token_is_sent(cluster: ScriptedCluster) -> None:
     with serving(cluster, "secret") as url:
         with Client(url, "secret") as client:
             assert client.jobs() == ()
-        with Client(url) as client, pytest.raises(UserError, match="HEADRACE_TOKEN"):
-            client.jobs()
+            assert client.health().status == "ok"
+        for wrong, said in ((None, "wants a token"), ("other", "is not this cluster's")):
+            with Client(url, wrong) as client, pytest.raises(UserError, match=said) as refused:
+                client.jobs()
+            assert "HEADRACE_TOKEN" in str(refused.value)
 
 
 class TestDiscovery:
     @pytest.fixture(autouse=True)
     def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        for name in ("HEADRACE_COORDINATOR", "HEADRACE_TOKEN"):
+        for name in ("HEADRACE_COORDINATOR", "HEADRACE_TOKEN", "HEADRACE_TOKEN_FILE"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
         (tmp_path / "cluster").mkdir()
@@ -189,10 +193,46 @@ class TestDiscovery:
         assert connect("http://named:1/").url == "http://named:1"
 
     def test_the_homes_token_is_for_its_own_coordinator(self, home: Path, cluster: ScriptedCluster) -> None:
+        (home / "token").write_text("secret\n")
         with serving(cluster, "secret") as url:
-            (home / "coordinator.json").write_text(f'{{"url": "{url}"}}')
-            (home / "token").write_text("secret\n")
+            with connect(url) as client, pytest.raises(UserError, match="wants a token"):
+                client.jobs()
+            (home / "coordinator.json").write_text(json.dumps({"url": url}))
+            for named in (None, url, f"{url}/", url.replace("127.0.0.1", "localhost")):
+                with connect(named) as client:
+                    assert client.jobs() == ()
+
+    def test_a_coordinator_says_where_its_token_lies(self, home: Path, cluster: ScriptedCluster) -> None:
+        (home / "token").write_text("of another time")
+        (home / "elsewhere").write_text("secret")
+        with serving(cluster, "secret") as url:
+            (home / "coordinator.json").write_text(json.dumps({"url": url, "token_file": str(home / "elsewhere")}))
             with connect() as client:
                 assert client.jobs() == ()
-            with connect(url) as client, pytest.raises(UserError):
+
+    def test_the_cluster_of_one_job_is_recorded_inside_of_the_home(self, home: Path, cluster: ScriptedCluster) -> None:
+        own = home.parent / "clusters" / "counting-1" / "cluster"
+        own.mkdir(parents=True)
+        (own / "token").write_text("secret")
+        with serving(cluster, "secret") as url:
+            (own / "coordinator.json").write_text(json.dumps({"url": url}))
+            with connect(url) as client:
+                assert client.jobs() == ()
+
+    def test_a_token_that_is_given_comes_first(
+        self, home: Path, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (home / "token").write_text("another")
+        (home / "given").write_text("secret\n")
+        with serving(cluster, "secret") as url:
+            (home / "coordinator.json").write_text(json.dumps({"url": url}))
+            monkeypatch.setenv("HEADRACE_TOKEN_FILE", str(home / "given"))
+            with connect() as client:
+                assert client.jobs() == ()
+            monkeypatch.setenv("HEADRACE_TOKEN", "wrong")
+            with connect() as client, pytest.raises(UserError, match="is not this cluster's"):
                 client.jobs()
+        monkeypatch.delenv("HEADRACE_TOKEN")
+        monkeypatch.setenv("HEADRACE_TOKEN_FILE", str(home / "nothing"))
+        with pytest.raises(UserError, match="no such file"):
+            connect("http://127.0.0.1:1")

@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from headrace.coordinator.access import Tokens
 from headrace.coordinator.openapi import TARGET, main, rendered
 from headrace.coordinator.rest import BODY_BYTES_MAX
 from headrace.core.errors import ExternalError, InternalError, InvalidPipeline, Location, Problem, UserError
 from support.running import WAIT_SECONDS
-from support.scripted_cluster import ScriptedCluster, serving
+from support.scripted_cluster import AUTHORIZED, METRICS_TOKEN, TOKEN, ScriptedCluster, serving
 
 ROOT = Path(__file__).parents[3]
 JSON = {"Content-Type": "application/json"}
@@ -34,8 +35,19 @@ def cluster() -> ScriptedCluster:
 
 @pytest.fixture
 def http(cluster: ScriptedCluster) -> Iterator[httpx.Client]:
-    with serving(cluster) as url, httpx.Client(base_url=url, trust_env=False, timeout=WAIT_SECONDS) as client:
+    with serving(cluster) as url, asking(url, AUTHORIZED) as client:
         yield client
+
+
+@pytest.fixture
+def stranger(http: httpx.Client) -> Iterator[httpx.Client]:
+    """A client of the same cluster without a token."""
+    with asking(str(http.base_url), {}) as client:
+        yield client
+
+
+def asking(url: str, headers: dict[str, str]) -> httpx.Client:
+    return httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=WAIT_SECONDS)
 
 
 def submitted(http: httpx.Client) -> str:
@@ -150,21 +162,74 @@ def test_a_wrong_request_is_told_what_is_wrong(
     assert answer.json()["message"]
 
 
-def test_a_token_is_wanted_for_everything_but_health(cluster: ScriptedCluster) -> None:
-    with serving(cluster, "secret") as url, httpx.Client(base_url=url, trust_env=False, timeout=WAIT_SECONDS) as http:
-        refused = http.get("/v1/jobs")
-        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
-        assert "HEADRACE_TOKEN" in refused.json()["remedy"]
-        for wrong in ("Bearer other", "Basic secret", "secret", "Bearer", "Bearer s\u00e9cret"):
-            assert http.get("/v1/cluster", headers=[(b"Authorization", wrong.encode())]).status_code == 401
-        assert http.get("/v1/jobs", headers={"Authorization": "Bearer secret"}).status_code == 200
-        assert http.get("/v1/health").status_code == 200
+def test_everything_wants_the_token(stranger: httpx.Client) -> None:
+    refused = stranger.get("/v1/jobs")
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    assert "this cluster wants a token" in refused.json()["message"]
+    for place in ("HEADRACE_TOKEN", "HEADRACE_TOKEN_FILE", "$HEADRACE_HOME/cluster/token"):
+        assert place in refused.json()["remedy"]
+    for wrong in ("Bearer other", f"Basic {TOKEN}", TOKEN, "Bearer", "Bearer s\u00e9cret", f"Bearer {TOKEN}x"):
+        answer = stranger.get("/v1/cluster", headers=[(b"Authorization", wrong.encode())])
+        assert answer.status_code == 401
+    assert "is not this cluster's" in answer.json()["message"]
+    assert stranger.get("/v1/jobs", headers=AUTHORIZED).status_code == 200
 
 
-def test_without_a_token_only_loopback_names_are_served(http: httpx.Client) -> None:
-    assert http.get("/v1/jobs", headers={"Host": "attacker.example"}).status_code == 400
-    for name in ("localhost", "127.0.0.1", "[::1]"):
-        assert http.get("/v1/jobs", headers={"Host": f"{name}:80"}).status_code == 200
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECTED")
+
+
+def test_no_route_answers_without_a_token_whatever_the_method(
+    cluster: ScriptedCluster, http: httpx.Client, stranger: httpx.Client
+) -> None:
+    job = submitted(http)
+    routes = json.loads(rendered())["paths"]
+    assert len(routes) > 15
+    for path in [*routes, "/v1/openapi.json", "/", "/docs", "/v1/nothing", "/v1/health/", "/V1/health"]:
+        for method in METHODS:
+            answer = stranger.request(method, path.replace("{job}", job), headers=JSON)
+            assert answer.status_code == 401, (method, path)
+            assert answer.headers["content-type"] == "application/json"
+    assert cluster.jobs_by_id[job].state == "RUNNING"
+    assert not cluster.ended.is_set()
+
+
+def test_a_request_without_a_token_is_refused_before_its_body_is_read(cluster: ScriptedCluster) -> None:
+    with serving(cluster) as url:
+        address = urlsplit(url)
+        assert address.hostname and address.port
+        with socket.create_connection((address.hostname, address.port), WAIT_SECONDS) as raw:
+            raw.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
+            assert first_line(raw).startswith(b"HTTP/1.1 401")
+
+
+def test_a_websocket_is_not_opened_without_a_token(stranger: httpx.Client) -> None:
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    assert stranger.get("/v1/jobs", headers=upgrade).status_code == 401
+
+
+def test_the_metrics_token_reads_health_and_metrics_alone(http: httpx.Client, stranger: httpx.Client) -> None:
+    job = submitted(http)
+    monitoring = {"Authorization": f"Bearer {METRICS_TOKEN}"}
+    assert stranger.get("/v1/health", headers=monitoring).json()["status"] == "ok"
+    assert f'job="{job}"' in stranger.get("/v1/metrics", headers=monitoring).text
+    others = [("GET", "/v1/jobs"), ("GET", "/v1/openapi.json"), ("POST", "/v1/metrics"), ("DELETE", "/v1/cluster")]
+    for method, path in [*others, ("POST", f"/v1/jobs/{job}/cancel"), ("GET", "/v1/metrics/../jobs")]:
+        answer = stranger.request(method, path, headers=monitoring | JSON)
+        assert answer.status_code == 403, path
+        assert "the metrics token" in answer.json()["message"]
+    assert http.get(f"/v1/jobs/{job}").json()["state"] == "RUNNING"
+
+
+def test_no_api_is_made_without_tokens() -> None:
+    for full, metrics in (("", "m"), ("t", "")):
+        with pytest.raises(InternalError, match="needs both tokens"):
+            Tokens(full, metrics)
+
+
+def test_a_page_that_gives_this_address_a_name_of_its_own_has_no_token(stranger: httpx.Client) -> None:
+    rebound = {"Host": "attacker.example", "Origin": "http://attacker.example", "Sec-Fetch-Site": "same-origin"}
+    for path in ("/v1/jobs", "/v1/health", "/v1/metrics"):
+        assert stranger.get(path, headers=rebound).status_code == 401
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
@@ -216,16 +281,21 @@ def test_a_page_of_the_coordinator_and_a_link_to_it_are_answered(http: httpx.Cli
     assert http.get("/v1/jobs", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
 
 
+POST = (
+    f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
+)
+
+
 def test_a_body_that_is_too_large_is_refused_unread(cluster: ScriptedCluster) -> None:
     with serving(cluster) as url:
         address = urlsplit(url)
         assert address.hostname and address.port
         with socket.create_connection((address.hostname, address.port)) as raw:
             length = BODY_BYTES_MAX + 1
-            raw.sendall(f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode())
+            raw.sendall(f"{POST}Content-Length: {length}\r\n\r\n".encode())
             assert first_line(raw).startswith(b"HTTP/1.1 413")
         with socket.create_connection((address.hostname, address.port)) as raw:
-            raw.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            raw.sendall(f"{POST}Transfer-Encoding: chunked\r\n\r\n".encode())
             assert first_line(raw).startswith(b"HTTP/1.1 411")
 
 

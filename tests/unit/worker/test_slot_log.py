@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from headrace.worker.slot_log import SlotLog, prune_logs
+from support.permissions import mode_of
 
 
 def test_a_log_without_a_word_goes_and_another_stays(tmp_path: Path) -> None:
@@ -25,6 +26,7 @@ def test_a_log_that_grows_keeps_its_newest_text(tmp_path: Path) -> None:
     log.close()
     assert (tmp_path / "a.log").read_bytes() == b"new"
     assert (tmp_path / "a.log.1").read_bytes() == b"0123456789ab"
+    assert mode_of(tmp_path / "a.log") == mode_of(tmp_path / "a.log.1") == 0o600
 
 
 def test_the_oldest_logs_go_first_and_those_of_running_slots_stay(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import sys
 import tarfile
@@ -12,6 +13,7 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.worker.user_code import fetch_code, put_on_path
+from support.permissions import open_to_others
 
 
 def archive(name: str, text: str) -> bytes:
@@ -58,3 +60,17 @@ def test_code_may_lie_in_a_folder_of_any_name(folder: str, tmp_path: Path) -> No
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"notes\.txt"):
         fetch_code(["/a/notes.txt"], tmp_path, lambda _: b"")
+
+
+def test_no_other_user_reads_code_that_was_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "s3://b/alone_and_private.py": b"WHICH = 'module'",
+        "s3://b/lib.tar.gz": tarball("private_package/inner/module.py", "WHICH = 'tar'"),
+    }
+    entries = fetch_code(files, tmp_path / "code", files.__getitem__)
+    monkeypatch.setattr(sys, "path", [*entries, *sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    importlib.invalidate_caches()
+    assert importlib.import_module("private_package.inner.module").WHICH == "tar"
+    assert [*(tmp_path / "code").rglob("*.pyc")], "bytecode was written"
+    assert open_to_others(tmp_path / "code") == []

@@ -21,13 +21,15 @@ from types import TracebackType
 from typing import IO
 
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.private_files import PRIVATE_FILE, make_private_folder, private_opener
+from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.broker import class_archive
 from headrace.local.broker.ivy import FetchProgress
 from headrace.local.broker.jars import ensure_jars, jars_folder
 from headrace.local.broker.java import find_java
 from headrace.local.broker.ports import free_port, is_free
-from headrace.local.broker.process import BrokerProcess, marks, start_detached, start_leashed
+from headrace.local.broker.process import BrokerProcess, marks, start_detached, start_leashed, umask_for
 from headrace.local.broker.properties import HOST, LOGGING, server_properties
 
 _STARTS_MAX = 5
@@ -184,17 +186,15 @@ class EmbeddedBroker:
         """One attempt on one pair of ports: None when the broker answers, else the end of its log."""
         settings = self._data / "server.properties"
         logging = self._data / "log4j2.properties"
-        settings.write_text(
-            server_properties(
-                port=port,
-                controller_port=free_port(other_than=port),
-                data=self._data / "logs",
-                host=self._host,
-                settings=self._config.settings,
-            ),
-            encoding="ascii",
+        text = server_properties(
+            port=port,
+            controller_port=free_port(other_than=port),
+            data=self._data / "logs",
+            host=self._host,
+            settings=self._config.settings,
         )
-        logging.write_text(LOGGING, encoding="ascii")
+        replace_file(settings, text.encode("ascii"), mode=PRIVATE_FILE)
+        replace_file(logging, LOGGING.encode("ascii"), mode=PRIVATE_FILE)
         cluster = self._ensure_formatted(java, settings)
         command = [
             java.program,
@@ -252,7 +252,13 @@ class EmbeddedBroker:
         ]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_FORMAT_SECONDS, check=False, env=_environment()
+                command,
+                capture_output=True,
+                text=True,
+                timeout=_FORMAT_SECONDS,
+                check=False,
+                env=_environment(),
+                umask=umask_for(self._data),
             )
         except subprocess.TimeoutExpired as error:
             raise ExternalError(f"Kafka did not format {self._data} within {_FORMAT_SECONDS:.0f} s") from error
@@ -272,7 +278,7 @@ def _claimed(data: Path) -> Iterator[int]:
 
     Kafka has a lock of its own, but it takes it only after the second broker has disturbed the first.
     """
-    with (data / "lock").open("w") as handle:
+    with open(data / "lock", "w", opener=private_opener) as handle:
         if not _comes_true(lambda: _locked(handle)):
             raise UserError(f"another broker uses the data folder {data}", remedy="stop it, or choose another folder")
         yield handle.fileno()
@@ -305,7 +311,7 @@ def _environment() -> dict[str, str]:
 def _make_folders(*folders: Path) -> None:
     for folder in folders:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder)
         except OSError as error:
             raise UserError(f"the folder {folder} cannot be made: {error.strerror}") from error
         if not os.access(folder, os.W_OK):

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from headrace.core.private_files import OTHERS, is_private, private_opener
 from headrace.local.marked_process import MarkedProcess, spawn_detached
 
 ROLE = "headrace-broker"
@@ -65,9 +66,10 @@ def start_leashed(
     command: Sequence[str], *, data: Path, log: Path, environment: Mapping[str, str], inherit: tuple[int, ...] = ()
 ) -> BrokerProcess:
     """Start a broker that ends with this process. Its output is appended to `log`; it keeps `inherit` open."""
-    with log.open("ab") as sink:
+    with open(log, "ab", opener=private_opener) as sink:
         child = subprocess.Popen(
             command,
+            umask=umask_for(data),
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -90,5 +92,12 @@ def start_detached(
     command: Sequence[str], *, data: Path, log: Path, environment: Mapping[str, str], inherit: tuple[int, ...] = ()
 ) -> BrokerProcess:
     """Start a broker that outlives this process. Its output is appended to `log`; it keeps `inherit` open."""
-    pid = spawn_detached(command, role=ROLE, log=log, folder=data, environment=environment, inherit=inherit)
+    pid = spawn_detached(
+        command, role=ROLE, log=log, folder=data, environment=environment, inherit=inherit, umask=umask_for(data)
+    )
     return BrokerProcess(pid, data)
+
+
+def umask_for(data: Path) -> int:
+    """Below a home topics are for their owner alone, elsewhere as this process's umask has it (-1)."""
+    return OTHERS if is_private(data) else -1

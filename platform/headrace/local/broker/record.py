@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headrace.core.errors import UserError
+from headrace.core.private_files import PRIVATE_FILE, make_private_folder, private_opener
 from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.broker.broker import BrokerConfig, EmbeddedBroker
@@ -123,7 +125,7 @@ def read_record(home: Home) -> BrokerRecord | None:
 
 
 def _write_record(home: Home, record: BrokerRecord) -> None:
-    replace_file(_record_file(home), f"{json.dumps(asdict(record), default=str)}\n".encode())
+    replace_file(_record_file(home), f"{json.dumps(asdict(record), default=str)}\n".encode(), mode=PRIVATE_FILE)
 
 
 def _require_same(record: BrokerRecord, port: int | None, data: Path | None) -> None:
@@ -148,8 +150,8 @@ def _record_file(home: Home) -> Path:
 @contextmanager
 def _lock(home: Home) -> Iterator[None]:
     try:
-        home.broker.mkdir(parents=True, exist_ok=True)
-        handle = (home.broker / "lock").open("w")
+        make_private_folder(home.broker)
+        handle = os.fdopen(private_opener(str(home.broker / "lock"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w")
     except OSError as error:
         raise UserError(
             f"the folder {home.broker} cannot be written: {error.strerror}",

@@ -18,12 +18,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.client.discovery import COORDINATOR_VARIABLE, cluster_folder, connect
+from headrace.client.discovery import cluster_folder, connect, own_clusters
 from headrace.client.models import FINAL_STATES
 from headrace.core.errors import ExternalError, HeadraceError, Unreachable
+from headrace.core.private_files import PRIVATE_FILE, make_private_folder
+from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.cluster.commands import environment, log_file
 from headrace.local.cluster.lifecycle import start, status, stop
@@ -40,15 +42,15 @@ _CHILD_SECONDS = 30.0
 def own_home(home: Home, name: str) -> Home:
     """The home of a cluster that serves one job or application: a new folder inside of the user's."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    folder = home.root / "clusters" / f"{name}-{stamp}-{os.urandom(2).hex()}"
-    folder.mkdir(parents=True)
+    folder = own_clusters(home) / f"{name}-{stamp}-{os.urandom(2).hex()}"
+    make_private_folder(folder)
     return Home(folder)
 
 
 def attend(home: Home, what: Sequence[str], folder: Path) -> MarkedProcess:
     """Starts the attendant of the cluster in `home`: `--job ID`, or `--program FILE ARGUMENTS..` run in `folder`."""
     log = log_file(home, "attendant")
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(log.parent)
     pid = start_module(attendant_command(home, what), Surroundings(folder, log, environment(home)))
     return MarkedProcess(pid, (ROLE, str(home.root)))
 
@@ -89,7 +91,7 @@ class Attendant:
 
     def program(self, command: Sequence[str]) -> int:
         """Until the program has ended: its exit code."""
-        child = subprocess.Popen([sys.executable, *command], env=self._environment())
+        child = subprocess.Popen([sys.executable, *command], env=environment(self._home))
         try:
             while child.poll() is None:
                 if self._asked_to_end.wait(LOOK_SECONDS):
@@ -99,13 +101,8 @@ class Attendant:
         finally:
             self._end(child)
             stop(self._home)
-        exit_file(self._home).write_text(f"{child.returncode}\n")
+        replace_file(exit_file(self._home), f"{child.returncode}\n".encode(), mode=PRIVATE_FILE)
         return child.returncode
-
-    def _environment(self) -> Mapping[str, str]:
-        # another cluster may be named where the command ran: the program's is this one
-        own = {key: value for key, value in os.environ.items() if key != COORDINATOR_VARIABLE}
-        return own | {"HEADRACE_HOME": str(self._home.root)}
 
     def _state(self, job: str) -> str | None:
         self._keep_alive()
@@ -152,7 +149,6 @@ def main(arguments: list[str] | None = None) -> None:
     what.add_argument("--program", nargs=argparse.REMAINDER)
     given = parser.parse_args(arguments)
     os.environ["HEADRACE_HOME"] = str(given.home)
-    os.environ.pop(COORDINATOR_VARIABLE, None)
     attendant = Attendant(Home(given.home))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: attendant.ask_to_end())

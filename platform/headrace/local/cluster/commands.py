@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.client.discovery import cluster_folder, token_file
+from headrace.client.discovery import COORDINATOR_VARIABLE, cluster_folder, token_file
+from headrace.client.token_files import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from headrace.core.settings import Home
 from headrace.processes.detached import ModuleCommand
 
@@ -17,7 +18,7 @@ COORDINATOR_ROLE, WORKER_ROLE, SLOT_ROLE = "headrace-coordinator", "headrace-wor
 def coordinator_command(home: Home, port: int, grpc_port: int) -> ModuleCommand:
     """A coordinator on loopback with these ports."""
     ports = ("--host", LOOPBACK, "--port", str(port), "--grpc-port", str(grpc_port))
-    arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, *_token(home))
+    arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, "--token-file", str(token_file(home)))
     return ModuleCommand("headrace.coordinator.main", arguments)
 
 
@@ -26,7 +27,7 @@ def worker_command(home: Home, worker: str, grpc: str, slots: int) -> ModuleComm
     own = ("--id", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK)
     # Python passes over -X options that it does not know: this one only tells workers of two homes apart
     mark = ("-X", _home_mark(home))
-    return ModuleCommand("headrace", (WORKER_ROLE, *own, *_token(home)), mark)
+    return ModuleCommand("headrace", (WORKER_ROLE, *own, "--token-file", str(token_file(home))), mark)
 
 
 def coordinator_marks(home: Home) -> tuple[str, ...]:
@@ -45,12 +46,10 @@ def log_file(home: Home, name: str) -> Path:
 
 
 def environment(home: Home) -> Mapping[str, str]:
-    """Every process of a home has it in its environment."""
-    return os.environ | {"HEADRACE_HOME": str(home.root), "PYTHONUNBUFFERED": "1"}
-
-
-def _token(home: Home) -> tuple[str, ...]:
-    return ("--token-file", str(token_file(home))) if token_file(home).exists() else ()
+    """Every process of a home has it in its environment; what names another cluster there is left out."""
+    others = {COORDINATOR_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE}
+    own = {name: value for name, value in os.environ.items() if name not in others}
+    return own | {"HEADRACE_HOME": str(home.root), "PYTHONUNBUFFERED": "1"}
 
 
 def _home_mark(home: Home) -> str:

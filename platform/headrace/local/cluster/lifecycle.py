@@ -7,8 +7,6 @@ workers that stayed keep dialling it. Whatever a failed start has begun is ended
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,9 +14,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.client.discovery import coordinator_file, read_token, record_file, token_file
+from headrace.client.discovery import coordinator_file, record_file, token_file
 from headrace.client.models import ClusterInfo
+from headrace.client.token_files import ensure_token, read_token
 from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.private_files import make_private_folder
 from headrace.core.settings import Home
 from headrace.local.broker.ports import free_port
 from headrace.local.cluster.commands import (
@@ -50,19 +50,16 @@ LOG_TAIL_BYTES = 2_000
 _LOOK_SECONDS = 0.05
 
 
-def start(
-    home: Home, workers: int | None = None, slots: int | None = None, *, token: bool = False
-) -> tuple[ClusterRecord, tuple[str, ...]]:
+def start(home: Home, workers: int | None = None, slots: int | None = None) -> tuple[ClusterRecord, tuple[str, ...]]:
     """Starts what is missing, and returns when all workers are registered; with the names of what was started.
 
-    None takes what the home's cluster had, else one worker of four slots. `token`: clients and workers must show a
-    secret, which the home keeps: other users of this host cannot submit code then. Raises UserError where the cluster
-    runs otherwise than asked for, ExternalError where a process does not come up.
+    None takes what the home's cluster had, else one worker of four slots. Clients and workers show a token, which the
+    home keeps from its first start on. Raises UserError where the cluster runs otherwise than asked for, ExternalError
+    where a process does not come up.
     """
     with locked(home):
         before = read_record(home)
-        if token:
-            _make_token(home, before)
+        _require_token(home, before)
         plan = _planned(before, workers, slots)
         started: list[Member] = []
         try:
@@ -83,7 +80,7 @@ def stop(home: Home) -> ClusterRecord | None:
             return None
         _ask_to_end(home, record)
         _end_slots(home)
-        for file in (coordinator_file(home), record_file(home), token_file(home)):
+        for file in (coordinator_file(home), record_file(home)):
             file.unlink(missing_ok=True)
         return record
 
@@ -159,20 +156,20 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
 
 def _begin(home: Home, name: str, command: ModuleCommand, marks: tuple[str, ...]) -> Member:
     log = log_file(home, name)
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(log.parent)
     pid = start_module(command, Surroundings(home.root, log, environment(home)))
     return Member(name=name, pid=pid, marks=marks, log=log)
 
 
-def _make_token(home: Home, before: ClusterRecord | None) -> None:
-    path = token_file(home)
-    if read_token(path) is not None:
-        return
-    if before is not None and any(member.process.is_alive() for member in before.members):
-        raise UserError("the cluster runs without a token", remedy="stop it first: headrace cluster stop")
-    # readable by its owner only, from the start
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+def _require_token(home: Home, before: ClusterRecord | None) -> None:
+    """Makes the home's token. Processes that run already know another one, or none, where its file is not there."""
+    runs = before is not None and any(member.process.is_alive() for member in before.members)
+    if runs and not token_file(home).exists():
+        raise UserError(
+            f"the cluster in {home.root} runs without a token, as earlier versions let it",
+            remedy="headrace cluster stop, then start it again: its jobs go on, and it has a token",
+        )
+    ensure_token(token_file(home))
 
 
 def _wait_registered(home: Home, record: ClusterRecord) -> None:

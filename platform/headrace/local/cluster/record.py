@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headrace.client.discovery import cluster_folder, record_file
 from headrace.core.errors import UserError
+from headrace.core.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.marked_process import MarkedProcess
@@ -78,7 +79,7 @@ def read_record(home: Home) -> ClusterRecord | None:
 
 def write_record(home: Home, record: ClusterRecord) -> None:
     """Replaces what is recorded."""
-    replace_file(record_file(home), f"{record.model_dump_json(indent=1)}\n".encode())
+    replace_file(record_file(home), f"{record.model_dump_json(indent=1)}\n".encode(), mode=PRIVATE_FILE)
 
 
 @contextmanager
@@ -86,7 +87,7 @@ def locked(home: Home) -> Iterator[None]:
     """Only one process at a time starts or stops the home's cluster. Makes the folder."""
     folder = cluster_folder(home)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         handle = os.fdopen(os.open(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w")
     except OSError as error:
         raise UserError(
