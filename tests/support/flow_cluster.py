@@ -8,9 +8,11 @@ waits for more.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from headrace.api.cluster import submit
 from headrace.checkpoint.savepoint import find
@@ -59,12 +61,14 @@ class Stage(FlowSite):
             "checkpoint": document.get("checkpoint", {}) | CHECKPOINTS,
             "restart": RESTART,
         }
-        job = submit(
-            Pipeline.from_dict(document | settings),
-            from_savepoint=savepoint,
-            py_files=[self.folder / "same_rows.py"],
-            coordinator=self.cluster.client.url,
-        )
+        # its home has the token
+        with patch.dict(os.environ, {"HEADRACE_HOME": str(self.cluster.home)}):
+            job = submit(
+                Pipeline.from_dict(document | settings),
+                from_savepoint=savepoint,
+                py_files=[self.folder / "same_rows.py"],
+                coordinator=self.cluster.client.url,
+            )
         self.jobs.append(job)
         return job
 

@@ -84,7 +84,7 @@ def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
     if found is None:
         raise UserError(
             f"the coordinator at {coordinator} wants its cluster's token",
-            remedy=f"give --token-file FILE, or set HEADRACE_TOKEN; {WHERE_A_TOKEN_LIES}",
+            remedy=f"give --token-file FILE, or set HEADRACE_TOKEN. {WHERE_A_TOKEN_LIES}",
         )
     return found
 

@@ -53,8 +53,8 @@ def denial(method: str, path: str, authorization: str, tokens: Tokens) -> Denial
 
 
 _REMEDY = (
-    "set HEADRACE_TOKEN to the cluster's token, or HEADRACE_TOKEN_FILE to a file with it, or unset them on the "
-    f"coordinator's home; {WHERE_A_TOKEN_LIES}"
+    "set HEADRACE_TOKEN to the cluster's token, or HEADRACE_TOKEN_FILE to a file with it; on the coordinator's home "
+    f"neither is needed. {WHERE_A_TOKEN_LIES}"
 )
 
 

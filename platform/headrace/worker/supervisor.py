@@ -60,7 +60,7 @@ FLUSH_SECONDS = 10.0
 MEASURE_SECONDS = 1.0
 LOOK_SECONDS_MAX = 0.2
 
-_TOKEN_REMEDY = f"--token-file or HEADRACE_TOKEN give a worker its cluster's token: {WHERE_A_TOKEN_LIES}"
+_TOKEN_REMEDY = f"--token-file or HEADRACE_TOKEN give a worker its cluster's token. {WHERE_A_TOKEN_LIES}"
 """A refusal is text: the reason for this one names the token."""
 
 _log = logging.getLogger(__name__)
