@@ -37,6 +37,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest
 
 from headrace.core.errors import ExternalError, UserError
+from headrace_connectors.kafka.transaction_protocol import TransactionProtocol
 
 NETWORK_EXCEPTION = 13
 """Kafka's own code for: disconnected before an answer came."""
@@ -74,12 +75,18 @@ class RawDescription:
 
 @dataclass(frozen=True, slots=True)
 class EndCall:
-    """One EndTxn. Versions 1 to 4: the epoch stays, so that a second one changes nothing."""
+    """One EndTxn. `protocol`: the one that the transaction was written with."""
 
     name: str
     producer_id: int
     producer_epoch: int
     committed: bool
+    protocol: TransactionProtocol = TransactionProtocol.TV1
+
+
+END_VERSIONS: Mapping[TransactionProtocol, tuple[int, int]] = {TransactionProtocol.TV1: (1, 4)}
+"""The lowest and highest version of EndTxn that each protocol has. In TV1 the epoch stays, so that a second EndTxn
+changes nothing."""
 
 
 def error_name(code: int) -> str:
@@ -157,21 +164,7 @@ class BrokerClient:
 
     def end(self, by_broker: Mapping[int, Sequence[EndCall]]) -> dict[str, int]:
         """EndTxn for each, pipelined: name -> error code."""
-        calls = [
-            (
-                broker,
-                EndTxnRequest(
-                    transactional_id=call.name,
-                    producer_id=call.producer_id,
-                    producer_epoch=call.producer_epoch,
-                    committed=call.committed,
-                    min_version=1,
-                    max_version=4,
-                ),
-            )
-            for broker, group in by_broker.items()
-            for call in group
-        ]
+        calls = [(broker, _end_request(call)) for broker, group in by_broker.items() for call in group]
         return self._codes(calls)
 
     def init_producer_ids(self, by_broker: Mapping[int, Sequence[str]], *, timeout_ms: int) -> dict[str, int]:
@@ -370,6 +363,18 @@ _HOPELESS = (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
+
+
+def _end_request(call: EndCall) -> Any:
+    lowest, highest = END_VERSIONS[call.protocol]
+    return EndTxnRequest(
+        transactional_id=call.name,
+        producer_id=call.producer_id,
+        producer_epoch=call.producer_epoch,
+        committed=call.committed,
+        min_version=lowest,
+        max_version=highest,
+    )
 
 
 def _description(row: Any) -> RawDescription:
