@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError, UserError
 from headrace_connectors.kafka.audit import Audited
+from headrace_connectors.kafka.broker_requests import EndCall
 from headrace_connectors.kafka.config import KafkaSinkConfig
-from headrace_connectors.kafka.raw_protocol import EndCall, error_name
+from headrace_connectors.kafka.raw_protocol import error_name
 from headrace_connectors.kafka.transaction_names import LANES, job_prefix, lanes_of, parsed
 from headrace_connectors.kafka.transaction_protocol import TransactionProtocol, producer_text, protocol_of
 from headrace_connectors.kafka.transaction_rules import (

@@ -20,8 +20,8 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.broker_requests import EndCall
 from headrace_connectors.kafka.committer import KafkaCommitter
-from headrace_connectors.kafka.raw_protocol import EndCall
 from headrace_connectors.kafka.timeout_check import require_timeout_allowed
 from headrace_connectors.kafka.transaction_names import names_of
 from headrace_connectors.kafka.transactional_writer import TransactionalWriter

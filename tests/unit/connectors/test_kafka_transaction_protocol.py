@@ -11,8 +11,8 @@ from headrace.connect.sink import Committable, SinkContext
 from headrace.core.errors import UserError
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.broker_requests import END_VERSIONS
 from headrace_connectors.kafka.committer import KafkaCommitter
-from headrace_connectors.kafka.raw_protocol import END_VERSIONS
 from headrace_connectors.kafka.tested_versions import TESTED_BELOW, version_of, version_text
 from headrace_connectors.kafka.transaction_protocol import (
     TransactionProtocol,
