@@ -1,0 +1,48 @@
+"""An environment that differs from the running one in one library only."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+_INSTALL = ("install", "--quiet", "--only-binary", ":all:", "--disable-pip-version-check", "--no-warn-script-location")
+
+
+class NotInstalledError(Exception):
+    """pip found no wheel of that version for this Python, or reached no package index."""
+
+
+class Environment:
+    """A virtual environment in `folder` that sees every package of the running one behind its own.
+
+    Creating it copies nothing: a path file adds the running environment's packages.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.python = folder / "bin" / "python"
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        base = sysconfig.get_paths()["purelib"]
+        (own,) = folder.glob("lib/python*/site-packages")
+        # addsitedir, not the bare path: the running environment's own path files count too
+        (own / "running.pth").write_text(f"import site; site.addsitedir({base!r})\n")
+
+    def install(self, requirement: str) -> None:
+        """Installs a library and what it needs beside it. Raises NotInstalledError."""
+        pip = [sys.executable, "-m", "pip", "--python", str(self.python), *_INSTALL]
+        done = subprocess.run([*pip, "--upgrade", requirement], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NotInstalledError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "pip failed")
+
+    def version_of(self, name: str) -> str:
+        """The version that an import gets."""
+        code = f"from importlib.metadata import version; print(version({name!r}))"
+        return subprocess.run([str(self.python), "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+    def remove(self) -> None:
+        """Deletes it."""
+        shutil.rmtree(self._folder, ignore_errors=True)
