@@ -8,7 +8,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-_INSTALL = ("install", "--quiet", "--only-binary", ":all:", "--disable-pip-version-check", "--no-warn-script-location")
+from headrace.core.settings import cache_folder
+
+_QUIETLY = ("--quiet", "--only-binary", ":all:", "--disable-pip-version-check")
 
 
 class NotInstalledError(Exception):
@@ -31,12 +33,27 @@ class Environment:
         # addsitedir, not the bare path: the running environment's own path files count too
         (own / "running.pth").write_text(f"import site; site.addsitedir({base!r})\n")
 
-    def install(self, requirement: str) -> None:
-        """Installs a library and what it needs beside it. Raises NotInstalledError."""
-        pip = [sys.executable, "-m", "pip", "--python", str(self.python), *_INSTALL]
-        done = subprocess.run([*pip, "--upgrade", requirement], capture_output=True, text=True, check=False)
+    def install(self, version: str) -> None:
+        """Installs `name==version` and what it needs beside it. Asks the index only for wheels that no earlier run has
+        kept. Raises NotInstalledError."""
+        wheels = cache_folder() / "wheels"
+        kept = ("--no-index", "--find-links", str(wheels))
+        try:
+            self._pip("install", *kept, version)
+        except NotInstalledError:
+            self._pip("download", "--dest", str(wheels), version)
+            self._pip("install", *kept, version)
+
+    def install_newest(self, requirement: str) -> None:
+        """Installs the newest version that the index has within a range. Raises NotInstalledError."""
+        self._pip("install", "--upgrade", requirement)
+
+    def _pip(self, *words: str) -> None:
+        command = [sys.executable, "-m", "pip", "--python", str(self.python), words[0], *_QUIETLY, *words[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise NotInstalledError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "pip failed")
+            said = done.stderr.strip().splitlines()
+            raise NotInstalledError(said[-1] if said else "pip failed")
 
     def version_of(self, name: str) -> str:
         """The version that an import gets."""

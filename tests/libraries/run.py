@@ -41,10 +41,14 @@ def run(library: Library, requirement: str, folder: Path, pytest: list[str]) -> 
     try:
         note = ""
         try:
-            environment.install(requirement)
+            if "==" in requirement:
+                environment.install(requirement)
+            else:
+                environment.install_newest(requirement)
         except NotInstalledError as error:
             if "==" in requirement:
                 return Result(library.name, requirement, passed=False, said=f"not installed: {error}")
+            # no index answers: the newest one that is here
             note = " (installed)"
         version = environment.version_of(library.name) + note
         return _tested(library, version, environment, pytest)
