@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.version import Version
+
 from headrace.core.settings import cache_folder
 
+_VERSIONS = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
 _QUIETLY = ("--quiet", "--only-binary", ":all:", "--disable-pip-version-check")
 
 
@@ -43,6 +48,15 @@ class Environment:
         except NotInstalledError:
             self._pip("download", "--dest", str(wheels), version)
             self._pip("install", *kept, version)
+
+    def versions(self, requirement: Requirement) -> list[str]:
+        """Versions within the range that the index has wheels of for this Python, the oldest first; empty: it has
+        none, or does not answer."""
+        command = [sys.executable, "-m", "pip", "index", "versions", *_QUIETLY[1:], requirement.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = _VERSIONS.search(done.stdout)
+        listed = [] if found is None else [text.strip() for text in found[1].split(",")]
+        return sorted(requirement.specifier.filter(listed), key=Version)
 
     def install_newest(self, requirement: str) -> None:
         """Installs the newest version that the index has within a range. Raises NotInstalledError."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from libraries.environment import Environment, NotInstalledError
 from support.repository import ROOT
 
 _FAILURE_LINES = 40
+_TRIED_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +41,35 @@ def run(library: Library, requirement: str, folder: Path, pytest: list[str]) -> 
     """One entry: an environment, one library in it, the library's tests."""
     environment = Environment(folder / library.name)
     try:
-        note = ""
-        try:
-            if "==" in requirement:
-                environment.install(requirement)
-            else:
-                environment.install_newest(requirement)
-        except NotInstalledError as error:
-            if "==" in requirement:
-                return Result(library.name, requirement, passed=False, said=f"not installed: {error}")
-            # no index answers: the newest one that is here
-            note = " (installed)"
+        note = _installed(library.name, requirement, environment)
         version = environment.version_of(library.name) + note
         return _tested(library, version, environment, pytest)
+    except NotInstalledError as error:
+        return Result(library.name, requirement, passed=False, said=f"not installed: {error}")
     finally:
         environment.remove()
+
+
+def _installed(name: str, requirement: str, environment: Environment) -> str:
+    """Installs it, or what comes closest; a note where that is another one. Raises NotInstalledError."""
+    if "==" not in requirement:
+        try:
+            environment.install_newest(requirement)
+        except NotInstalledError:
+            return " (no index answers)"
+        return ""
+    try:
+        environment.install(requirement)
+        return ""
+    except NotInstalledError:
+        if requirement != f"{name}=={lowest(name)}":
+            raise
+        # versions from before this Python have no wheel for it
+        for version in environment.versions(declared(name))[1:_TRIED_MAX]:
+            with suppress(NotInstalledError):
+                environment.install(f"{name}=={version}")
+                return " (lowest for this Python)"
+        raise
 
 
 def _tested(library: Library, version: str, environment: Environment, pytest: list[str]) -> Result:

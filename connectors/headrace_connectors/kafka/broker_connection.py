@@ -31,7 +31,7 @@ _STEPS_MAX = 10
 """Of one login; the longest mechanism has four."""
 _LIFETIME_SHARE = 0.8
 """A login that has a lifetime is used for this share of it, so that no request meets its end."""
-_UNSUPPORTED_VERSION, _UNSUPPORTED_MECHANISM = 35, 33
+_UNSUPPORTED_MECHANISM = 33
 
 A = TypeVar("A")
 

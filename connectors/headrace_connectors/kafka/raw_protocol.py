@@ -80,7 +80,7 @@ class BrokerClient:
 
     def _bootstrap(self) -> None:
         """Connects to an address that answers; its connection serves requests to any broker."""
-        addresses = _addresses(self._brokers, canonical=self._settings.canonical)
+        addresses = addresses_of(self._brokers, canonical=self._settings.canonical)
         # in another order each time: a frozen broker, which answers nothing, is not asked first again and again
         random.shuffle(addresses)
         for host, port in addresses:
@@ -250,7 +250,7 @@ def _code(answer: int | None) -> int:
     return NETWORK_EXCEPTION if answer is None else answer
 
 
-def _addresses(brokers: str, *, canonical: bool) -> list[tuple[str, int]]:
+def addresses_of(brokers: str, *, canonical: bool) -> list[tuple[str, int]]:
     """`a:9092,[::1]:9093` as hosts and ports. With `canonical`, each host's canonical name where it has one."""
     found: list[tuple[str, int]] = []
     for text in brokers.split(","):

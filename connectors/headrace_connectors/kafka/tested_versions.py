@@ -8,9 +8,9 @@ from __future__ import annotations
 
 Version = tuple[int, int, int]
 
-TESTED_FROM: Version = (2, 16, 0)
+TESTED_FROM: Version = (2, 11, 0)
 TESTED_BELOW: Version = (2, 17, 0)
-CONFLUENT_KAFKA = "confluent-kafka>=2.16,<2.17"
+CONFLUENT_KAFKA = "confluent-kafka>=2.11,<2.17"
 
 
 def version_of(number: int) -> Version:

@@ -147,4 +147,4 @@ def test_a_library_that_is_unfit_gives_way_to_the_slow_clients(
     said = [record.getMessage() for record in caplog.records if "memory layout" in record.getMessage()]
     assert len(said) == 1
     assert "len of a message" in said[0]
-    assert "pip install 'confluent-kafka>=2.16,<2.17'" in said[0]
+    assert "pip install 'confluent-kafka>=2.11,<2.17'" in said[0]

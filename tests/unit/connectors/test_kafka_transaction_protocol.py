@@ -45,7 +45,7 @@ def test_what_earlier_versions_stored_was_written_with_tv1(payload: dict[str, An
 def test_a_library_later_than_the_tested_ones_is_refused() -> None:
     with pytest.raises(UserError, match=r"not tested with librdkafka 2\.17\.0") as caught:
         protocol_of_library(TESTED_BELOW)
-    assert "pip install 'confluent-kafka>=2.16,<2.17'" in str(caught.value.remedy)
+    assert "pip install 'confluent-kafka>=2.11,<2.17'" in str(caught.value.remedy)
 
 
 def test_every_protocol_has_its_versions_of_endtxn() -> None:
