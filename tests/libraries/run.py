@@ -60,16 +60,17 @@ def _installed(name: str, requirement: str, environment: Environment) -> str:
         return ""
     try:
         environment.install(requirement)
-        return ""
     except NotInstalledError:
         if requirement != f"{name}=={lowest(name)}":
             raise
-        # versions from before this Python have no wheel for it
-        for version in environment.versions(declared(name))[1:_TRIED_MAX]:
-            with suppress(NotInstalledError):
-                environment.install(f"{name}=={version}")
-                return " (lowest for this Python)"
-        raise
+    else:
+        return ""
+    # versions from before this Python have no wheel for it
+    for version in environment.versions(declared(name))[1:_TRIED_MAX]:
+        with suppress(NotInstalledError):
+            environment.install(f"{name}=={version}")
+            return " (lowest for this Python)"
+    raise NotInstalledError(f"no index answers, or {declared(name)} has no wheel for this Python")
 
 
 def _tested(library: Library, version: str, environment: Environment, pytest: list[str]) -> Result:
