@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -41,13 +42,15 @@ class Environment:
     def install(self, version: str) -> None:
         """Installs `name==version` and what it needs beside it. Asks the index only for wheels that no earlier run has
         kept. Raises NotInstalledError."""
-        wheels = cache_folder() / "wheels"
-        kept = ("--no-index", "--find-links", str(wheels))
-        try:
-            self._pip("install", *kept, version)
-        except NotInstalledError:
-            self._pip("download", "--dest", str(wheels), version)
-            self._pip("install", *kept, version)
+        # wheels are for one Python
+        kept = cache_folder() / "wheels" / f"{version}-{sys.implementation.cache_tag}"
+        if not kept.is_dir():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=kept.parent) as fresh:
+                complete = Path(fresh, "wheels")
+                self._pip("download", "--dest", str(complete), version)
+                complete.rename(kept)
+        self._pip("install", "--no-index", "--no-deps", *map(str, sorted(kept.glob("*.whl"))))
 
     def versions(self, requirement: Requirement) -> list[str]:
         """Versions within the range that the index has wheels of for this Python, the oldest first; empty: it has
