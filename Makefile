@@ -22,7 +22,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-all test-full compiled durations sim chaos $(CHAOS_SEEDS:%=chaos-%)
+.PHONY: help setup jars demo test test-all test-full libraries compiled durations sim chaos $(CHAOS_SEEDS:%=chaos-%)
 .PHONY: lint lint-style lint-types lint-imports fmt bench docs clean
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make demo    real flights through a real Kafka broker into windowed results"
 	@echo "make test    lint, then the tests that a commit needs (TEST_PROCESSES=3: so many files at a time)"
 	@echo "make test-all  every test, with long properties, and ten seeds of chaos and 10,000 of the simulation"
+	@echo "make libraries  tests of libraries with the lowest and highest version that pyproject.toml allows (ONLY=numpy)"
 	@echo "make sim     10,000 Spark drivers and clusters that fail in every way, simulated (SEEDS=10000 FROM=0)"
 	@echo "make chaos   random faults on a live cluster and broker, exactly once (SEED=1 FAULTS=30)"
 	@echo "make lint    ruff, mypy, import-linter"
@@ -70,11 +71,15 @@ test: lint compiled
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t"
 
 # Each part is worth its result if another one fails: make --keep-going test-all
-test-all: lint test-full $(CHAOS_SEEDS:%=chaos-%) sim
+test-all: lint test-full libraries $(CHAOS_SEEDS:%=chaos-%) sim
 
 # Properties draw from a seed that is the date; HYPOTHESIS_SEED=.. repeats it.
 test-full: $(READY) compiled
 	@$(IN_SCRATCH) $(PYTEST) --basetemp="$$TMPDIR/t" --full --stops 50 --increments 50 --timeout 3600
+
+# One environment after the other, each with another version of one library; the index is asked for wheels.
+libraries: $(READY) compiled
+	@$(IN_SCRATCH) PYTHONPATH=tests $(BIN)/python -m libraries.run $(ONLY:%=--only %)
 
 # Tests start processes by the hundred: compiled code saves a fifth of each start, also where Python is told to keep none.
 compiled: $(READY)

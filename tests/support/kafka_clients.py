@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace_connectors.kafka.librdkafka import library
+from headrace_connectors.kafka.native_library import library
 
 _KINDS = ["native", pytest.param("client", marks=pytest.mark.full)]
 both_consumers = pytest.mark.parametrize("consumer_kind", ["native", "client"], indirect=True)

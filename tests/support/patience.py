@@ -54,6 +54,10 @@ CONTROL_TIMES: Final = ClusterTimes(heartbeat=100, worker_lost=480_000, reconnec
 SHORT_CONTROL_LEASES: Final = ClusterTimes(heartbeat=200, worker_lost=4_500, reconnect=1_000, lease=3_000, cancel=3_000)
 """The same for tests of loss; all relations of the defaults hold."""
 
+SHORT_TOKEN_LIFE_S: Final = 5.0
+"""For access tokens that clients have to renew while a test runs. Nothing is lost with a token that expires on a slow
+machine: the login is refused, and tried again with the next one.
+"""
 SHORT_TRANSACTION_TIMEOUT: Final = "20s"
 """For tests that want a transaction to expire: its writer or committer is frozen meanwhile. The job also commits while
 nothing is frozen, so it is longer than a slow machine needs for an epoch.

@@ -1,8 +1,8 @@
 """The data path's librdkafka settings of connection and login, as the committer's client takes them.
 
-Two clients talk to the same brokers: librdkafka writes, kafka-python commits. A pipeline names its settings once, as
-librdkafka knows them. What the second client has no twin for is an error before anything runs. Pure, but for
-`tls_context`, which reads the files, and `require_installed`.
+Two clients talk to the same brokers: librdkafka writes, the committer's own client commits. A pipeline names its
+settings once, as librdkafka knows them. What the second client has no twin for is an error before anything runs. Pure,
+but for `tls_context`, which reads the files, and `require_installed`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from headrace.core.errors import UserError
-from headrace_connectors.kafka.properties import connection_settings
+from headrace_connectors.kafka.access_tokens import TokenSettings, oidc_settings, unsecured_settings
+from headrace_connectors.kafka.properties import connection_settings, token_source
 
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
+_GRANT = "client_credentials"
 _MAPPED = frozenset(
     {
         "security.protocol",
@@ -27,6 +30,20 @@ _MAPPED = frozenset(
         "sasl.username",
         "sasl.password",
         "sasl.kerberos.service.name",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.config",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.grant.type",
+        "sasl.oauthbearer.sub.claim.name",
+        "enable.sasl.oauthbearer.unsecure.jwt",
+        "https.ca.location",
+        "https.ca.pem",
         "ssl.ca.location",
         "ssl.ca.pem",
         "ssl.certificate.location",
@@ -45,8 +62,8 @@ _MAPPED = frozenset(
 _IGNORED = ("socket.", "broker.", "reconnect.", "client.rack", "client.software.")
 """How the data path tunes its sockets says nothing about who we are."""
 _REMEDY = (
-    "the committer of delivery: exactly-once speaks TLS by PEM, and SASL by PLAIN, SCRAM and GSSAPI: use one of these, "
-    "or write delivery: at-least-once"
+    "the committer of delivery: exactly-once speaks TLS by PEM, and SASL by PLAIN, SCRAM, OAUTHBEARER (client "
+    "credentials) and GSSAPI: use one of these, or write delivery: at-least-once"
 )
 
 
@@ -75,6 +92,7 @@ class ClientSecurity:
     mechanism: str | None = None
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    tokens: TokenSettings | None = None
     kerberos_service: str = "kafka"
     client_id: str = "headrace"
     dns_lookup: str = "use_all_dns_ips"
@@ -120,16 +138,30 @@ def require_installed(security: ClientSecurity) -> None:
         )
 
 
-def _login(given: Mapping[str, str]) -> dict[str, str | None]:
+def _login(given: Mapping[str, str]) -> dict[str, Any]:
     mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "GSSAPI"))
     if mechanism not in _MECHANISMS:
         raise _no_twin(f"properties: sasl.mechanism: {mechanism!r}")
     if mechanism == "GSSAPI":
         return {"mechanism": mechanism}
+    if mechanism == "OAUTHBEARER":
+        return {"mechanism": mechanism, "tokens": _tokens(given)}
     for name in ("sasl.username", "sasl.password"):
         if name not in given:
             raise UserError(f"properties: {name} is missing", remedy=f"sasl.mechanism {mechanism} needs it")
     return {"mechanism": mechanism, "username": given["sasl.username"], "password": given["sasl.password"]}
+
+
+def _tokens(given: Mapping[str, str]) -> TokenSettings:
+    match token_source(given):
+        case "oidc":
+            if given.get("sasl.oauthbearer.grant.type", _GRANT) != _GRANT:
+                raise _no_twin("properties: sasl.oauthbearer.grant.type other than client_credentials")
+            return oidc_settings(given)
+        case "unsecured":
+            return unsecured_settings(given)
+        case None:
+            raise _no_twin("properties: sasl.mechanism: OAUTHBEARER without sasl.oauthbearer.method: oidc")
 
 
 def _tls(given: Mapping[str, str]) -> Tls:

@@ -14,9 +14,11 @@ from typing import Any, NoReturn
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError, UserError
 from headrace_connectors.kafka.audit import Audited
+from headrace_connectors.kafka.broker_requests import EndCall
 from headrace_connectors.kafka.config import KafkaSinkConfig
-from headrace_connectors.kafka.raw_protocol import EndCall, error_name
+from headrace_connectors.kafka.raw_protocol import error_name
 from headrace_connectors.kafka.transaction_names import LANES, job_prefix, lanes_of, parsed
+from headrace_connectors.kafka.transaction_protocol import TransactionProtocol, producer_text, protocol_of
 from headrace_connectors.kafka.transaction_rules import (
     DENIED,
     ONGOING,
@@ -35,9 +37,6 @@ from headrace_connectors.kafka.transaction_rules import (
     swept,
 )
 from headrace_connectors.kafka.txn_admin import PATIENCE_S, TxnAdmin, denied_access
-
-PROTOCOL = "TV1"
-"""The transaction protocol of what is committed: EndTxn up to v4 keeps the producer epoch. Never mixed with v5."""
 
 
 class KafkaCommitter(Audited):
@@ -65,8 +64,10 @@ class KafkaCommitter(Audited):
     def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
         """The same with producer id and epoch, start, timeout and partitions in `payload`, and with successors.
 
-        Raises ExternalError that names the first transaction that cannot be committed and why.
+        Raises ExternalError that names the first transaction that cannot be committed and why, UserError for one of a
+        transaction protocol that this version does not know.
         """
+        _require_known_protocols(committables)
         found = self._admin.describe([each.name for each in committables])
         described: list[Committable] = []
         for each in committables:
@@ -82,8 +83,11 @@ class KafkaCommitter(Audited):
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
         """EndTxn(commit) for all. Gives those that the brokers have aborted, in the order they were given in.
 
-        Raises UserError where they know nothing of one any more: whether it is visible is the user's to find out.
+        Raises UserError where they know nothing of one any more: whether it is visible is the user's to find out; and,
+        before any request, for a transaction protocol that this version does not know.
         """
+        # all of them first: a refusal after some were committed would leave an epoch half visible
+        _require_known_protocols(committables)
         open_ones = {each.name: each for each in committables}
         lost: set[str] = set()
         while open_ones:
@@ -137,7 +141,7 @@ class KafkaCommitter(Audited):
         self._admin.close()
 
     def _with_identity(self, committable: Committable, found: Described) -> Committable:
-        payload = committable.payload | _payload(found)
+        payload = committable.payload | _payload(found) | {"protocol": str(_protocol(committable))}
         following = successor(found.name, found.producer_epoch, retire_epoch=self._retire_epoch, lanes=self._lanes)
         return replace(committable, payload=payload, successor=following)
 
@@ -189,7 +193,6 @@ def _payload(found: Described) -> dict[str, Any]:
         "producer_epoch": found.producer_epoch,
         "started_at_ms": found.started_at_ms,
         "timeout_ms": found.timeout_ms,
-        "protocol": PROTOCOL,
         "partitions": {topic: list(numbers) for topic, numbers in sorted(found.partitions.items())},
     }
 
@@ -199,9 +202,35 @@ def _identity(committable: Committable) -> Identity:
     return Identity(payload["producer_id"], payload["producer_epoch"], payload.get("started_at_ms", 0))
 
 
+def _require_known_protocols(committables: Sequence[Committable]) -> None:
+    for each in committables:
+        _protocol(each)
+
+
+def _protocol(committable: Committable) -> TransactionProtocol:
+    """The protocol to end the transaction with. Raises UserError for one that this version does not know."""
+    found = protocol_of(committable.payload)
+    if found is None:
+        known = " and ".join(TransactionProtocol)
+        raise UserError(
+            f"transaction {committable.name} of epoch {committable.epoch} was written by "
+            f"{producer_text(committable.payload)} with transaction protocol {committable.payload['protocol']}, and "
+            f"this version of headrace ends {known} only",
+            remedy="nothing of the epoch was committed: start the job with the version of headrace that wrote it, or a "
+            "later one",
+        )
+    return found
+
+
 def _end_call(committable: Committable) -> EndCall:
     identity = _identity(committable)
-    return EndCall(committable.name, identity.producer_id, identity.producer_epoch, committed=True)
+    return EndCall(
+        committable.name,
+        identity.producer_id,
+        identity.producer_epoch,
+        committed=True,
+        protocol=_protocol(committable),
+    )
 
 
 def _open_transaction(found: Described) -> OpenTransaction:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headrace_connectors.kafka.client_consumer import ClientConsumer
 from headrace_connectors.kafka.fetched import FetchWish, RecordFetcher
-from headrace_connectors.kafka.librdkafka import library
 from headrace_connectors.kafka.native_consumer import NativeConsumer
+from headrace_connectors.kafka.native_library import library
 
 
 def open_fetcher(wish: FetchWish) -> RecordFetcher:

@@ -1,8 +1,7 @@
 """The C functions of the librdkafka that confluent-kafka carries, for whole batches of records without a Python object
 for each. Only its public C interface is used, and only what `native_producer` and `native_consumer` need.
 
-Knows nothing of headrace. Where the library or a function is not found, `library` gives None, and the caller takes
-confluent-kafka's own clients.
+Knows nothing of headrace, and does not judge what it loads: see `native_library`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
-from functools import cache
 from pathlib import Path
 
 import confluent_kafka
@@ -19,6 +17,7 @@ import numpy as np
 PRODUCER, CONSUMER = 0, 1
 CONF_OK = 0
 COPY_PAYLOAD = 0x2
+PARTITION_OF_EACH = 0x8
 PURGE_QUEUED, PURGE_IN_FLIGHT, PURGE_NON_BLOCKING = 0x1, 0x2, 0x4
 ERROR_TEXT_BYTES = 512
 
@@ -84,6 +83,7 @@ class TopicPartitionList(Structure):
 
 
 _FUNCTIONS = {
+    "rd_kafka_version": (c_int, ()),
     "rd_kafka_conf_new": (c_void_p, ()),
     "rd_kafka_conf_destroy": (None, (c_void_p,)),
     "rd_kafka_conf_set": (c_int, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
@@ -122,6 +122,10 @@ _FUNCTIONS = {
     "rd_kafka_topic_name": (c_char_p, (c_void_p,)),
     "rd_kafka_topic_partition_list_new": (POINTER(TopicPartitionList), (c_int,)),
     "rd_kafka_topic_partition_list_add": (POINTER(TopicPartition), (POINTER(TopicPartitionList), c_char_p, c_int32)),
+    "rd_kafka_topic_partition_list_set_offset": (
+        c_int,
+        (POINTER(TopicPartitionList), c_char_p, c_int32, c_int64),
+    ),
     "rd_kafka_topic_partition_list_destroy": (None, (POINTER(TopicPartitionList),)),
     "rd_kafka_incremental_assign": (c_void_p, (c_void_p, POINTER(TopicPartitionList))),
     "rd_kafka_incremental_unassign": (c_void_p, (c_void_p, POINTER(TopicPartitionList))),
@@ -137,9 +141,8 @@ _FUNCTIONS = {
 }
 
 
-@cache
-def library() -> ctypes.CDLL | None:
-    """The loaded library with its functions typed; None where it is not as expected."""
+def loaded() -> ctypes.CDLL | None:
+    """The library with its functions typed; None where it, a function or a 64-bit little-endian machine is missing."""
     if sys.maxsize < 1 << 62 or sys.byteorder != "little" or ctypes.sizeof(c_ssize_t) != 8:
         return None
     for path in _candidates():

@@ -100,6 +100,7 @@ class NativeClient:
         try:
             assert answer.contents.topic_count == 1, "one topic was asked for"
             topic = answer.contents.topics[0]
+            assert topic.topic == lib.rd_kafka_topic_name(topic_handle), "rd_kafka_metadata_t is laid out otherwise"
             return (KafkaError(topic.err) if topic.err else None), int(topic.partition_count)
         finally:
             lib.rd_kafka_metadata_destroy(answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace_connectors.kafka.client_producer import ClientProducer
 from headrace_connectors.kafka.config import KafkaSinkConfig
-from headrace_connectors.kafka.librdkafka import library
+from headrace_connectors.kafka.native_library import library
 from headrace_connectors.kafka.native_producer import NativeProducer
 from headrace_connectors.kafka.records import RecordQueue, TransactionalQueue
 from headrace_connectors.kafka.transaction_terms import transaction_settings

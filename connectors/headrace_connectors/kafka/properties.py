@@ -6,13 +6,13 @@ Knows nothing of topics or positions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 MASK = "***"
 
-_SECRET_PARTS = ("password", "secret", "sasl.oauthbearer.config", "ssl.key.pem")
+_SECRET_PARTS = ("password", "passphrase", "secret", "sasl.oauthbearer.config", "ssl.key.pem", "private.key.pem")
 
 _CONNECTION = (
     "security.",
@@ -24,6 +24,8 @@ _CONNECTION = (
     "reconnect.",
     "enable.ssl.",
     "enable.sasl.",
+    # of the endpoint that issues access tokens
+    "https.",
 )
 
 _OWNED_BOTH = {
@@ -71,6 +73,26 @@ def connection_settings(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in properties.items() if name.startswith(_CONNECTION)}
 
 
+def token_source(properties: Mapping[str, str]) -> Literal["oidc", "unsecured"] | None:
+    """Where librdkafka gets its OAUTHBEARER tokens by properties alone; None: nowhere."""
+    if properties.get("sasl.oauthbearer.method", "default").lower() == "oidc":
+        return "oidc"
+    unsecured = properties.get("enable.sasl.oauthbearer.unsecure.jwt", "false").lower()
+    return "unsecured" if unsecured in {"true", "t", "1"} else None
+
+
+def _login_problem(properties: Mapping[str, str]) -> str | None:
+    """librdkafka would wait for a token for ever, without an error."""
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", ""))
+    if mechanism == "OAUTHBEARER" and token_source(properties) is None:
+        return (
+            "sasl.mechanism: OAUTHBEARER has no source of tokens: write sasl.oauthbearer.method: oidc with "
+            "sasl.oauthbearer.token.endpoint.url, .client.id and .client.secret; or, for brokers of tests, "
+            "enable.sasl.oauthbearer.unsecure.jwt: true"
+        )
+    return None
+
+
 def _texts(given: Any) -> Any:
     if not isinstance(given, Mapping):
         raise ValueError("properties is a mapping of librdkafka settings, such as {security.protocol: SASL_SSL}")  # noqa: TRY004 - pydantic collects ValueErrors
@@ -93,8 +115,8 @@ PropertiesField = Annotated[
 
 
 def refused(properties: Mapping[str, str], owned: Mapping[str, str]) -> str | None:
-    """The message about the first setting that headrace owns, or None."""
+    """The message about the first setting that headrace owns, or about a login that cannot work; or None."""
     for name in properties:
         if name in owned:
             return f"properties may not set {name!r}: {owned[name]}"
-    return None
+    return _login_problem(properties)

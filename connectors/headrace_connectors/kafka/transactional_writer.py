@@ -13,6 +13,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import confluent_kafka
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace.core.config import duration_text
@@ -24,7 +27,9 @@ from headrace_connectors.kafka.record_maker import RecordMaker
 from headrace_connectors.kafka.records import TransactionalQueue
 from headrace_connectors.kafka.running_digest import RunningDigest
 from headrace_connectors.kafka.spare_producer import RENEWED_AFTER_S, SpareProducer
+from headrace_connectors.kafka.tested_versions import version_of
 from headrace_connectors.kafka.transaction_lanes import TransactionLanes
+from headrace_connectors.kafka.transaction_protocol import protocol_of_library, recorded
 from headrace_connectors.kafka.transaction_terms import message_timeout_ms
 
 _CLOSE_WAIT_S = 2.0
@@ -40,12 +45,16 @@ class _Transaction:
 
 
 class TransactionalWriter:
-    """Writes to one topic. `write` and `flush` by one thread, `committed` and `close` by any."""
+    """Writes to one topic. `write` and `flush` by one thread, `committed` and `close` by any.
+
+    Raises UserError for a librdkafka whose transaction protocol is not known.
+    """
 
     def __init__(
         self, config: KafkaSinkConfig, context: SinkContext, *, renewed_after_s: float = RENEWED_AFTER_S
     ) -> None:
         self._config, self._context = config, context
+        self._producer = _producer_record()
         self._make = RecordMaker(config, context)
         self._sender = BatchSender(context, config.properties, transactional=True)
         self._patience_s = message_timeout_ms(config.properties, config.transaction_timeout_ms) / 1000
@@ -142,8 +151,14 @@ class TransactionalWriter:
             sink=self._context.node,
             subtask=self._context.subtask,
             epoch=epoch,
-            payload={"topic": self._config.topic},
+            payload={"topic": self._config.topic} | self._producer,
             name=transaction.name,
             rows=transaction.digest.rows,
             digest=transaction.digest.text(),
         )
+
+
+def _producer_record() -> dict[str, Any]:
+    """What committables say of the library in this process."""
+    version = version_of(confluent_kafka.libversion()[1])
+    return recorded(protocol_of_library(version), version)

@@ -13,13 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from headrace.core.errors import ExternalError
-from headrace_connectors.kafka.client_security import (
-    ClientSecurity,
-    client_security,
-    require_installed,
-    tls_context,
-)
-from headrace_connectors.kafka.raw_protocol import BrokerClient, Coordinator, EndCall, RawDescription, error_name
+from headrace_connectors.kafka.broker_requests import Coordinator, EndCall, RawDescription
+from headrace_connectors.kafka.client_security import client_security
+from headrace_connectors.kafka.connection_settings import connection_settings_of
+from headrace_connectors.kafka.raw_protocol import BrokerClient, error_name
 from headrace_connectors.kafka.transaction_names import PREFIX
 from headrace_connectors.kafka.transaction_rules import (
     DENIED,
@@ -53,7 +50,7 @@ class TxnAdmin:
 
     def __init__(self, brokers: str, properties: Mapping[str, str], *, patience_s: float = PATIENCE_S) -> None:
         self._brokers = brokers
-        self._settings = _client_settings(client_security(properties))
+        self._settings = connection_settings_of(client_security(properties))
         self._patience_s = patience_s
         self._client: BrokerClient | None = None
         self._coordinators: dict[str, int] = {}
@@ -229,18 +226,3 @@ def _described(name: str, raw: RawDescription) -> Description:
 
 def _code_of_pair(answer: tuple[int, int]) -> int:
     return answer[0]
-
-
-def _client_settings(security: ClientSecurity) -> dict[str, object]:
-    """In kafka-python's names."""
-    require_installed(security)
-    return {
-        "client_id": security.client_id,
-        "client_dns_lookup": security.dns_lookup,
-        "security_protocol": security.protocol,
-        "sasl_mechanism": security.mechanism,
-        "sasl_plain_username": security.username,
-        "sasl_plain_password": security.password,
-        "sasl_kerberos_service_name": security.kerberos_service,
-        "ssl_context": tls_context(security.tls) if security.tls is not None else None,
-    }

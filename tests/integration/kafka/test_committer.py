@@ -9,20 +9,25 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+import polars as pl
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
+from kafka.admin import KafkaAdminClient
 
-from headrace.connect.sink import CheckpointTerms, Committable, Committer, SinkContext
+from headrace.connect.sink import CheckpointTerms, Committable, Committer, SinkBatch, SinkContext
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.broker_requests import EndCall
 from headrace_connectors.kafka.committer import KafkaCommitter
-from headrace_connectors.kafka.raw_protocol import EndCall
 from headrace_connectors.kafka.timeout_check import require_timeout_allowed
 from headrace_connectors.kafka.transaction_names import names_of
+from headrace_connectors.kafka.transactional_writer import TransactionalWriter
 from headrace_connectors.kafka.txn_admin import TxnAdmin
 from support.broker import consume_all, create_topic, running_broker, unique_topic
+from support.raw_transactions import raw_transactions
 from support.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
@@ -153,6 +158,57 @@ def test_what_a_killed_writer_prepared_is_committed_by_another_process(job: Job)
     assert (job.visible(), job.written()) == (0, 100)
     assert committer.commit([described]) == []
     wait_until(lambda: job.visible() == 100, "job.visible() == 100")
+
+
+def test_brokers_that_serve_tv2_end_transactions_of_tv1(job: Job) -> None:
+    """Kafka 4 has `transaction.version` 2: its own clients raise the epoch with each EndTxn. Ours must not."""
+    features = KafkaAdminClient(bootstrap_servers=job.broker.bootstrap)
+    try:
+        finalized = features.describe_features()
+    finally:
+        features.close()
+    assert finalized["transaction.version"]["finalized"][1] == 2, finalized
+
+    config = KafkaSinkConfig.model_validate(
+        {
+            "brokers": job.broker.bootstrap,
+            "topic": job.topic,
+            "delivery": "exactly-once",
+            "transaction_timeout": f"{TIMEOUT_MS}ms",
+        }
+    )
+    terms = CheckpointTerms(1000, 1000, aligned=True, tolerable_failures=1, restart_delay_ms=0)
+    context = SinkContext(job.name, "out", 0, 1, schema_of({"k": "string"}), attempt=1, checkpoint=terms)
+    writer = TransactionalWriter(config, context)
+    writer.write(SinkBatch(pl.DataFrame({"k": ["a"]}), pa.array(["v"], pa.large_string())))
+    prepared = writer.flush(1)
+    writer.close()
+    committer = job.committer()
+    (decided,) = committer.describe(prepared)
+    assert decided.payload["protocol"] == "TV1"
+
+    assert committer.commit([decided]) == []
+    with raw_transactions(job.broker) as raw:
+        wait_until(lambda: raw.state(decided.name) == "CompleteCommit", "its markers are out")
+        after = raw.describe(decided.name)
+    assert after is not None
+    assert (after.producer_id, after.producer_epoch) == (
+        decided.payload["producer_id"],
+        decided.payload["producer_epoch"],
+    )
+    # so that a second one is known to be the same
+    assert committer.commit([decided]) == []
+    wait_until(lambda: job.visible() == 1, "job.visible() == 1")
+
+
+def test_what_earlier_versions_decided_on_is_committed(job: Job) -> None:
+    """Checkpoints from before producers were recorded, and from before the protocol was."""
+    committer = job.committer()
+    names = [job.transaction(subtask=subtask) for subtask in range(2)]
+    decided = committer.describe([job.prepared(name) for name in names])
+    without = {name: value for name, value in decided[1].payload.items() if name != "protocol"}
+    assert committer.commit([decided[0], replace(decided[1], payload=without)]) == []
+    wait_until(lambda: job.visible() == 20, "job.visible() == 20")
 
 
 def test_a_commit_is_repeated_without_effect_by_a_committer_that_knows_nothing(job: Job) -> None:

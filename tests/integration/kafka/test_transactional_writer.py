@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+import confluent_kafka
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -23,6 +24,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.tested_versions import version_of, version_text
 from headrace_connectors.kafka.transactional_writer import TransactionalWriter
 from support.broker import Broker, consume_all, create_topic, unique_topic
 from support.raw_transactions import RawTransactions, raw_transactions
@@ -119,9 +121,9 @@ def test_what_a_committable_says(broker: EmbeddedBroker, raw: RawTransactions, f
         digest_of(pa.array([b"v1", b"v2"], pa.large_binary()), pa.array([b"a", None], pa.large_binary())),
         digest_of(pa.array([b"v3"], pa.large_binary()), pa.array([b"b"], pa.large_binary())),
     )
-    assert prepared == Committable(
-        "out", 0, 7, {"topic": feeder.topic}, feeder.names[0], rows=3, digest=digest_text(digest)
-    )
+    producer = {"library": "librdkafka", "version": version_text(version_of(confluent_kafka.libversion()[1]))}
+    payload = {"topic": feeder.topic, "protocol": "TV1", "producer": producer}
+    assert prepared == Committable("out", 0, 7, payload, feeder.names[0], rows=3, digest=digest_text(digest))
     found = raw.describe(prepared.name)
     assert found is not None
     assert found.timeout_ms == 900_000

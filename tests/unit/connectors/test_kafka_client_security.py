@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import UserError
+from headrace_connectors.kafka.access_tokens import TokenSettings
 from headrace_connectors.kafka.client_security import (
     ClientSecurity,
     Tls,
@@ -18,6 +19,17 @@ from headrace_connectors.kafka.client_security import (
 )
 
 LOGIN = {"sasl.username": "ann", "sasl.password": "p"}
+OIDC = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+    "sasl.oauthbearer.client.id": "me",
+    "sasl.oauthbearer.client.secret": "s",
+    "sasl.oauthbearer.scope": "kafka",
+    "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,pool=p",
+    "https.ca.location": "ca.pem",
+}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +51,35 @@ LOGIN = {"sasl.username": "ann", "sasl.password": "p"}
         (
             {"security.protocol": "sasl_ssl", "sasl.mechanisms": "SCRAM-SHA-512", **LOGIN},
             ClientSecurity(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", username="ann", password="p", tls=Tls()),
+        ),
+        (
+            OIDC,
+            ClientSecurity(
+                protocol="SASL_SSL",
+                mechanism="OAUTHBEARER",
+                tokens=TokenSettings(
+                    endpoint="https://idp/token",
+                    client_id="me",
+                    client_secret="s",
+                    scope="kafka",
+                    ca_location="ca.pem",
+                    extensions={"logicalCluster": "lkc-1", "pool": "p"},
+                ),
+                tls=Tls(),
+            ),
+        ),
+        (
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "OAUTHBEARER",
+                "enable.sasl.oauthbearer.unsecure.jwt": "true",
+                "sasl.oauthbearer.config": "principal=ann scope=a,b lifeSeconds=60 extension_trace=7",
+            },
+            ClientSecurity(
+                protocol="SASL_PLAINTEXT",
+                mechanism="OAUTHBEARER",
+                tokens=TokenSettings(claims={"sub": "ann", "scope": ["a", "b"]}, life_s=60, extensions={"trace": "7"}),
+            ),
         ),
         # librdkafka's default mechanism
         (
@@ -88,13 +129,23 @@ def test_what_is_mapped(properties: dict[str, str], expected: ClientSecurity) ->
 @pytest.mark.parametrize(
     ("properties", "named"),
     [
-        ({"sasl.oauthbearer.method": "oidc"}, "sasl.oauthbearer.method"),
-        ({"sasl.oauthbearer.client.secret": "x"}, "sasl.oauthbearer.client.secret"),
+        (OIDC | {"sasl.oauthbearer.client.secret": ""}, "sasl.oauthbearer.client.secret is missing"),
+        (OIDC | {"sasl.oauthbearer.token.endpoint.url": "file:///x"}, "token.endpoint.url is no http"),
+        (OIDC | {"sasl.oauthbearer.grant.type": "urn:ietf:params:oauth:grant-type:jwt-bearer"}, "grant.type"),
+        (OIDC | {"sasl.oauthbearer.metadata.authentication.type": "azure_imds"}, "metadata.authentication.type"),
+        (OIDC | {"sasl.oauthbearer.assertion.file": "a"}, "assertion.file"),
         ({"ssl.keystore.location": "k.p12"}, "ssl.keystore.location"),
         ({"ssl.ca.certificate.stores": "Root"}, "ssl.ca.certificate.stores"),
         ({"ssl.engine.location": "e"}, "ssl.engine.location"),
         ({"sasl.kerberos.keytab": "k"}, "sasl.kerberos.keytab"),
-        ({"enable.sasl.oauthbearer.unsecure.jwt": "true"}, "enable.sasl.oauthbearer.unsecure.jwt"),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "OAUTHBEARER",
+                "enable.sasl.oauthbearer.unsecure.jwt": "true",
+            },
+            "sasl.oauthbearer.config names no principal",
+        ),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "ann"}, "sasl.password"),
         ({"security.protocol": "tls"}, "security.protocol"),
@@ -122,6 +173,7 @@ def test_secrets_are_not_shown() -> None:
         }
     )
     assert "s3cret" not in repr(security)
+    assert "s3cret" not in repr(client_security(OIDC | {"sasl.oauthbearer.client.secret": "s3cret"}))
 
 
 def test_files_that_are_not_there_are_the_users_to_correct(tmp_path: Path) -> None:

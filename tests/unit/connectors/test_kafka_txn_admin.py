@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace_connectors.kafka.raw_protocol import Coordinator, EndCall, RawDescription
+from headrace_connectors.kafka.broker_requests import Coordinator, EndCall, RawDescription
 from headrace_connectors.kafka.transaction_rules import Described, Undescribed
 from headrace_connectors.kafka.txn_admin import TxnAdmin
 from support.running import WAIT_SECONDS

@@ -229,9 +229,11 @@ def test_late_rows_within_the_allowance_make_their_groups_fire_again() -> None:
     operator, out = config.open(), Collected()
     operator.on_batch(batch(config, {"key": ["a", "b"]}, [1, 2]), out)
     operator.on_watermark(9, out)
-    operator.on_batch(batch(config, {"key": ["a", "c"]}, [3, 12]).with_columns(pl.lit(13).alias(WM)), out)
+    operator.on_batch(
+        batch(config, {"key": ["a", "c"]}, [3, 12]).with_columns(pl.lit(13, dtype=pl.Int64).alias(WM)), out
+    )
     operator.on_watermark(14, out)
-    operator.on_batch(batch(config, {"key": ["b"]}, [3]).with_columns(pl.lit(14).alias(WM)), out)
+    operator.on_batch(batch(config, {"key": ["b"]}, [3]).with_columns(pl.lit(14, dtype=pl.Int64).alias(WM)), out)
     assert [(row["key"], row["n"], row[TS]) for row in out.rows] == [("a", 1, 9), ("b", 1, 9), ("a", 2, 9)]
     assert out.counters == {"late": 1}
 
