@@ -26,7 +26,7 @@ from typing import assert_never
 from headrace import __version__
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable, UserError
 from headrace.processes.spawning import SpawnStarter, Starter
-from headrace.rpc.client import ClientHandlers, ControlClient
+from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.messages import (
     ClusterTimes,
     FromSlot,
@@ -111,7 +111,8 @@ class Supervisor:
         self._missed = False
         self._measured_s = self._looked_s = time.monotonic()
         handlers = ClientHandlers(self._registration, self._told, self._refused)
-        self._client = ControlClient(config.coordinator, config.times, handlers)
+        access = CoordinatorAccess(config.coordinator, config.token)
+        self._client = ControlClient(access, config.times, handlers)
         self._thread = threading.Thread(target=self._run, name="headrace-supervisor", daemon=True)
 
     def run(self) -> None:
@@ -160,7 +161,7 @@ class Supervisor:
             idle = self._infos(SlotState.IDLE)
             busy = self._infos(SlotState.BUSY)
         config = self._config
-        return Register(config.worker, config.host, os.getpid(), config.slots, __version__, config.token, idle, busy)
+        return Register(config.worker, config.host, os.getpid(), config.slots, __version__, idle, busy)
 
     def _infos(self, state: SlotState) -> tuple[SlotInfo, ...]:
         # one that died while this process stood still is not there to be deployed to, though nobody has looked yet
@@ -187,8 +188,9 @@ class Supervisor:
             case _:
                 assert_never(message)
 
-    def _refused(self, reason: str) -> None:
-        self._end("", UserError(f"the coordinator at {self._config.coordinator} refuses this worker: {reason}"))
+    def _refused(self, refused: Refused) -> None:
+        reason = f"the coordinator at {self._config.coordinator} refuses this worker: {refused.reason}"
+        self._end("", UserError(reason, remedy=refused.remedy))
 
     def _on_up(self, slot: SlotProcess) -> None:
         with self._lock:
@@ -301,13 +303,15 @@ class Supervisor:
         missed = silent_s > 2.5 * config.times.heartbeat / 1_000
         if missed != self._missed:
             self._missed = missed
-            _log.warning("coordinator %s %s", config.coordinator, "does not answer" if missed else "answers again")
+            state = f"does not answer ({self._client.trouble})" if missed else "answers again"
+            _log.warning("coordinator %s %s", config.coordinator, state)
         if silent_s > config.times.lease / 1_000:
             for slot in self._slots.values():
                 if slot.state is SlotState.BUSY:
                     slot.kill(f"killed: no word of the coordinator for {config.times.lease / 1_000:g} s")
         if config.reconnect_for_ms is not None and silent_s > config.reconnect_for_ms / 1_000:
-            raise Unreachable(f"no coordinator answered at {config.coordinator} for {silent_s:.0f} s")
+            trouble = self._client.trouble
+            raise Unreachable(f"no coordinator answered at {config.coordinator} for {silent_s:.0f} s: {trouble}")
 
     def _measure(self, now_s: float) -> None:
         """Bounds memory and logs."""

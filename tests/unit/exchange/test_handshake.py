@@ -106,7 +106,7 @@ def test_a_callee_without_the_token_gets_no_row(proof: bytes | None) -> None:
 
         thread = threading.Thread(target=listen)
         thread.start()
-        with pytest.raises(ExternalError, match="did not prove|does not greet"):
+        with pytest.raises(ExternalError, match=r"did not prove|does not greet"):
             Connection(("127.0.0.1", port.getsockname()[1], ""), HERE, 1, WAIT_MS, lambda loss: None)
         thread.join()
     assert rest in ([b""], [])

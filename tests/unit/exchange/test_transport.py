@@ -296,7 +296,7 @@ def test_no_attempt_in_time_is_a_refusal(folder: Path | None, monkeypatch: pytes
     monkeypatch.setattr(transport, "DEPLOY_WAIT_S", 0.0)
     listener = Listener("127.0.0.1", folder)
     try:
-        with pytest.raises(ExternalError, match="no attempt was deployed there yet|did not answer in time"):
+        with pytest.raises(ExternalError, match=r"no attempt was deployed there yet|did not answer in time"):
             Connection(listener.address, HERE, 1, 100, lambda loss: None)
     finally:
         listener.close()
