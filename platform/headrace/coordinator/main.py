@@ -111,12 +111,14 @@ async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tup
     import uvicorn
 
     from headrace.coordinator.rest import rest_app
+    from headrace.coordinator.rest_connections import bounded_protocol
 
     app = rest_app(service, config.token or None)
     settings = uvicorn.Config(
         app,
         host=config.host,
         port=config.port,
+        http=bounded_protocol(),
         log_level="warning",
         lifespan="off",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
