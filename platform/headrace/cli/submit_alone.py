@@ -22,6 +22,7 @@ SLOTS = 4
 
 def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json: bool) -> None:
     """Starts a cluster with as many slots as the job takes, and submits it there."""
+    from headrace.client.discovery import authority_of
     from headrace.client.http import Client
     from headrace.core.settings import Home
     from headrace.local.cluster import start, stop
@@ -30,7 +31,7 @@ def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json
     own = own_home(Home.from_environment(), compiled.pipeline.name)
     record, _ = start(own, 1, max(task.parallelism for task in compiled.physical.tasks))
     try:
-        with Client(record.url) as client:
+        with Client(record.url, authority=authority_of(own)) as client:
             job = client.submit(request)
             if not as_json:
                 typer.echo(job)

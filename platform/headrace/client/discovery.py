@@ -1,7 +1,7 @@
 """Which cluster is meant: the one named, else that of the environment, else the local one recorded in the home.
 
     <home>/cluster/cluster.json      what `headrace cluster start` keeps: the processes of the local cluster
-    <home>/cluster/coordinator.json  what a coordinator writes when it is ready: {url, grpc, pid}
+    <home>/cluster/coordinator.json  what a coordinator writes when it is ready: {url, grpc, pid, tls_ca}
 
 A token comes from `HEADRACE_TOKEN`, or, for the home's own coordinator, from the file `<home>/cluster/token`.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.errors import Unreachable
 from headrace.core.settings import Home
+from headrace.tls.files import tls_authority
 
 if TYPE_CHECKING:
     from headrace.client.http import Client
@@ -50,7 +51,7 @@ def connect(url: str | None = None) -> Client:
     named = url or os.environ.get(COORDINATOR_VARIABLE)
     token = os.environ.get(TOKEN_VARIABLE)
     if named:
-        return Client(named, token)
+        return Client(named, token, authority=tls_authority(os.environ))
     home = Home.from_environment()
     recorded = _recorded_url(home)
     if recorded is None:
@@ -58,7 +59,14 @@ def connect(url: str | None = None) -> Client:
             f"no cluster runs in {home.root}",
             remedy="headrace cluster start starts one; --coordinator URL or HEADRACE_COORDINATOR names another",
         )
-    return Client(recorded, token or read_token(token_file(home)))
+    return Client(recorded, token or read_token(token_file(home)), authority=authority_of(home))
+
+
+def authority_of(home: Home) -> Path | None:
+    """Who signed the certificate of this home's coordinator: what is named, else what it says of itself."""
+    named = tls_authority(os.environ)
+    recorded = _recorded(home, "tls_ca")
+    return named or (None if recorded is None else Path(recorded))
 
 
 def read_token(path: Path) -> str | None:
@@ -70,12 +78,16 @@ def read_token(path: Path) -> str | None:
 
 
 def _recorded_url(home: Home) -> str | None:
+    return _recorded(home, "url")
+
+
+def _recorded(home: Home, name: str) -> str | None:
     # a coordinator's own word first: it may have been started by hand, with another port
     for path in (coordinator_file(home), record_file(home)):
         try:
-            url = json.loads(path.read_text())["url"]
+            value = json.loads(path.read_text())[name]
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        if isinstance(url, str):
-            return url
+        if isinstance(value, str):
+            return value
     return None

@@ -21,9 +21,14 @@ from typing import TYPE_CHECKING
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.replaced_file import replace_file
+from headrace.tls.checks import checked_files
+from headrace.tls.files import TlsFiles
 
 if TYPE_CHECKING:
-    from uvicorn import Server
+    from collections.abc import Callable
+    from ssl import SSLContext
+
+    from uvicorn import Config, Server
 
     from headrace.coordinator.service import ClusterService
     from headrace.processes.spawning import Starter
@@ -40,13 +45,15 @@ WARM_UP_AFTER_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorConfig:
-    """How a coordinator listens. Port 0 takes a free one. `token`: what workers and clients must show; empty: none."""
+    """How a coordinator listens. Port 0 takes a free one. `token`: what workers and clients must show; empty: none.
+    `tls`: of REST and for workers, None: neither is encrypted."""
 
     home: Path
     host: str = LOOPBACK
     port: int = 0
     grpc_port: int = 0
     token: str = ""
+    tls: TlsFiles | None = None
 
 
 async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, starter: Starter | None = None) -> None:
@@ -77,11 +84,11 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
 
     fleet = Fleet(cluster, times_from(os.environ))
     dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown, starter)
-    grpc_port = await fleet.start(config.host, config.grpc_port, config.token)
+    grpc_port = await fleet.start(config.host, config.grpc_port, config.token, config.tls)
     server, serving, port = await _start_rest(config, dispatcher)
     try:
         await dispatcher.start()
-        _publish(folder, config.host, port, grpc_port)
+        _publish(folder, config, port, grpc_port)
         LOG.info("coordinator of cluster %s: REST at port %d, workers at port %d", cluster, port, grpc_port)
         loop.call_later(WARM_UP_AFTER_SECONDS, loop.run_in_executor, None, _warm_up, starter)
         await over.wait()
@@ -120,6 +127,7 @@ async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tup
         port=config.port,
         http=bounded_protocol(),
         log_level="warning",
+        ssl_context_factory=None if config.tls is None else _rest_context(config.tls),
         lifespan="off",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
@@ -128,6 +136,12 @@ async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tup
     sock = settings.bind_socket()
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     return server, serving, int(sock.getsockname()[1])
+
+
+def _rest_context(files: TlsFiles) -> Callable[[Config, Callable[[], SSLContext]], SSLContext]:
+    from headrace.tls.contexts import rest_context
+
+    return lambda _config, _default: rest_context(files)
 
 
 def _require_token(config: CoordinatorConfig) -> None:
@@ -150,9 +164,12 @@ def _cluster_id(folder: Path) -> str:
     return file.read_text().strip()
 
 
-def _publish(folder: Path, host: str, port: int, grpc_port: int) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    document = {"url": f"http://{shown}:{port}", "grpc": f"{shown}:{grpc_port}", "pid": os.getpid()}
+def _publish(folder: Path, config: CoordinatorConfig, port: int, grpc_port: int) -> None:
+    shown = f"[{config.host}]" if ":" in config.host else config.host
+    scheme = "http" if config.tls is None else "https"
+    document = {"url": f"{scheme}://{shown}:{port}", "grpc": f"{shown}:{grpc_port}", "pid": os.getpid()}
+    if config.tls is not None:
+        document["tls_ca"] = str(config.tls.ca)
     replace_file(folder / COORDINATOR_FILE, json.dumps(document).encode())
 
 
@@ -175,6 +192,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--grpc-port", type=int, default=0)
     parser.add_argument("--token-file", type=Path)
+    for name in ("cert", "key", "ca"):
+        parser.add_argument(f"--tls-{name}", type=Path)
     given = parser.parse_args(arguments)
     from headrace.coordinator.connector_host import PROGRAM as HOST_PROGRAM
     from headrace.processes.forking import own_starter
@@ -182,9 +201,10 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         token = _read_token(given.token_file)
+        tls = checked_files(given.tls_cert, given.tls_key, given.tls_ca)
         # before anything starts a thread
         starter = own_starter([HOST_PROGRAM])
-        config = CoordinatorConfig(given.home, given.host, given.port, given.grpc_port, token)
+        config = CoordinatorConfig(given.home, given.host, given.port, given.grpc_port, token, tls)
         try:
             asyncio.run(serve(config, starter=starter))
         finally:

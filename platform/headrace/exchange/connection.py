@@ -11,6 +11,7 @@ from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.signals import Element
 from headrace.exchange.channel import Cancelled
 from headrace.exchange.dialling import Address, Callee, dial
+from headrace.exchange.encryption import Encryption
 from headrace.exchange.handshake import Identity
 from headrace.exchange.link import Link, LinkTimes
 from headrace.exchange.outlet import Outlet
@@ -32,6 +33,7 @@ class Connection:
     """A connection to the slot `peer_slot` of the attempt, made and let in when the constructor returns.
 
     timeout_ms  for connecting and the handshake: the peer may not have been deployed yet, and is then called again
+    encryption  of connections by TCP; None: there is none
     on_lost     called once, by the reading thread, when the peer is lost; not after `close` or `cancel`
 
     Raises Unreachable when nobody listens there, ExternalError when the peer refuses or is not the slot it should be.
@@ -46,6 +48,7 @@ class Connection:
         on_lost: Callable[[HeadraceError], None],
         *,
         times: LinkTimes | None = None,
+        encryption: Encryption | None = None,
     ) -> None:
         place = Address(*address)
         peer = f"slot {peer_slot} at {place}"
@@ -55,7 +58,7 @@ class Connection:
         self._outlets: list[_RemoteOutlet] = []
         self._cancelled = False
         self._over: HeadraceError | Cancelled | None = None
-        sock = dial(Callee(place, peer_slot, peer), identity, timeout_ms / 1_000)
+        sock = dial(Callee(place, peer_slot, peer), identity, timeout_ms / 1_000, encryption=encryption)
         self._link = Link(sock, peer, times or LinkTimes(), self._on_frame, self._on_end)
         self._thread = threading.Thread(target=self._link.run, name=f"exchange-to-{peer_slot}", daemon=True)
         self._thread.start()

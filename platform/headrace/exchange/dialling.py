@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from headrace.core.errors import ExternalError, Unreachable
-from headrace.exchange.handshake import HandshakeSocket, Identity, introduce
+from headrace.exchange.encryption import Encryption
+from headrace.exchange.handshake import PLAIN, HandshakeSocket, Identity, introduce
+from headrace.tls.diagnosis import alert_of
 
 _TRY_S = 4.0
 """A try to connect: after a network was cut, the system's own next one may be half a minute away."""
@@ -39,8 +42,9 @@ class Callee:
     name: str
 
 
-def dial(callee: Callee, caller: Identity, timeout_s: float) -> socket.socket:
-    """A connection whose two ends have proven that they have the attempt's token.
+def dial(callee: Callee, caller: Identity, timeout_s: float, *, encryption: Encryption | None = None) -> socket.socket:
+    """A connection whose two ends have proven that they have the attempt's token; over TCP by TLS where there is
+    `encryption`.
 
     A callee that has not been deployed yet, or closes the connection because too many wait at its door, is called again
     until `timeout_s`. Raises Unreachable when nobody listens there, ExternalError for a refusal or a failed proof.
@@ -50,12 +54,16 @@ def dial(callee: Callee, caller: Identity, timeout_s: float) -> socket.socket:
     while True:
         sock = _connected(callee, _left_s(deadline_s))
         try:
-            reason = introduce(HandshakeSocket(sock, _left_s(deadline_s)), caller, callee.slot)
+            channel = PLAIN
+            if encryption is not None and sock.family != socket.AF_UNIX:
+                sock, channel = encryption.call(sock, callee.address.host, _left_s(deadline_s))
+            reason = introduce(HandshakeSocket(sock, _left_s(deadline_s), channel), caller, callee.slot)
         except TimeoutError as error:
             sock.close()
             raise ExternalError(f"{callee.name} did not answer in time", retry=True) from error
         except OSError as error:
-            reason = f"it ended the connection ({error})"
+            sock.close()
+            reason = _reason(callee, error)
         except ExternalError as error:
             sock.close()
             raise ExternalError(f"{callee.name}: {error.message}", remedy=error.remedy, retry=True) from error
@@ -66,6 +74,17 @@ def dial(callee: Callee, caller: Identity, timeout_s: float) -> socket.socket:
             raise ExternalError(f"{callee.name} did not let us in in time: {reason}", retry=True)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _AGAIN_S_MAX)
+
+
+def _reason(callee: Callee, error: OSError) -> str:
+    """Why to come again. Raises ExternalError where that is useless."""
+    refused = alert_of(error) if isinstance(error, ssl.SSLError) else None
+    if refused is not None:
+        remedy = "the worker's certificate has to be signed by the cluster's authority, and in its time"
+        raise ExternalError(
+            f"{callee.name} does not accept our certificate ({refused})", remedy=remedy, retry=True
+        ) from error
+    return f"it ended the connection ({error})"
 
 
 def _left_s(deadline_s: float) -> float:

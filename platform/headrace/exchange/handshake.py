@@ -30,6 +30,9 @@ from headrace.core.mutual_proof import NONCE_BYTES, PROOF_BYTES, MutualProof, Ro
 MAGIC = b"HDRX"
 VERSION = 2
 _PROTOCOL = f"headrace exchange {VERSION}"
+Channel = tuple[str, ...]
+"""With TLS the fingerprints of both certificates, the caller's first: a proof is worth nothing between others."""
+PLAIN: Channel = ()
 _GREETING, _MESSAGE = struct.Struct("<4sHI"), struct.Struct("<4sBI")
 _BYTES_MAX = 4 * 1024
 
@@ -65,19 +68,23 @@ class Greeting:
     peer_slot: int
     nonce: bytes
 
-    def challenged(self, nonce: bytes) -> MutualProof:
+    def challenged(self, nonce: bytes, channel: Channel) -> MutualProof:
         """What both sides prove, once the callee has answered with its nonce."""
-        facts = (self.job, str(self.attempt), str(self.slot), str(self.peer_slot))
+        facts = (self.job, str(self.attempt), str(self.slot), str(self.peer_slot), *channel)
         return MutualProof(_PROTOCOL, facts, caller_nonce=self.nonce, callee_nonce=nonce)
 
 
 class HandshakeSocket:
     """A connected socket until both sides have proven. Every call raises TimeoutError after `timeout_s` in all,
-    ConnectionError at an early end, OSError."""
+    ConnectionError at an early end, OSError.
 
-    def __init__(self, sock: socket.socket, timeout_s: float) -> None:
+    channel  what the proofs are bound to; both sides have to see the same
+    """
+
+    def __init__(self, sock: socket.socket, timeout_s: float, channel: Channel = PLAIN) -> None:
         self._socket = sock
         self._deadline_s = time.monotonic() + timeout_s
+        self.channel = channel
 
     def send(self, kind: Kind, payload: bytes) -> None:
         """Sends a message."""
@@ -163,7 +170,7 @@ def challenge(peer: HandshakeSocket, greeting: Greeting, here: Identity) -> byte
     nonce = secrets.token_bytes(NONCE_BYTES)
     peer.send(Kind.CHALLENGE, nonce)
     kind, proof = peer.receive()
-    terms = greeting.challenged(nonce)
+    terms = greeting.challenged(nonce, peer.channel)
     if kind is not Kind.PROOF or not terms.accepts(here.token, Role.CALLER, proof):
         raise ExternalError("the token of the attempt is another one")
     return terms.proof(here.token, Role.CALLEE)
@@ -179,7 +186,7 @@ def introduce(peer: HandshakeSocket, caller: Identity, peer_slot: int) -> str | 
     nonce = _expected(peer, Kind.CHALLENGE, NONCE_BYTES)
     if isinstance(nonce, str):
         return nonce
-    terms = greeting.challenged(nonce)
+    terms = greeting.challenged(nonce, peer.channel)
     peer.send(Kind.PROOF, terms.proof(caller.token, Role.CALLER))
     proof = _expected(peer, Kind.LET_IN, PROOF_BYTES)
     if isinstance(proof, str):

@@ -23,8 +23,10 @@ from headrace.exchange.bounds import ChannelBounds
 from headrace.exchange.channel import Cancelled, Mailbox
 from headrace.exchange.connection import Connection
 from headrace.exchange.dialling import Address, prepare_tcp
+from headrace.exchange.encryption import PLAIN_REFUSED, Encryption, is_plain_call
 from headrace.exchange.handshake import HandshakeSocket, Identity, Kind, challenge
 from headrace.exchange.link import Link, LinkTimes
+from headrace.exchange.stream import shut
 from headrace.exchange.wire import (
     BatchDecoder,
     Buffer,
@@ -55,10 +57,19 @@ class Listener:
     DEPLOY_WAIT_S, then asked to come again.
 
     unix_folder  where the Unix socket is made; None: TCP only, and so where the path would be too long
+    encryption   of connections by TCP; None: there is none
     """
 
-    def __init__(self, host: str, unix_folder: Path | None, *, times: LinkTimes | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        unix_folder: Path | None,
+        *,
+        times: LinkTimes | None = None,
+        encryption: Encryption | None = None,
+    ) -> None:
         self._times = times or LinkTimes()
+        self.encryption = encryption
         self._lock = threading.Lock()
         self._served = threading.Condition(self._lock)
         self._attempt: _Attempt | None = None
@@ -204,9 +215,11 @@ class _Incoming:
 
     def _let_in(self) -> Link | None:
         """The handshake; None when the caller is not let in."""
-        peer = HandshakeSocket(self._socket, HANDSHAKE_S)
         # a caller that breaks off, or is too slow, comes again
         with contextlib.suppress(OSError):
+            peer = self._secured()
+            if peer is None:
+                return None
             try:
                 greeting = peer.receive_greeting()
                 attempt = self._listener.wait_for_attempt(self)
@@ -220,6 +233,24 @@ class _Incoming:
             self._attempt = attempt
             return self._opened(peer, f"slot {greeting.slot}", proof)
         return None
+
+    def _secured(self) -> HandshakeSocket | None:
+        """The connection behind its TLS handshake; None: the caller speaks no TLS, and was told so."""
+        deadline_s = time.monotonic() + HANDSHAKE_S
+        encryption = self._listener.encryption
+        if encryption is None or self._socket.family == socket.AF_UNIX:
+            return HandshakeSocket(self._socket, HANDSHAKE_S)
+        self._socket.settimeout(HANDSHAKE_S)
+        if is_plain_call(self._socket):
+            peer = HandshakeSocket(self._socket, HANDSHAKE_S)
+            peer.receive_greeting()
+            peer.send(Kind.REFUSED, PLAIN_REFUSED.encode())
+            return None
+        with self._lock:
+            # `cut` finds one or the other
+            self._socket = secure = encryption.called(self._socket)
+        channel = encryption.answer(secure, HANDSHAKE_S)
+        return HandshakeSocket(secure, max(deadline_s - time.monotonic(), 0.0), channel)
 
     def _opened(self, peer: HandshakeSocket, name: str, proof: bytes) -> Link | None:
         """Lets the caller in; from here on frames are exchanged, and the connection ends with a goodbye."""
@@ -263,8 +294,8 @@ class _Incoming:
 
     def cut(self) -> None:
         """Ends the connection without a word: of a caller that is not let in."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        with self._lock, contextlib.suppress(OSError):
+            shut(self._socket, socket.SHUT_RDWR)
 
 
 class _IncomingChannel:

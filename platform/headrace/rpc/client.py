@@ -18,11 +18,13 @@ import grpc
 
 from headrace.core.errors import ExternalError
 from headrace.rpc import codec
+from headrace.rpc.credentials import channel_to, diagnosis
 from headrace.rpc.introduction import Introduction
 from headrace.rpc.messages import ClusterTimes, FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
 from headrace.rpc.outbox import Outbox, OutboxFull
 from headrace.rpc.parts import in_parts
 from headrace.rpc.v1 import control_pb2, control_pb2_grpc
+from headrace.tls.files import TlsFiles
 
 _log = logging.getLogger(__name__)
 
@@ -39,10 +41,12 @@ CHANNEL_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAccess:
-    """Which coordinator a worker dials, HOST:PORT of its control plane, and the cluster's token."""
+    """Which coordinator a worker dials: HOST:PORT of its control plane, the cluster's token, and the worker's files for
+    TLS (None: there is none)."""
 
     address: str
     token: str = field(repr=False)
+    tls: TlsFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,8 @@ class ControlClient:
         first.message.CopyFrom(codec.from_worker_proto(self._handlers.register()))
         introduction = Introduction(first, self._coordinator.token)
         proven = False
-        with grpc.insecure_channel(self._coordinator.address, options=CHANNEL_OPTIONS) as channel:
+        access = self._coordinator
+        with channel_to(access.address, access.tls, CHANNEL_OPTIONS) as channel:
             call = control_pb2_grpc.ControlStub(channel).Attach(self._frames(stream, introduction))
             with self._changed:
                 self._call = call
@@ -193,7 +198,7 @@ class ControlClient:
             except grpc.RpcError as error:
                 # dropped or not to be reached: the next stream will tell
                 if self._stream == stream:
-                    self.trouble = _details(error)
+                    self.trouble = diagnosis(access.address, access.tls, _details(error))
             finally:
                 with self._changed:
                     self._call = None

@@ -29,12 +29,14 @@ from headrace.core.entrance import Entrance
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.mutual_proof import NONCE_BYTES, MutualProof, Role
 from headrace.rpc import codec
+from headrace.rpc.credentials import server_credentials
 from headrace.rpc.introduction import terms_of
 from headrace.rpc.messages import ClusterTimes, FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
 from headrace.rpc.outbox import OutboxFull
 from headrace.rpc.parts import WORKER_FRAME_BYTES_MAX, Assembly
 from headrace.rpc.session import Session
 from headrace.rpc.v1 import control_pb2, control_pb2_grpc
+from headrace.tls.files import TlsFiles
 
 FRAME_BYTES_MAX = 64 << 20
 REGISTER_SECONDS_MAX = 5.0
@@ -100,7 +102,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         self._server: grpc.aio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int, token: str) -> int:
+    async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
         """Listens; port 0 takes a free one. Gives the port. Raises ExternalError when the address is taken."""
         if not token and not _is_loopback(host):
             raise UserError(f"the control plane at {host} needs a token: other hosts can reach it")
@@ -108,7 +110,11 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         server = grpc.aio.server(options=STREAM_OPTIONS)
         control_pb2_grpc.add_ControlServicer_to_server(self, server)
         try:
-            bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            if tls is None:
+                bound = server.add_insecure_port(address)
+            else:
+                bound = server.add_secure_port(address, server_credentials(tls))
         except RuntimeError as error:
             remedy = "stop what listens there, or choose another port"
             raise ExternalError(f"the control plane cannot listen at {host}:{port}", remedy=remedy) from error

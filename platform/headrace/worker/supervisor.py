@@ -44,6 +44,7 @@ from headrace.rpc.messages import (
     ToWorker,
     WorkerLeaving,
 )
+from headrace.tls.files import TlsFiles
 from headrace.worker.slot_log import prune_logs
 from headrace.worker.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
 from headrace.worker.start_backoff import StartBackoff
@@ -77,6 +78,7 @@ class WorkerConfig:
     shows_output        what slots print on stdout goes to this process's, not to their logs
     logs                folder for logs of slots; None: `<folder>/logs`
     starter             starts slots; whoever made it closes it
+    tls                 to the coordinator and between slots; None: neither is encrypted
     """
 
     worker: str
@@ -91,6 +93,7 @@ class WorkerConfig:
     shows_output: bool = False
     logs: Path | None = None
     starter: Starter = field(default_factory=SpawnStarter, repr=False)
+    tls: TlsFiles | None = None
 
 
 class Supervisor:
@@ -111,7 +114,7 @@ class Supervisor:
         self._missed = False
         self._measured_s = self._looked_s = time.monotonic()
         handlers = ClientHandlers(self._registration, self._told, self._refused)
-        access = CoordinatorAccess(config.coordinator, config.token)
+        access = CoordinatorAccess(config.coordinator, config.token, config.tls)
         self._client = ControlClient(access, config.times, handlers)
         self._thread = threading.Thread(target=self._run, name="headrace-supervisor", daemon=True)
 
@@ -269,7 +272,7 @@ class Supervisor:
         name = f"{self._config.worker}-{secrets.token_hex(4)}"
         config = self._config
         places, starter = self._folder.places, config.starter
-        setup = SlotSetup(config.host, places, config.times, starter, shows_output=config.shows_output)
+        setup = SlotSetup(config.host, places, config.times, starter, tls=config.tls, shows_output=config.shows_output)
         handlers = SlotHandlers(self._on_up, self._on_said, self._on_closed)
         with self._lock:
             self._slots[name] = SlotProcess(name, setup, handlers)

@@ -196,3 +196,12 @@ class TestDiscovery:
                 assert client.jobs() == ()
             with connect(url) as client, pytest.raises(UserError):
                 client.jobs()
+
+
+def test_a_coordinator_without_tls_is_told_of(cluster: ScriptedCluster) -> None:
+    with (
+        serving(cluster) as url,
+        Client(url.replace("http://", "https://")) as client,
+        pytest.raises(Unreachable, match="it speaks no TLS: write http://"),
+    ):
+        client.health()

@@ -54,6 +54,8 @@ def stranger(lost: list[HeadraceError], clock: SteppedClock) -> Iterator[socket.
 def let_in(sock: socket.socket) -> None:
     assert introduce(HandshakeSocket(sock, WAIT_SECONDS), HERE, 1) is None
     sock.settimeout(WAIT_SECONDS)
+    # its link has begun to look at the clock
+    wait_until(lambda: any(thread.name == "exchange-slot 0" for thread in threading.enumerate()), "it is let in")
 
 
 def receive_exactly(sock: socket.socket, count: int) -> bytes:

@@ -9,24 +9,25 @@ from pathlib import Path
 from headrace.client.discovery import cluster_folder, token_file
 from headrace.core.settings import Home
 from headrace.processes.detached import ModuleCommand
+from headrace.tls.files import CERT_VARIABLE, KEY_VARIABLE, TlsFiles
 
 LOOPBACK = "127.0.0.1"
 COORDINATOR_ROLE, WORKER_ROLE, SLOT_ROLE = "headrace-coordinator", "headrace-worker", "headrace-slot"
 
 
-def coordinator_command(home: Home, port: int, grpc_port: int) -> ModuleCommand:
+def coordinator_command(home: Home, port: int, grpc_port: int, tls: TlsFiles | None) -> ModuleCommand:
     """A coordinator on loopback with these ports."""
     ports = ("--host", LOOPBACK, "--port", str(port), "--grpc-port", str(grpc_port))
-    arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, *_token(home))
+    arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, *_token(home), *_tls(tls))
     return ModuleCommand("headrace.coordinator.main", arguments)
 
 
-def worker_command(home: Home, worker: str, grpc: str, slots: int) -> ModuleCommand:
+def worker_command(home: Home, worker: str, grpc: str, slots: int, *, tls: TlsFiles | None) -> ModuleCommand:
     """A worker of this host, which dials the coordinator."""
     own = ("--id", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK)
     # Python passes over -X options that it does not know: this one only tells workers of two homes apart
     mark = ("-X", _home_mark(home))
-    return ModuleCommand("headrace", (WORKER_ROLE, *own, *_token(home)), mark)
+    return ModuleCommand("headrace", (WORKER_ROLE, *own, *_token(home), *_tls(tls)), mark)
 
 
 def coordinator_marks(home: Home) -> tuple[str, ...]:
@@ -45,12 +46,17 @@ def log_file(home: Home, name: str) -> Path:
 
 
 def environment(home: Home) -> Mapping[str, str]:
-    """Every process of a home has it in its environment."""
-    return os.environ | {"HEADRACE_HOME": str(home.root), "PYTHONUNBUFFERED": "1"}
+    """Every process of a home has it in its environment. Its TLS files are those that the home records."""
+    own = {name: value for name, value in os.environ.items() if name not in (CERT_VARIABLE, KEY_VARIABLE)}
+    return own | {"HEADRACE_HOME": str(home.root), "PYTHONUNBUFFERED": "1"}
 
 
 def _token(home: Home) -> tuple[str, ...]:
     return ("--token-file", str(token_file(home))) if token_file(home).exists() else ()
+
+
+def _tls(tls: TlsFiles | None) -> tuple[str, ...]:
+    return () if tls is None else tls.arguments()
 
 
 def _home_mark(home: Home) -> str:
