@@ -25,10 +25,7 @@ from headrace.tls.checks import checked_files
 from headrace.tls.files import TlsFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from ssl import SSLContext
-
-    from uvicorn import Config, Server
+    from uvicorn import Server
 
     from headrace.coordinator.service import ClusterService
     from headrace.processes.spawning import Starter
@@ -119,15 +116,15 @@ async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tup
 
     from headrace.coordinator.rest import rest_app
     from headrace.coordinator.rest_connections import bounded_protocol
+    from headrace.tls.contexts import rest_context
 
     app = rest_app(service, config.token or None)
     settings = uvicorn.Config(
         app,
         host=config.host,
         port=config.port,
-        http=bounded_protocol(),
+        http=bounded_protocol(None if config.tls is None else rest_context(config.tls)),
         log_level="warning",
-        ssl_context_factory=None if config.tls is None else _rest_context(config.tls),
         lifespan="off",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
@@ -136,12 +133,6 @@ async def _start_rest(config: CoordinatorConfig, service: ClusterService) -> tup
     sock = settings.bind_socket()
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     return server, serving, int(sock.getsockname()[1])
-
-
-def _rest_context(files: TlsFiles) -> Callable[[Config, Callable[[], SSLContext]], SSLContext]:
-    from headrace.tls.contexts import rest_context
-
-    return lambda _config, _default: rest_context(files)
 
 
 def _require_token(config: CoordinatorConfig) -> None:

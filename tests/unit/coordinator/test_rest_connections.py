@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +18,9 @@ import uvicorn
 
 from headrace.coordinator import rest_connections
 from headrace.coordinator.rest_connections import WAITING_MAX, bounded_protocol
+from headrace.tls.contexts import client_context, rest_context
+from headrace.tls.files import TlsFiles
+from support.certificates import Authority, tls_files_of
 from support.running import WAIT_SECONDS, wait_until
 
 Address = tuple[str, int]
@@ -38,8 +43,8 @@ class App:
 
 
 @contextmanager
-def serving(app: App) -> Iterator[Address]:
-    config = uvicorn.Config(app, port=0, http=bounded_protocol(), log_level="warning", lifespan="off")
+def serving(app: App, tls: ssl.SSLContext | None = None) -> Iterator[Address]:
+    config = uvicorn.Config(app, port=0, http=bounded_protocol(tls), log_level="warning", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="rest")
     thread.start()
@@ -122,3 +127,51 @@ def test_a_connection_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
         first = client.get("/").extensions["network_stream"].get_extra_info("client_addr")
         second = client.get("/").extensions["network_stream"].get_extra_info("client_addr")
         assert first == second
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> TlsFiles:
+    return tls_files_of(Authority(tmp_path), "rest")
+
+
+def test_requests_by_tls_are_answered_while_strangers_begin_handshakes(tls: TlsFiles) -> None:
+    with serving(App(), rest_context(tls)) as address, idle(address, 500) as strangers:
+        for stranger in strangers[::2]:
+            with contextlib.suppress(OSError):
+                stranger.sendall(b"\x16\x03\x01")
+        with httpx.Client(verify=client_context(tls.ca), trust_env=False, timeout=WAIT_SECONDS) as client:
+            answers = [client.get(f"https://127.0.0.1:{address[1]}/") for _ in range(2)]
+        assert [answer.text for answer in answers] == ["ok", "ok"]
+        wait_until(lambda: sum(map(is_open, strangers)) <= WAITING_MAX, "too many idle connections are kept")
+
+
+def test_a_handshake_that_does_not_end_is_not_waited_for(tls: TlsFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest_connections, "REQUEST_SECONDS_MAX", 0.2)
+    with serving(App(), rest_context(tls)) as address, idle(address, 1) as (stranger,):
+        stranger.sendall(b"\x16\x03\x01")
+        wait_until(lambda: not is_open(stranger), "it is waited for", seconds=60)
+
+
+def test_a_request_that_comes_with_the_end_of_the_handshake_is_answered(tls: TlsFiles) -> None:
+    """A client of TLS 1.3 sends both at once."""
+    with serving(App(), rest_context(tls)) as address, idle(address, 1) as (sock,):
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = client_context(tls.ca).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        done = False
+        while not done:
+            try:
+                client.do_handshake()
+                done = True
+                client.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                sock.sendall(outgoing.read())
+            except ssl.SSLWantReadError:
+                sock.sendall(outgoing.read())
+                incoming.write(sock.recv(65_536))
+        answer = b""
+        while not answer.endswith(b"ok"):
+            try:
+                answer += client.read(1_000)
+            except ssl.SSLWantReadError:
+                data = sock.recv(65_536)
+                assert data, answer
+                incoming.write(data)
