@@ -1,4 +1,4 @@
-"""The exchange alone: rows from one process to another, through a Unix socket and through TCP.
+"""The exchange alone: rows from one process to another, through a Unix socket, through TCP and through TLS.
 
 usage: exchange.py [seconds of each run, default 2] [runs of each, default 3]
 
@@ -26,7 +26,9 @@ from measure import Stopwatch, median, spread
 
 from headrace.core.signals import EndOfInput
 from headrace.exchange.channel import ChannelBounds, Mailbox
+from headrace.exchange.encryption import Encryption
 from headrace.exchange.transport import Connection, Identity, Listener
+from headrace.tls.files import TlsFiles
 
 TASK, TOKEN, MERGE_ROWS = "reader", "bench", 32_768
 BATCH_ROWS = (1_000, 16_000, 64_000)
@@ -50,9 +52,23 @@ def batches(rows: int) -> list[pl.DataFrame]:
     return [gathered.slice(part * rows, rows) for part in range(SLICES)]
 
 
-def receive(folder: str) -> None:
+def encryption(kind: str, folder: str) -> Encryption | None:
+    """For TLS: with a certificate that is its own authority, and that the first one to ask makes."""
+    if kind != "tls":
+        return None
+    key, cert = Path(folder) / "key.pem", Path(folder) / "cert.pem"
+    if cert.exists():
+        return Encryption(TlsFiles(cert, key, cert))
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=bench"
+    subprocess.run([*command.split(), "-keyout", key, "-out", cert], check=True, stderr=subprocess.DEVNULL)
+    return Encryption(TlsFiles(cert, key, cert))
+
+
+def receive(kind: str, folder: str) -> None:
     """The receiving process: takes until the end, then says its figures."""
-    listener = Listener("127.0.0.1", Path(folder) if folder else None)
+    own = Path(folder) / "receiver"
+    own.mkdir()
+    listener = Listener("127.0.0.1", own if kind == "unix" else None, encryption=encryption(kind, folder))
     mailbox = Mailbox(1, ChannelBounds(), merge_rows_max=MERGE_ROWS)
     listener.serve(Identity("bench", 1, TOKEN, 1), {TASK: mailbox}, lambda loss: sys.exit(str(loss)))
     _say(listener.address)
@@ -90,7 +106,8 @@ def _say(words: object) -> None:
 def run(kind: str, rows: int, seconds: float) -> tuple[float, float]:
     """(MB a second, rows per CPU-second) of one run."""
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
-        arguments = [sys.executable, __file__, "receive", folder if kind == "unix" else ""]
+        secure = encryption(kind, folder)
+        arguments = [sys.executable, __file__, "receive", kind, folder]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as receiver:
             assert receiver.stdout is not None
             host, port, unix_path = json.loads(receiver.stdout.readline())
@@ -100,6 +117,7 @@ def run(kind: str, rows: int, seconds: float) -> tuple[float, float]:
                 1,
                 10_000,
                 lambda loss: sys.exit(str(loss)),
+                encryption=secure,
             )
             outlet = connection.outlet(TASK, 0)
             parts = batches(rows)
@@ -139,7 +157,7 @@ def run_bare(rows: int, seconds: float) -> tuple[float, float]:
 def main(seconds: float, runs: int) -> None:
     """All kinds and sizes, in turn within each run."""
     for rows in BATCH_ROWS:
-        found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in ("bare", "unix", "tcp")}
+        found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in ("bare", "unix", "tcp", "tls")}
         for _ in range(runs):
             for kind, figures in found.items():
                 figures.append(run_bare(rows, seconds) if kind == "bare" else run(kind, rows, seconds))
@@ -158,7 +176,7 @@ def main(seconds: float, runs: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["receive"]:
-        receive(sys.argv[2])
+        receive(sys.argv[2], sys.argv[3])
     elif sys.argv[1:2] == ["receive_bare"]:
         receive_bare(sys.argv[2])
     else:

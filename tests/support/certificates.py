@@ -12,6 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from headrace.tls.files import TlsFiles
+
 DAY = datetime.timedelta(days=1)
 
 
@@ -39,12 +41,17 @@ class Authority:
         self.certificate = folder / f"{name}.pem"
         self.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, *, host: str = "127.0.0.1", password: str = "") -> Issued:
-        """A certificate for `name` at `host`; the key is encrypted where there is a password."""
+    def issue(
+        self, name: str, *, host: str = "127.0.0.1", password: str = "", lasts: datetime.timedelta = DAY
+    ) -> Issued:
+        """A certificate for `name` at `host`; the key is encrypted where there is a password.
+
+        `lasts`: from now on; less than nothing: it has expired.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.IPAddress(ipaddress.ip_address(host))] if host[0].isdigit() else [x509.DNSName(host)]
         signed = (
-            _certificate(_named(name), self._name, key.public_key())
+            _certificate(_named(name), self._name, key.public_key(), lasts)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -66,7 +73,18 @@ def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _certificate(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def tls_files_of(
+    authority: Authority, name: str, *, host: str = "127.0.0.1", lasts: datetime.timedelta = DAY
+) -> TlsFiles:
+    """Files of a process of a cluster whose authority that is."""
+    issued = authority.issue(name, host=host, lasts=lasts)
+    issued.key.chmod(0o600)
+    return TlsFiles(issued.certificate, issued.key, authority.certificate)
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, lasts: datetime.timedelta = DAY
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -75,5 +93,5 @@ def _certificate(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePub
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - DAY)
-        .not_valid_after(now + DAY)
+        .not_valid_after(now + lasts)
     )

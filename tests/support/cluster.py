@@ -102,8 +102,9 @@ class Cluster:
     def client(self) -> Client:
         """A client of its coordinator, which may have been started again meanwhile: the ports stay."""
         if self._client is None:
-            document = (self.home / "cluster" / "coordinator.json").read_text()
-            self._client = Client(json.loads(document)["url"], recorded_token(Home(self.home)))
+            document = json.loads((self.home / "cluster" / "coordinator.json").read_text())
+            authority = Path(document["tls_ca"]) if "tls_ca" in document else None
+            self._client = Client(document["url"], recorded_token(Home(self.home)), authority=authority)
         return self._client
 
     def status(self, job: str) -> JobStatus | None:

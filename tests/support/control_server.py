@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from headrace.rpc.messages import ClusterTimes, SlotDown, SlotInfo, SlotUp, ToWorker
 from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerSaid
+from headrace.tls.files import TlsFiles
 from support.patience import CONTROL_TIMES, WAIT_SECONDS
 
 TOKEN = "the cluster's secret"
@@ -20,10 +21,13 @@ _Answer = TypeVar("_Answer")
 class ServerInThread:
     """`with ServerInThread() as server`: listens at `server.port`; `events` grows as they come."""
 
-    def __init__(self, times: ClusterTimes = CONTROL_TIMES, port: int = 0, token: str = TOKEN) -> None:
+    def __init__(
+        self, times: ClusterTimes = CONTROL_TIMES, port: int = 0, token: str = TOKEN, tls: TlsFiles | None = None
+    ) -> None:
         self.times = times
         self.port = port
         self.token = token
+        self.tls = tls
         self.events: list[WorkerEvent] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="control-server")
@@ -40,7 +44,7 @@ class ServerInThread:
 
     async def _start(self) -> int:
         self.server = ControlServer("test-cluster", self.times, self.events.append)
-        return await self.server.start("127.0.0.1", self.port, self.token)
+        return await self.server.start("127.0.0.1", self.port, self.token, self.tls)
 
     def call(self, coroutine: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Runs it in the server's loop."""

@@ -39,9 +39,9 @@ def control_answers(address: str) -> list[str]:
 
 
 def _greetings() -> Iterator[bytes]:
-    """Nothing that a message is, and registrations without a token and with an empty one."""
+    """Nothing that a message is, and a registration that proves nothing."""
     yield from (b"", b"\xff\xff", b"GET / HTTP/1.1\r\n\r\n")
-    register = Register("stranger", "127.0.0.1", os.getpid(), 2, __version__, "")
+    register = Register("stranger", "127.0.0.1", os.getpid(), 2, __version__)
     frame = control_pb2.WorkerFrame(session="s", message=codec.from_worker_proto(register))
     yield frame.SerializeToString()
 
@@ -50,6 +50,7 @@ def _answers(channel: grpc.Channel, call: str, sent: bytes) -> Iterator[str]:
     stream = channel.stream_stream(call, lambda data: data, lambda data: data)
     try:
         for answer in stream(iter([sent]), timeout=WAIT_SECONDS):
-            yield str(control_pb2.CoordinatorFrame.FromString(answer).message.WhichOneof("kind"))
+            frame = control_pb2.CoordinatorFrame.FromString(answer)
+            yield "nonce" if frame.nonce else str(frame.message.WhichOneof("kind"))
     except grpc.RpcError:
         return

@@ -21,7 +21,7 @@ from support.repository import ROOT
 FOLDER = ROOT / "deploy/standalone"
 UNITS = ("headrace-coordinator.service", "headrace-worker@.service")
 VARIABLE = re.compile(r"\$\{([A-Z_]+)\}")
-FROM_ELSEWHERE = re.compile(r"AWS_|HEADRACE_HOME$|HEADRACE_METRICS_TOKEN_FILE$")
+FROM_ELSEWHERE = re.compile(r"AWS_|HEADRACE_TLS_|HEADRACE_HOME$|HEADRACE_METRICS_TOKEN_FILE$")
 """Variables of the example that no flag of a unit and no time setting names."""
 
 

@@ -8,6 +8,7 @@ import typer
 
 from headrace.cli.arguments import Json, plural, print_json, print_table
 from headrace.cli.errors import NOT_REACHABLE, reporting_errors
+from headrace.cli.tls_options import TlsCa, TlsCert, TlsKey
 
 if TYPE_CHECKING:
     from headrace.local.cluster import ClusterRecord, ClusterStatus
@@ -28,13 +29,18 @@ def start(
     slots: Annotated[int | None, typer.Option(min=1, max=256, help="Slots of each. Default: as before, or 4.")] = None,
     # a cluster always has one: the flag of earlier versions stays, without effect
     token: Annotated[bool, typer.Option("--token", hidden=True)] = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
     as_json: Json = False,
 ) -> None:
     """Start the cluster of HEADRACE_HOME; where some of its processes died, start what is missing."""
     from headrace.core.settings import Home
     from headrace.local.cluster import start as start_cluster
+    from headrace.tls.checks import checked_files
 
-    record, started = start_cluster(Home.from_environment(), workers, slots)
+    tls = checked_files(tls_cert, tls_key, tls_ca)
+    record, started = start_cluster(Home.from_environment(), workers, slots, tls=tls)
     if as_json:
         print_json({"started": list(started), **_fields(record)})
         return

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.errors import reporting_errors
+from headrace.cli.tls_options import TlsCa, TlsCert, TlsKey
 
 
 @reporting_errors()
@@ -28,16 +29,22 @@ def coordinator(
             help="File with a token that reads health and metrics only. Default: cluster/metrics-token.",
         ),
     ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Run a coordinator until Ctrl-C. Jobs are suspended then, and go on when it is started again."""
     from headrace.core.settings import Home
+    from headrace.tls.files import tls_files
 
     home = Home.from_environment()
+    tls = tls_files(tls_cert, tls_key, tls_ca)
     command = [
         *(sys.executable, "-m", "headrace.coordinator.main", "headrace-coordinator"),
         *("--home", str(home.root), "--host", host, "--port", str(port), "--grpc-port", str(grpc_port)),
         *(() if token_file is None else ("--token-file", str(token_file))),
         *(() if metrics_token_file is None else ("--metrics-token-file", str(metrics_token_file))),
+        *(() if tls is None else tls.arguments()),
     ]
     os.environ["HEADRACE_HOME"] = str(home.root)
     # in place of this process: its role stands in the command line, and signals reach it directly

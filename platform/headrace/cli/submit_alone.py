@@ -22,7 +22,7 @@ SLOTS = 4
 
 def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json: bool) -> None:
     """Starts a cluster with as many slots as the job takes, and submits it there."""
-    from headrace.client.discovery import token_file
+    from headrace.client.discovery import authority_of, token_file
     from headrace.client.http import Client
     from headrace.client.token_files import read_token
     from headrace.core.settings import Home
@@ -32,7 +32,7 @@ def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json
     own = own_home(Home.from_environment(), compiled.pipeline.name)
     record, _ = start(own, 1, max(task.parallelism for task in compiled.physical.tasks))
     try:
-        with Client(record.url, read_token(token_file(own))) as client:
+        with Client(record.url, read_token(token_file(own)), authority=authority_of(own)) as client:
             job = client.submit(request)
             if not as_json:
                 typer.echo(job)

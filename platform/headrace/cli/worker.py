@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.errors import reporting_errors
+from headrace.cli.tls_options import TlsCa, TlsCert, TlsKey
 
 if TYPE_CHECKING:
     from headrace.core.settings import Home
@@ -37,6 +38,9 @@ def worker(
     reconnect_for: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Give up after so long without a coordinator, such as 5m.")
     ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Run one worker of a cluster until Ctrl-C, SIGTERM or the coordinator's word."""
     import logging
@@ -48,6 +52,7 @@ def worker(
     starter = own_starter([PROGRAM])
     from headrace.core.settings import Home
     from headrace.rpc.time_settings import times_from
+    from headrace.tls.checks import checked_files
     from headrace.worker.advertise import address_towards
     from headrace.worker.supervisor import Supervisor, WorkerConfig
 
@@ -60,6 +65,7 @@ def worker(
         host=host or address_towards(coordinator),
         folder=Home.from_environment().root / "workers" / name,
         token=_token(Home.from_environment(), coordinator, token_file, token),
+        tls=checked_files(tls_cert, tls_key, tls_ca),
         times=times_from(os.environ),
         memory_limit_bytes=None if memory_limit is None else _size_bytes(memory_limit),
         reconnect_for_ms=None if reconnect_for is None else _duration_ms(reconnect_for),

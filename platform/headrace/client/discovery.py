@@ -1,7 +1,7 @@
 """Which cluster is meant: the one named, else that of the environment, else the local one recorded in the home.
 
     <home>/cluster/cluster.json      what `headrace cluster start` keeps: the processes of the local cluster
-    <home>/cluster/coordinator.json  what a coordinator writes when it is ready: {url, grpc, pid, token_file}
+    <home>/cluster/coordinator.json  what a coordinator writes when it is ready: {url, grpc, pid, token_file, tls_ca}
     <home>/cluster/token             the cluster's token, unless its coordinator was given another file
     <home>/cluster/metrics-token     the read-only one, for health and metrics
     <home>/clusters/<name>/          homes of clusters that serve one job or application
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from headrace.client.token_files import given_token, read_token
 from headrace.core.errors import Unreachable
 from headrace.core.settings import Home
+from headrace.tls.files import tls_authority
 
 if TYPE_CHECKING:
     from headrace.client.http import Client
@@ -73,23 +74,39 @@ def connect(url: str | None = None) -> Client:
             f"no cluster runs in {home.root}",
             remedy="headrace cluster start starts one; --coordinator URL or HEADRACE_COORDINATOR names another",
         )
-    return Client(named, given_token() or _home_token(home, named))
+    recorded = _recorded_as(home, named)
+    token = given_token() or (None if recorded is None else _token_of(*recorded))
+    return Client(named, token, authority=tls_authority(os.environ) or _authority_in(recorded))
+
+
+def authority_of(home: Home) -> Path | None:
+    """Who signed the certificate of this home's coordinator: what is named, else what it says of itself."""
+    recorded = next(((home, record) for record in _records(home)), None)
+    return tls_authority(os.environ) or _authority_in(recorded)
 
 
 def recorded_token(home: Home) -> str | None:
     """The token of the coordinator that this home had last; None where there was none."""
-    files = [file for record in _records(home) if isinstance(file := record.get("token_file"), str)]
-    return read_token(Path(files[0]) if files else token_file(home))
+    return _token_of(home, next(_records(home), {}))
 
 
-def _home_token(home: Home, url: str) -> str | None:
-    """The token of the coordinator at `url`, where this home or one inside of it records that one."""
+def _recorded_as(home: Home, url: str) -> tuple[Home, Mapping[str, object]] | None:
+    """What this home, or one inside of it, records of the coordinator at `url`, and which one does."""
     for each in (home, *map(Home, own_clusters(home).glob("*"))):
         for record in _records(each):
             if _comparable(str(record.get("url"))) == _comparable(url):
-                file = record.get("token_file")
-                return read_token(Path(file) if isinstance(file, str) else token_file(each))
+                return each, record
     return None
+
+
+def _token_of(home: Home, record: Mapping[str, object]) -> str | None:
+    file = record.get("token_file")
+    return read_token(Path(file) if isinstance(file, str) else token_file(home))
+
+
+def _authority_in(recorded: tuple[Home, Mapping[str, object]] | None) -> Path | None:
+    file = None if recorded is None else recorded[1].get("tls_ca")
+    return Path(file) if isinstance(file, str) else None
 
 
 def _recorded_url(home: Home) -> str | None:

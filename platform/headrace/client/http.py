@@ -11,6 +11,7 @@ import ipaddress
 import ssl
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import quote
@@ -49,6 +50,9 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.core.errors import ExternalError, Unreachable, UserError
+from headrace.tls.contexts import client_context
+from headrace.tls.diagnosis import is_plain_answer, speaks_tls
+from headrace.tls.files import CA_VARIABLE
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
 LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.05, 1.0
@@ -62,7 +66,15 @@ Model = TypeVar("Model", bound=BaseModel)
 class Client:
     """A cluster, by the address of its coordinator. To be closed, or used as a context. Not for several threads."""
 
-    def __init__(self, url: str, token: str | None = None, *, answer_s: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        authority: Path | None = None,
+        answer_s: float = ANSWER_SECONDS,
+    ) -> None:
+        """authority: PEM file with who signed the coordinator's certificate; None: an authority of the system."""
         self.url = url.rstrip("/")
         try:
             address = httpx.URL(self.url)
@@ -76,7 +88,7 @@ class Client:
             timeout=httpx.Timeout(answer_s, connect=CONNECT_SECONDS),
             trust_env=not _is_loopback(address.host),  # a proxy cannot reach this host's loopback
             # reading the system's certificates takes longer than most answers: not for plain HTTP, where none counts
-            verify=address.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            verify=client_context(authority) if address.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
 
     def __enter__(self) -> Self:
@@ -263,12 +275,23 @@ class Client:
             response = self._http.request(method, f"/v1{path}", content=content, headers=headers)
         except httpx.HTTPError as error:
             raise Unreachable(
-                f"no coordinator answers at {self.url}: {error or type(error).__name__}",
-                remedy="headrace cluster status shows this host's; --coordinator URL names another",
+                f"no coordinator answers at {self.url}: {error or type(error).__name__}", remedy=self._remedy(error)
             ) from error
         if response.is_success:
             return self._read(answer, response)
         raise error_of(self._read(ErrorBody, response))
+
+    def _remedy(self, error: httpx.HTTPError) -> str:
+        address = httpx.URL(self.url)
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return f"{CA_VARIABLE} names a file with the authority that signed its certificate"
+        if is_plain_answer(str(error)):
+            return "it speaks no TLS: write http://HOST:PORT"
+        # a coordinator with TLS closes a connection without it
+        closed = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError) and address.port is not None
+        if closed and address.scheme == "http" and speaks_tls(address.host, address.port or 0):
+            return f"it speaks TLS: write https://HOST:PORT, and name its authority in {CA_VARIABLE}"
+        return "headrace cluster status shows this host's; --coordinator URL names another"
 
     def _read(self, model: type[Model], response: httpx.Response) -> Model:
         try:

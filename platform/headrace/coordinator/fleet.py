@@ -30,6 +30,7 @@ from headrace.rpc.messages import (
     WorkerLeaving,
 )
 from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerSaid
+from headrace.tls.files import TlsFiles
 
 LOG = logging.getLogger("headrace.coordinator")
 
@@ -74,9 +75,9 @@ class Fleet:
         self._retiring: dict[tuple[str, int], _Retiring] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, host: str, port: int, token: str) -> int:
+    async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
         """Listens for workers; gives the port."""
-        return await self._server.start(host, port, token)
+        return await self._server.start(host, port, token, tls)
 
     async def stop(self, *, workers: bool) -> None:
         """Closes every stream; with `workers`, tells them to end first."""

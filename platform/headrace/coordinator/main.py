@@ -24,6 +24,8 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
+from headrace.tls.checks import checked_files
+from headrace.tls.files import TlsFiles
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -48,6 +50,7 @@ class CoordinatorConfig:
 
     token_file          a file that holds what workers and clients must show. None: the home's, made where it is missing
     metrics_token_file  one that holds what health and metrics take, too; as above
+    tls                 of REST and for workers. None: neither is encrypted
     """
 
     home: Path
@@ -56,6 +59,7 @@ class CoordinatorConfig:
     grpc_port: int = 0
     token_file: Path | None = None
     metrics_token_file: Path | None = None
+    tls: TlsFiles | None = None
 
 
 async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, starter: Starter | None = None) -> None:
@@ -85,7 +89,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
 
     fleet = Fleet(cluster, times_from(os.environ))
     dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown, starter)
-    grpc_port = await fleet.start(config.host, config.grpc_port, tokens.full)
+    grpc_port = await fleet.start(config.host, config.grpc_port, tokens.full, config.tls)
     server, serving, port = await _start_rest(config, dispatcher, tokens)
     try:
         await dispatcher.start()
@@ -122,12 +126,15 @@ async def _start_rest(
     import uvicorn
 
     from headrace.coordinator.rest import rest_app
+    from headrace.coordinator.rest_connections import bounded_protocol
+    from headrace.tls.contexts import rest_context
 
     app = rest_app(service, tokens)
     settings = uvicorn.Config(
         app,
         host=config.host,
         port=config.port,
+        http=bounded_protocol(None if config.tls is None else rest_context(config.tls)),
         log_level="warning",
         ws="none",  # an upgrade is a request like others: it needs a token
         lifespan="off",
@@ -165,12 +172,15 @@ def _cluster_id(folder: Path) -> str:
 
 def _publish(config: CoordinatorConfig, folder: Path, port: int, grpc_port: int) -> None:
     shown = f"[{config.host}]" if ":" in config.host else config.host
+    scheme = "http" if config.tls is None else "https"
     document = {
-        "url": f"http://{shown}:{port}",
+        "url": f"{scheme}://{shown}:{port}",
         "grpc": f"{shown}:{grpc_port}",
         "pid": os.getpid(),
         "token_file": str(_token_file(config)),
     }
+    if config.tls is not None:
+        document["tls_ca"] = str(config.tls.ca)
     replace_file(folder / COORDINATOR_FILE, json.dumps(document).encode(), mode=PRIVATE_FILE)
 
 
@@ -185,16 +195,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--grpc-port", type=int, default=0)
     parser.add_argument("--token-file", type=lambda text: Path(text).absolute())
     parser.add_argument("--metrics-token-file", type=lambda text: Path(text).absolute())
+    for name in ("cert", "key", "ca"):
+        parser.add_argument(f"--tls-{name}", type=Path)
     given = parser.parse_args(arguments)
     from headrace.coordinator.connector_host import PROGRAM as HOST_PROGRAM
     from headrace.processes.forking import own_starter
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
+        tls = checked_files(given.tls_cert, given.tls_key, given.tls_ca)
         # before anything starts a thread
         starter = own_starter([HOST_PROGRAM])
         config = CoordinatorConfig(
-            given.home, given.host, given.port, given.grpc_port, given.token_file, given.metrics_token_file
+            given.home, given.host, given.port, given.grpc_port, given.token_file, given.metrics_token_file, tls
         )
         try:
             asyncio.run(serve(config, starter=starter))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import socket
 import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable
+from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.signals import Element
 from headrace.exchange.channel import Cancelled
-from headrace.exchange.handshake import Greeting, Identity, receive_answer, send_greeting
+from headrace.exchange.dialling import Address, Callee, dial
+from headrace.exchange.encryption import Encryption
+from headrace.exchange.handshake import Identity
 from headrace.exchange.link import Link, LinkTimes
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.waiting import WaitTime
@@ -30,28 +28,15 @@ from headrace.exchange.wire import (
     encode_signal,
 )
 
-_TRY_S = 4.0
-"""A try to connect: after a network was cut, the system's own next one may be half a minute away."""
-
-
-class Address(NamedTuple):
-    """Where a slot listens: TCP for other hosts, a Unix socket for its own (empty: none)."""
-
-    host: str
-    port: int
-    unix_path: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
 
 class Connection:
     """A connection to the slot `peer_slot` of the attempt, made and let in when the constructor returns.
 
-    timeout_ms  for connecting and being let in: the peer may not have been deployed yet
+    timeout_ms  for connecting and the handshake: the peer may not have been deployed yet, and is then called again
+    encryption  of connections by TCP; None: there is none
     on_lost     called once, by the reading thread, when the peer is lost; not after `close` or `cancel`
 
-    Raises Unreachable when nobody listens there, ExternalError when the peer refuses.
+    Raises Unreachable when nobody listens there, ExternalError when the peer refuses or is not the slot it should be.
     """
 
     def __init__(
@@ -63,6 +48,7 @@ class Connection:
         on_lost: Callable[[HeadraceError], None],
         *,
         times: LinkTimes | None = None,
+        encryption: Encryption | None = None,
     ) -> None:
         place = Address(*address)
         peer = f"slot {peer_slot} at {place}"
@@ -72,12 +58,7 @@ class Connection:
         self._outlets: list[_RemoteOutlet] = []
         self._cancelled = False
         self._over: HeadraceError | Cancelled | None = None
-        sock = _connected(place, peer, timeout_ms / 1_000)
-        try:
-            _greet(sock, Greeting(identity, peer_slot), peer)
-        except BaseException:
-            sock.close()
-            raise
+        sock = dial(Callee(place, peer_slot, peer), identity, timeout_ms / 1_000, encryption=encryption)
         self._link = Link(sock, peer, times or LinkTimes(), self._on_frame, self._on_end)
         self._thread = threading.Thread(target=self._link.run, name=f"exchange-to-{peer_slot}", daemon=True)
         self._thread.start()
@@ -193,55 +174,3 @@ class _RemoteOutlet:
                 self._rows += piece.height
                 self._bytes += len(frame.payload)
             self._link.send(self.number, frame)
-
-
-def _connected(address: Address, peer: str, timeout_s: float) -> socket.socket:
-    unix = bool(address.unix_path) and Path(address.unix_path).exists()
-    try:
-        return _connected_unix(address.unix_path, timeout_s) if unix else _connected_tcp(address, timeout_s)
-    except OSError as error:
-        raise Unreachable(f"{peer} cannot be reached: {error}") from error
-
-
-def _connected_unix(path: str, timeout_s: float) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.settimeout(timeout_s)
-        sock.connect(path)
-    except OSError:
-        sock.close()
-        raise
-    return sock
-
-
-def _connected_tcp(address: Address, timeout_s: float) -> socket.socket:
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        left_s = deadline_s - time.monotonic()
-        try:
-            sock = socket.create_connection((address.host, address.port), timeout=max(min(left_s, _TRY_S), 0.001))
-        except TimeoutError:
-            if left_s <= _TRY_S:
-                raise
-            continue
-        sock.settimeout(timeout_s)
-        prepare_tcp(sock)
-        return sock
-
-
-def prepare_tcp(sock: socket.socket) -> None:
-    """Frames leave at once, and the kernel looks after a connection that nobody uses."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-
-def _greet(sock: socket.socket, greeting: Greeting, peer: str) -> None:
-    try:
-        send_greeting(sock, greeting)
-        reason = receive_answer(sock)
-    except TimeoutError as error:
-        raise ExternalError(f"{peer} did not answer in time", retry=True) from error
-    except OSError as error:
-        raise ExternalError(f"{peer} ended the connection before it let us in: {error}", retry=True) from error
-    if reason is not None:
-        raise ExternalError(f"{peer} refused the connection: {reason}", retry=True)

@@ -13,9 +13,7 @@ without a word, and a peer that stands still, are noticed.
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +23,7 @@ import pyarrow as pa
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError
 from headrace.exchange.channel import Cancelled
+from headrace.exchange.stream import stream_of
 from headrace.exchange.wire import HEADER, Buffer, Frame, FrameType, Header, decode_header, encode_header
 
 OnFrame = Callable[[Header, Buffer], None]
@@ -52,7 +51,7 @@ class Link:
     """
 
     def __init__(self, sock: socket.socket, peer: str, times: LinkTimes, on_frame: OnFrame, on_end: OnEnd) -> None:
-        self._socket = sock
+        self._stream = stream_of(sock, max(min(times.ping_ms, times.lost_ms) // 4, 1))
         self.peer = peer
         self._times = times
         self._on_frame = on_frame
@@ -64,7 +63,6 @@ class Link:
         self._said_bye = False
         self._peer_left = False
         self._heard_s = self._sent_s = time.monotonic()
-        _set_timeouts(sock, max(min(times.ping_ms, times.lost_ms) // 4, 1))
 
     @property
     def ended(self) -> bool:
@@ -103,7 +101,7 @@ class Link:
         moved_s = time.monotonic()
         while parts:
             try:
-                sent = self._socket.sendmsg(parts)
+                sent = self._stream.send(parts)
             except BlockingIOError:
                 # a peer that lives takes everything: its reading thread waits for nothing else
                 if (time.monotonic() - moved_s) * 1_000 > self._times.lost_ms:
@@ -124,7 +122,7 @@ class Link:
             if not self._said_bye and not self.ended:
                 self._said_bye = True
                 self._write(encode_header(0, Frame(kind)), b"")
-                self._socket.shutdown(socket.SHUT_WR)
+                self._stream.shutdown(socket.SHUT_WR)
         except OSError:
             self._shut(socket.SHUT_RDWR)
         finally:
@@ -141,7 +139,7 @@ class Link:
 
     def _shut(self, how: int) -> None:
         try:
-            self._socket.shutdown(how)
+            self._stream.shutdown(how)
         except OSError:
             return  # it is down already
 
@@ -165,7 +163,7 @@ class Link:
         self._loss = loss
         self._shut(socket.SHUT_RDWR)
         with self._sending:
-            self._socket.close()
+            self._stream.close()
             self._said_bye = True
         self._ended.set()
         self._on_end(loss)
@@ -189,9 +187,10 @@ class Link:
     def _read_into(self, view: memoryview) -> None:
         while len(view):
             try:
-                count = self._socket.recv_into(view, 0, socket.MSG_WAITALL)
+                count = self._stream.recv_into(view)
             except BlockingIOError:
-                if self._silent_for_long() and not self._something_came():
+                # a last look: this process may have stood still just after it had seen nothing, while the peer spoke
+                if self._silent_for_long() and not self._stream.something_came():
                     raise self._lost(f"nothing was heard of it for {self._times.lost_ms:,} ms", None) from None
                 self._ping_if_due()
                 continue
@@ -203,13 +202,6 @@ class Link:
     def _silent_for_long(self) -> bool:
         return (time.monotonic() - self._heard_s) * 1_000 > self._times.lost_ms
 
-    def _something_came(self) -> bool:
-        """A last look: this process may have stood still just after it had seen nothing, while the peer spoke."""
-        with contextlib.suppress(BlockingIOError):
-            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            return True
-        return False
-
     def _ping_if_due(self) -> None:
         now_s = time.monotonic()
         if (now_s - self._sent_s) * 1_000 < self._times.ping_ms:
@@ -220,7 +212,7 @@ class Link:
         try:
             if not self._said_bye:
                 head = encode_header(0, Frame(FrameType.PING))
-                sent = self._socket.send(head, socket.MSG_DONTWAIT)
+                sent = self._stream.send_now(head)
                 if sent < len(head):
                     self._write(head[sent:], b"")
                 self._sent_s = now_s
@@ -233,11 +225,3 @@ class Link:
         error = ExternalError(f"the connection to {self.peer} was lost: {what}", retry=True)
         error.__cause__ = cause
         return error
-
-
-def _set_timeouts(sock: socket.socket, ms: int) -> None:
-    """A blocking socket whose calls come back from time to time, in each direction by itself."""
-    sock.settimeout(None)
-    interval = struct.pack("ll", ms // 1_000, ms % 1_000 * 1_000)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, interval)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, interval)

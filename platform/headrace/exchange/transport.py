@@ -17,12 +17,16 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from headrace.core.entrance import Entrance
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable
 from headrace.exchange.bounds import ChannelBounds
 from headrace.exchange.channel import Cancelled, Mailbox
-from headrace.exchange.connection import Address, Connection, prepare_tcp
-from headrace.exchange.handshake import Greeting, Identity, receive_greeting, refusal, send_answer
+from headrace.exchange.connection import Connection
+from headrace.exchange.dialling import Address, prepare_tcp
+from headrace.exchange.encryption import PLAIN_REFUSED, Encryption, is_plain_call
+from headrace.exchange.handshake import HandshakeSocket, Identity, Kind, challenge
 from headrace.exchange.link import Link, LinkTimes
+from headrace.exchange.stream import shut
 from headrace.exchange.wire import (
     BatchDecoder,
     Buffer,
@@ -38,16 +42,22 @@ __all__ = ["Address", "Connection", "Identity", "LinkTimes", "Listener"]
 
 CONNECTIONS_MAX = 1_024
 """Incoming connections at once; one more is closed unheard."""
+UNPROVEN_MAX = 64
+"""Of these, connections whose callers have not proven themselves; one more closes the idlest (`entrance`)."""
+HANDSHAKE_S = 5.0
+"""How long a caller may take to prove itself; with all that it sends until then a few hundred bytes."""
+DEPLOY_WAIT_S = 2.0
+"""How long a caller is kept that comes before this slot's attempt is known; it is then asked to come again."""
 _UNIX_PATH_MAX = 100
-_GREETING_S = 10.0
 _ACCEPT_PAUSE_S = 0.05
 
 
 class Listener:
-    """A slot's listening sockets, open before any attempt is known. Connections wait for `serve`.
+    """A slot's listening sockets, open before any attempt is known. A caller that comes before `serve` is kept for
+    DEPLOY_WAIT_S, then asked to come again.
 
-    unix_folder       where the Unix socket is made; None: TCP only, and so where the path would be too long
-    serve_timeout_ms  how long a connection waits for `serve`, then it is refused
+    unix_folder  where the Unix socket is made; None: TCP only, and so where the path would be too long
+    encryption   of connections by TCP; None: there is none
     """
 
     def __init__(
@@ -55,16 +65,17 @@ class Listener:
         host: str,
         unix_folder: Path | None,
         *,
-        serve_timeout_ms: int = 60_000,
         times: LinkTimes | None = None,
+        encryption: Encryption | None = None,
     ) -> None:
         self._times = times or LinkTimes()
-        self._serve_timeout_s = serve_timeout_ms / 1_000
+        self.encryption = encryption
         self._lock = threading.Lock()
         self._served = threading.Condition(self._lock)
         self._attempt: _Attempt | None = None
         self._closed = False
         self._incoming: set[_Incoming] = set()
+        self._entrance: Entrance[_Incoming] = Entrance(UNPROVEN_MAX)
         self._sockets = [_listening_tcp(host)]
         path = _unix_path(unix_folder)
         if path is not None:
@@ -117,12 +128,16 @@ class Listener:
                 return
             incoming = _Incoming(sock, self)
             self._incoming.add(incoming)
+            leaves = self._entrance.enter(incoming)
+        if leaves is not None:
+            leaves.cut()
         incoming.thread.start()
 
-    def wait_for_attempt(self) -> _Attempt | None:
-        """The attempt, as soon as it is known; None when there is none in time."""
-        deadline_s = time.monotonic() + self._serve_timeout_s
+    def wait_for_attempt(self, incoming: _Incoming) -> _Attempt | None:
+        """The attempt, for a caller that has greeted, as soon as it is known; None when there is none in time."""
+        deadline_s = time.monotonic() + DEPLOY_WAIT_S
         with self._lock:
+            self._entrance.greeted(incoming)
             while self._attempt is None and not self._closed:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0 or not self._served.wait(left_s):
@@ -134,9 +149,15 @@ class Listener:
         """Of the connections."""
         return self._times
 
+    def proven(self, incoming: _Incoming) -> None:
+        """A caller has proven itself: it no longer counts among those at the door."""
+        with self._lock:
+            self._entrance.leave(incoming)
+
     def left(self, incoming: _Incoming) -> None:
         """A connection has ended."""
         with self._lock:
+            self._entrance.leave(incoming)
             self._incoming.discard(incoming)
 
     def close(self) -> None:
@@ -193,32 +214,52 @@ class _Incoming:
             self._listener.left(self)
 
     def _let_in(self) -> Link | None:
-        """Hears the caller out; None when it is not let in."""
-        try:
-            self._socket.settimeout(_GREETING_S)
-            greeting = receive_greeting(self._socket)
-            attempt = self._listener.wait_for_attempt()
-            reason = "no attempt was deployed here in time" if attempt is None else refusal(greeting, attempt.identity)
-        except ExternalError as error:
-            greeting, attempt, reason = None, None, error.message
-        except OSError:
-            return None
+        """The handshake; None when the caller is not let in."""
+        # a caller that breaks off, or is too slow, comes again
         with contextlib.suppress(OSError):
-            return self._answer(greeting, attempt, reason)
+            peer = self._secured()
+            if peer is None:
+                return None
+            try:
+                greeting = peer.receive_greeting()
+                attempt = self._listener.wait_for_attempt(self)
+                if attempt is None:
+                    peer.send(Kind.NOT_YET, b"no attempt was deployed there yet")
+                    return None
+                proof = challenge(peer, greeting, attempt.identity)
+            except ExternalError as error:
+                peer.send(Kind.REFUSED, error.message.encode())
+                return None
+            self._attempt = attempt
+            return self._opened(peer, f"slot {greeting.slot}", proof)
         return None
 
-    def _answer(self, greeting: Greeting | None, attempt: _Attempt | None, reason: str | None) -> Link | None:
-        if greeting is None or attempt is None or reason is not None:
-            send_answer(self._socket, reason or "not now")
+    def _secured(self) -> HandshakeSocket | None:
+        """The connection behind its TLS handshake; None: the caller speaks no TLS, and was told so."""
+        deadline_s = time.monotonic() + HANDSHAKE_S
+        encryption = self._listener.encryption
+        if encryption is None or self._socket.family == socket.AF_UNIX:
+            return HandshakeSocket(self._socket, HANDSHAKE_S)
+        self._socket.settimeout(HANDSHAKE_S)
+        if is_plain_call(self._socket):
+            peer = HandshakeSocket(self._socket, HANDSHAKE_S)
+            peer.receive_greeting()
+            peer.send(Kind.REFUSED, PLAIN_REFUSED.encode())
             return None
-        self._attempt = attempt
-        peer = f"slot {greeting.identity.slot}"
-        link = Link(self._socket, peer, self._listener.times, self._on_frame, self._on_end)
+        with self._lock:
+            # `cut` finds one or the other
+            self._socket = secure = encryption.called(self._socket)
+        channel = encryption.answer(secure, HANDSHAKE_S)
+        return HandshakeSocket(secure, max(deadline_s - time.monotonic(), 0.0), channel)
+
+    def _opened(self, peer: HandshakeSocket, name: str, proof: bytes) -> Link | None:
+        """Lets the caller in; from here on frames are exchanged, and the connection ends with a goodbye."""
+        self._listener.proven(self)
         with self._lock:
             if self._closed:
                 return None
-            send_answer(self._socket, None)
-            self._link = link
+            peer.send(Kind.LET_IN, proof)
+            self._link = link = Link(self._socket, name, self._listener.times, self._on_frame, self._on_end)
         return link
 
     def _on_frame(self, header: Header, payload: Buffer) -> None:
@@ -248,9 +289,13 @@ class _Incoming:
         if link is not None:
             link.close()
         else:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+            self.cut()
         self.thread.join()
+
+    def cut(self) -> None:
+        """Ends the connection without a word: of a caller that is not let in."""
+        with self._lock, contextlib.suppress(OSError):
+            shut(self._socket, socket.SHUT_RDWR)
 
 
 class _IncomingChannel:

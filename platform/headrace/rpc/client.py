@@ -12,15 +12,19 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import grpc
 
 from headrace.core.errors import ExternalError
 from headrace.rpc import codec
+from headrace.rpc.credentials import channel_to, diagnosis
+from headrace.rpc.introduction import Introduction
 from headrace.rpc.messages import ClusterTimes, FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
 from headrace.rpc.outbox import Outbox, OutboxFull
+from headrace.rpc.parts import in_parts
 from headrace.rpc.v1 import control_pb2, control_pb2_grpc
+from headrace.tls.files import TlsFiles
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +40,16 @@ CHANNEL_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinatorAccess:
+    """Which coordinator a worker dials: HOST:PORT of its control plane, the cluster's token, and the worker's files for
+    TLS (None: there is none)."""
+
+    address: str
+    token: str = field(repr=False)
+    tls: TlsFiles | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClientHandlers:
     """What a client asks of its worker. All but `register` are called in the client's stream thread.
 
@@ -46,14 +60,16 @@ class ClientHandlers:
 
     register: Callable[[], Register]
     on_told: Callable[[ToWorker], None]
-    on_refused: Callable[[str], None]
+    on_refused: Callable[[Refused], None]
 
 
 class ControlClient:
     """One worker's connection. `send` may be called from any thread."""
 
-    def __init__(self, target: str, times: ClusterTimes, handlers: ClientHandlers) -> None:
-        self._target = target
+    def __init__(self, coordinator: CoordinatorAccess, times: ClusterTimes, handlers: ClientHandlers) -> None:
+        self._coordinator = coordinator
+        self.trouble = ""
+        """Why the last stream did not come about."""
         self._times = times
         self._handlers = handlers
         self._changed = threading.Condition()
@@ -90,7 +106,8 @@ class ControlClient:
             self._changed.notify_all()
 
     def silent_s(self) -> float:
-        """How long ago the coordinator was last heard (or this client made, where it never was)."""
+        """How long ago the coordinator was last heard (or this client made, where it never was). Only one that has
+        proven itself counts."""
         return time.monotonic() - self._heard_s
 
     def close(self, flush_s: float = 1.0) -> None:
@@ -129,6 +146,7 @@ class ControlClient:
                 # not answered for as long is made anew, for nobody knows when the system would try again
                 silent_s = min(self.silent_s(), time.monotonic() - self._dialled_s)
                 if self._call is not None and silent_s > self._times.lease / 1_000:
+                    self.trouble = "it is silent"
                     self._drop_stream()
                 self._changed.wait_for(lambda: self._closing, self._times.heartbeat / 1_000)
 
@@ -146,7 +164,7 @@ class ControlClient:
             backoff_s = min(backoff_s * 2, BACKOFF_SECONDS_MAX)
 
     def _run_stream(self) -> bool:
-        """One stream from registration to its end. Gives whether the coordinator answered."""
+        """One stream from registration to its end. Gives whether the coordinator let the worker in."""
         with self._changed:
             self._stream += 1
             stream, position = self._stream, self._outbox.last
@@ -154,27 +172,54 @@ class ControlClient:
             first = control_pb2.WorkerFrame(heard=self._heard, session=self._session)
         # asked without the lock: the worker may be about to send under a lock of its own
         first.message.CopyFrom(codec.from_worker_proto(self._handlers.register()))
-        answered = False
-        with grpc.insecure_channel(self._target, options=CHANNEL_OPTIONS) as channel:
-            call = control_pb2_grpc.ControlStub(channel).Attach(self._frames(stream, first))
+        introduction = Introduction(first, self._coordinator.token)
+        proven = False
+        access = self._coordinator
+        with channel_to(access.address, access.tls, CHANNEL_OPTIONS) as channel:
+            call = control_pb2_grpc.ControlStub(channel).Attach(self._frames(stream, introduction))
             with self._changed:
                 self._call = call
                 if self._stream != stream or self._closing:
                     call.cancel()
             try:
                 for frame in call:
-                    if not answered:
-                        answered = True
+                    if proven:
+                        self._take(stream, frame)
+                    elif introduction.is_proven_by(frame):
+                        proven = True
                         self._welcome(stream, position, frame)
-                    self._take(stream, frame)
-            except grpc.RpcError:
-                pass  # dropped or not to be reached: the next stream will tell
+                        self._take(stream, frame)
+                    elif not self._is_expected(stream, introduction, frame):
+                        break
+                else:
+                    self.trouble = (
+                        "it ended the stream" if proven else "it ended the stream before the worker registered"
+                    )
+            except grpc.RpcError as error:
+                # dropped or not to be reached: the next stream will tell
+                if self._stream == stream:
+                    self.trouble = diagnosis(access.address, access.tls, _details(error))
             finally:
                 with self._changed:
                     self._call = None
                     if self._stream == stream:
                         self._drop_stream()
-        return answered
+        return proven
+
+    def _is_expected(self, stream: int, introduction: Introduction, frame: control_pb2.CoordinatorFrame) -> bool:
+        """A frame of a coordinator that has not proven itself: only its nonce and a refusal count."""
+        if introduction.terms is None:
+            with self._changed:
+                answered = introduction.answer(frame)
+                self._changed.notify_all()
+            if not answered:
+                self.trouble = "it sends no challenge: it is of another version"
+            return answered
+        if frame.message.WhichOneof("kind") == "refused":
+            self._take(stream, frame)
+            return False
+        self.trouble = "what answers there did not prove that it has the cluster's token"
+        return False
 
     def _welcome(self, stream: int, position: int, frame: control_pb2.CoordinatorFrame) -> None:
         """The answer to the registration: from here on the stream carries what was said."""
@@ -214,15 +259,19 @@ class ControlClient:
             with self._changed:
                 self._closing = True
                 self._changed.notify_all()
-            self._handlers.on_refused(message.reason)
+            self._handlers.on_refused(message)
         elif not isinstance(message, Heartbeat):
             self._handlers.on_told(message)
 
-    def _frames(self, stream: int, first: control_pb2.WorkerFrame) -> Iterator[control_pb2.WorkerFrame]:
+    def _frames(self, stream: int, introduction: Introduction) -> Iterator[control_pb2.WorkerFrame]:
         """What a stream sends; pulled by a thread of gRPC's."""
-        yield first
+        with self._changed:
+            self._changed.wait_for(lambda: introduction.terms is not None or self._stream != stream or self._closing)
+            if introduction.terms is None:
+                return
+        yield introduction.first
         while (frame := self._next_frame(stream)) is not None:
-            yield frame
+            yield from in_parts(frame)
 
     def _next_frame(self, stream: int) -> control_pb2.WorkerFrame | None:
         """Waits for the next frame; None: the stream is over. Beats overtake."""
@@ -236,3 +285,8 @@ class ControlClient:
                     return control_pb2.WorkerFrame(number=number, heard=self._heard, message=message)
                 self._changed.wait()
         return None
+
+
+def _details(error: grpc.RpcError) -> str:
+    """What gRPC says of a stream that broke off."""
+    return (error.details() or "") if isinstance(error, grpc.Call) else str(error)

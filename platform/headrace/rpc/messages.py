@@ -226,8 +226,7 @@ ToSlot = (
 class Register:
     """First message of a stream. A worker that reconnects says the same id, with its slots as they are now.
 
-    token       the cluster's shared secret
-    busy        slots that run an attempt (a coordinator that knows nothing of it cancels them)
+    busy  slots that run an attempt (a coordinator that knows nothing of it cancels them)
     """
 
     worker: str
@@ -235,7 +234,6 @@ class Register:
     pid: int
     slots_max: int
     version: str
-    token: str = field(repr=False)
     idle: tuple[SlotInfo, ...] = ()
     busy: tuple[SlotInfo, ...] = ()
 
@@ -291,6 +289,7 @@ class Refused:
     """The worker may not join; it ends with this message."""
 
     reason: str
+    remedy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ Decides who is connected. What that means for jobs is for whoever takes the even
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,19 +25,35 @@ import grpc
 import grpc.aio
 
 from headrace import __version__
+from headrace.core.entrance import Entrance
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.mutual_proof import NONCE_BYTES, MutualProof, Role
 from headrace.rpc import codec
+from headrace.rpc.credentials import server_credentials
+from headrace.rpc.introduction import terms_of
 from headrace.rpc.messages import ClusterTimes, FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
 from headrace.rpc.outbox import OutboxFull
+from headrace.rpc.parts import WORKER_FRAME_BYTES_MAX, Assembly
 from headrace.rpc.session import Session
 from headrace.rpc.v1 import control_pb2, control_pb2_grpc
+from headrace.tls.files import TlsFiles
 
 FRAME_BYTES_MAX = 64 << 20
+REGISTER_SECONDS_MAX = 5.0
+"""How long a stream may take to register."""
+UNREGISTERED_MAX = 64
+"""Streams at once that have not registered; one more ends the oldest, whose worker, if it is one, dials again."""
 STREAM_OPTIONS = (
     ("grpc.max_send_message_length", FRAME_BYTES_MAX),
-    ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
+    ("grpc.max_receive_message_length", WORKER_FRAME_BYTES_MAX),
+    # a worker keeps one stream on a connection of its own
+    ("grpc.max_concurrent_streams", 4),
+    # a connection that says nothing, or on which no stream begins, is closed
+    ("grpc.server_handshake_timeout_ms", round(REGISTER_SECONDS_MAX * 1_000)),
+    ("grpc.max_connection_idle_ms", round(REGISTER_SECONDS_MAX * 1_000)),
+    # without it a second coordinator could listen at the same port and get half of the workers
+    ("grpc.so_reuseport", 0),
 )
-REGISTER_SECONDS_MAX = 10.0
 STOP_GRACE_SECONDS = 2.0
 """How long `stop` waits for workers to take what was sent to them."""
 
@@ -82,19 +98,23 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         self._on_event = on_event
         self._token = ""
         self._sessions: dict[str, Session] = {}
+        self._unregistered: Entrance[asyncio.Timeout] = Entrance(UNREGISTERED_MAX)
         self._server: grpc.aio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int, token: str) -> int:
+    async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
         """Listens; port 0 takes a free one. Gives the port. Raises ExternalError when the address is taken."""
         if not token and not _is_loopback(host):
             raise UserError(f"the control plane at {host} needs a token: other hosts can reach it")
         self._token = token
-        # without so_reuseport=0 a second coordinator could listen at the same port and get half of the workers
-        server = grpc.aio.server(options=[*STREAM_OPTIONS, ("grpc.so_reuseport", 0)])
+        server = grpc.aio.server(options=STREAM_OPTIONS)
         control_pb2_grpc.add_ControlServicer_to_server(self, server)
         try:
-            bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            if tls is None:
+                bound = server.add_insecure_port(address)
+            else:
+                bound = server.add_secure_port(address, server_credentials(tls))
         except RuntimeError as error:
             remedy = "stop what listens there, or choose another port"
             raise ExternalError(f"the control plane cannot listen at {host}:{port}", remedy=remedy) from error
@@ -130,39 +150,64 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         self, request_iterator: AsyncIterator[control_pb2.WorkerFrame], context: grpc.aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[control_pb2.CoordinatorFrame]:
         """One stream of a worker, from its registration to its end."""
-        first = await _first(request_iterator)
-        register = None if first is None else codec.from_worker(first.message)
-        if first is None or not isinstance(register, Register) or self._server is None:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        yield control_pb2.CoordinatorFrame(nonce=nonce)
+        first = await self._first(request_iterator)
+        register = None if first is None else _registration(first)
+        if first is None or register is None or self._server is None:
             return
-        if (reason := self._refusal(register, first.session)) is not None:
-            yield control_pb2.CoordinatorFrame(message=codec.to_worker_proto(Refused(reason)))
+        terms = terms_of(first, nonce)
+        if (refused := self._refusal(register, first, terms)) is not None:
+            yield control_pb2.CoordinatorFrame(message=codec.to_worker_proto(refused))
             return
         session, resumed = self._session(register, first.session)
         stream = session.attach(first.heard if resumed else 0)
         reading = asyncio.create_task(self._read(session, stream, request_iterator))
         try:
             times = self._times
-            yield session.frame(Registered(self._cluster, times.heartbeat, times.lease), resumed=resumed)
+            welcome = session.frame(Registered(self._cluster, times.heartbeat, times.lease))
+            welcome.resumed, welcome.proof = resumed, terms.proof(self._token, Role.CALLEE)
+            yield welcome
             async for frame in session.frames(stream, times.heartbeat / 1_000):
                 yield frame
         finally:
             reading.cancel()
             self._dropped(session, stream)
 
-    def _refusal(self, register: Register, name: str) -> str | None:
+    async def _first(self, requests: AsyncIterator[control_pb2.WorkerFrame]) -> control_pb2.WorkerFrame | None:
+        """The frame that a stream begins with; None: it ended, took too long, or had to make room for another one."""
+        with suppress(TimeoutError, StopAsyncIteration, grpc.RpcError):
+            async with asyncio.timeout(REGISTER_SECONDS_MAX) as limit:
+                leaves = self._unregistered.enter(limit)
+                if leaves is not None and not leaves.expired():
+                    leaves.reschedule(0)
+                try:
+                    return await anext(requests)
+                finally:
+                    self._unregistered.leave(limit)
+        return None
+
+    def _refusal(self, register: Register, first: control_pb2.WorkerFrame, terms: MutualProof) -> Refused | None:
         """Why the worker may not join; None: it may."""
-        if not hmac.compare_digest(register.token.encode(), self._token.encode()):
-            return "its token is not this cluster's"
+        # before the proof, which other versions may make in another way
         if register.version != __version__:
-            return f"it runs headrace {register.version}, this cluster {__version__}"
+            reason = f"it runs headrace {register.version}, this cluster {__version__}"
+            return Refused(reason, "install the same version everywhere")
+        if not terms.accepts(self._token, Role.CALLER, first.proof):
+            remedy = (
+                "give the worker the cluster's token: --token-file FILE or HEADRACE_TOKEN. The token lies in "
+                "$HEADRACE_HOME/cluster/token of the coordinator, or where its --token-file says"
+            )
+            return Refused("its token is not this cluster's", remedy)
         known = self._sessions.get(register.worker)
-        if known is None or known.name == name or not known.stream:
+        if known is None or known.name == first.session or not known.stream:
             return None
         same = (known.register.host, known.register.pid) == (register.host, register.pid)
         alive = asyncio.get_running_loop().time() - known.heard_s < 2 * self._times.heartbeat / 1_000
         if same or not alive:
             return None
-        return f"worker {register.worker!r} is here already (pid {known.register.pid} at {known.register.host})"
+        reason = f"worker {register.worker!r} is here already (pid {known.register.pid} at {known.register.host})"
+        return Refused(reason, "give each worker another --id")
 
     def _session(self, register: Register, name: str) -> tuple[Session, bool]:
         """The session that goes on, or a new one; and whether it goes on."""
@@ -183,16 +228,19 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         """Takes what the stream brings until it ends."""
         loop = asyncio.get_running_loop()
         # a stream that breaks off raises what gRPC likes: it is dropped, whatever the reason
+        assembly = Assembly()
         with suppress(grpc.RpcError, asyncio.InvalidStateError):
             async for frame in requests:
                 if session.stream != stream or session.over:
                     return
-                self._take(session, frame, loop.time())
+                self._take(session, assembly, frame, loop.time())
         self._dropped(session, stream)
 
-    def _take(self, session: Session, frame: control_pb2.WorkerFrame, now_s: float) -> None:
+    def _take(self, session: Session, assembly: Assembly, part: control_pb2.WorkerFrame, now_s: float) -> None:
+        session.heard_s = now_s
         try:
-            if not session.hear(frame, now_s):
+            frame = assembly.add(part)
+            if frame is None or not session.hear(frame, now_s):
                 return
             message = codec.from_worker(frame.message)
         except ExternalError as error:
@@ -238,12 +286,13 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             self._lose(session, f"its connection dropped and did not come back in {times.reconnect / 1_000:g} s")
 
 
-async def _first(requests: AsyncIterator[control_pb2.WorkerFrame]) -> control_pb2.WorkerFrame | None:
-    """The frame that a stream begins with; None: it ended, or took too long."""
-    with suppress(TimeoutError, StopAsyncIteration, grpc.RpcError):
-        async with asyncio.timeout(REGISTER_SECONDS_MAX):
-            return await anext(requests)
-    return None
+def _registration(first: control_pb2.WorkerFrame) -> Register | None:
+    """What a stream begins with, or None for anything else."""
+    try:
+        message = codec.from_worker(first.message)
+    except ExternalError:
+        return None
+    return message if isinstance(message, Register) else None
 
 
 def _is_loopback(host: str) -> bool:

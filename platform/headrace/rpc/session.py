@@ -86,9 +86,9 @@ class Session:
             self._wake.set()
         return True
 
-    def frame(self, message: ToWorker, *, resumed: bool = False) -> control_pb2.CoordinatorFrame:
+    def frame(self, message: ToWorker) -> control_pb2.CoordinatorFrame:
         """A frame that is not counted."""
-        return control_pb2.CoordinatorFrame(heard=self._heard, resumed=resumed, message=codec.to_worker_proto(message))
+        return control_pb2.CoordinatorFrame(heard=self._heard, message=codec.to_worker_proto(message))
 
     async def frames(self, stream: int, heartbeat_s: float) -> AsyncIterator[control_pb2.CoordinatorFrame]:
         """What that stream is to carry, beats included, until it is replaced or the session is over."""

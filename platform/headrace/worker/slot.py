@@ -33,6 +33,7 @@ from headrace.processes.title import replace_last_argument
 from headrace.rpc import codec
 from headrace.rpc.messages import Address, Deploy, Failed, FromSlot, Left, SlotInfo, ToSlot
 from headrace.rpc.v1 import slot_pipe_pb2
+from headrace.tls.files import TlsFiles, tls_files
 from headrace.worker.lease import Lease
 from headrace.worker.slot_pipe import SlotPipe
 
@@ -54,7 +55,8 @@ _Pipe = SlotPipe[slot_pipe_pb2.SlotFrame, slot_pipe_pb2.SupervisorFrame]
 @dataclass(frozen=True, slots=True)
 class SlotOptions:
     """A slot's command line. Times in ms, `lost`: silence of another slot that is a loss; `folder` gets its Unix
-    socket; `parent`: the supervisor's process id; `home`: for those who look for the processes of one."""
+    socket; `parent`: the supervisor's process id; `home`: for those who look for the processes of one; `tls`: of
+    connections by TCP to other slots."""
 
     slot: str
     home: Path
@@ -66,13 +68,15 @@ class SlotOptions:
     lease: int
     cancel: int
     lost: int
+    tls: TlsFiles | None = None
 
     def arguments(self) -> list[str]:
         """As `main` takes them."""
-        given = {name: getattr(self, name) for name in SlotOptions.__slots__}
+        given = {name: getattr(self, name) for name in SlotOptions.__slots__ if name != "tls"}
         parts = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+        tls = () if self.tls is None else self.tls.arguments()
         # last: the job is written over it in place
-        return [*parts, "--job", NO_JOB]
+        return [*parts, *tls, "--job", NO_JOB]
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -85,11 +89,14 @@ def main(arguments: list[str]) -> NoReturn:
         parser.add_argument(f"--{name}", required=True)
     for name in ("folder", "home"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    for name in ("tls-cert", "tls-key", "tls-ca"):
+        parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--job", required=True)
     given = vars(parser.parse_args(arguments))
     for name in ("role", "job"):
         given.pop(name)
-    options = SlotOptions(**given)
+    tls = tls_files(given.pop("tls_cert"), given.pop("tls_key"), given.pop("tls_ca"))
+    options = SlotOptions(**given, tls=tls)
     # with the supervisor's thread that started it, or its main thread where it was forked
     die_with_parent(options.parent, SUPERVISOR_GONE)
     # children of a map function, say, must not hold the pipe open
@@ -112,13 +119,15 @@ class _Slot:
     def run(self) -> NoReturn:
         """Loads, listens, obeys, exits."""
         _load()
+        from headrace.exchange.encryption import Encryption
         from headrace.exchange.transport import LinkTimes, Listener
         from headrace.worker.memory_decay import start_memory_decay
 
         start_memory_decay()
         options = self._options
         times = LinkTimes(ping_ms=options.heartbeat, lost_ms=options.lost)
-        listener = Listener(options.host, options.folder, times=times)
+        encryption = None if options.tls is None else Encryption(options.tls)
+        listener = Listener(options.host, options.folder, times=times, encryption=encryption)
         address = Address(*listener.address)
         # not before: loading a library may hold up every thread for seconds, and there is nothing yet to let out
         self._lease = lease = Lease(options.lease)

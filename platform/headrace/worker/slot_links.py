@@ -67,6 +67,7 @@ class SlotLinks:
                 CONNECT_TIMEOUT_MS,
                 self._on_lost,
                 times=self._listener.times,
+                encryption=self._listener.encryption,
             )
         except Exception as error:  # the shell of a thread: the attempt's own raises it
             results.put(error)

@@ -21,6 +21,7 @@ from headrace.processes.spawning import Starter
 from headrace.rpc import codec
 from headrace.rpc.messages import CancelSlot, ClusterTimes, Deploy, FinishSlot, FromSlot, SlotInfo, ToSlot
 from headrace.rpc.v1 import slot_pipe_pb2
+from headrace.tls.files import TlsFiles
 from headrace.worker.slot import FAILED, LEASE_EXPIRED, OVERRUN, SUPERVISOR_GONE, SlotOptions
 from headrace.worker.slot_log import SlotLog
 from headrace.worker.slot_pipe import PipeFull, SlotPipe
@@ -58,12 +59,17 @@ class SlotPlaces:
 
 @dataclass(frozen=True, slots=True)
 class SlotSetup:
-    """What slots are started with and by. shows_output: their stdout is this process's; else it goes to their logs."""
+    """What slots are started with and by.
+
+    tls           between slots of different hosts; None: not encrypted
+    shows_output  their stdout is this process's; else it goes to their logs
+    """
 
     host: str
     places: SlotPlaces
     times: ClusterTimes
     starter: Starter
+    tls: TlsFiles | None = None
     shows_output: bool = False
 
 
@@ -118,6 +124,7 @@ class SlotProcess:
             cancel=times.cancel,
             lost=times.worker_lost,
             home=home,
+            tls=setup.tls,
         )
         with theirs:
             try:

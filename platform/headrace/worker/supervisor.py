@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import assert_never
 
 from headrace import __version__
-from headrace.client.token_files import WHERE_A_TOKEN_LIES
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable, UserError
 from headrace.processes.spawning import SpawnStarter, Starter
-from headrace.rpc.client import ClientHandlers, ControlClient
+from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.messages import (
     ClusterTimes,
     FromSlot,
@@ -45,6 +44,7 @@ from headrace.rpc.messages import (
     ToWorker,
     WorkerLeaving,
 )
+from headrace.tls.files import TlsFiles
 from headrace.worker.slot_log import prune_logs
 from headrace.worker.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
 from headrace.worker.start_backoff import StartBackoff
@@ -59,9 +59,6 @@ FLUSH_SECONDS = 10.0
 """How long a coordinator that is connected may take to hear the last words: it may be busy."""
 MEASURE_SECONDS = 1.0
 LOOK_SECONDS_MAX = 0.2
-
-_TOKEN_REMEDY = f"--token-file or HEADRACE_TOKEN give a worker its cluster's token. {WHERE_A_TOKEN_LIES}"
-"""A refusal is text: the reason for this one names the token."""
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +78,7 @@ class WorkerConfig:
     shows_output        what slots print on stdout goes to this process's, not to their logs
     logs                folder for logs of slots; None: `<folder>/logs`
     starter             starts slots; whoever made it closes it
+    tls                 to the coordinator and between slots; None: neither is encrypted
     """
 
     worker: str
@@ -95,6 +93,7 @@ class WorkerConfig:
     shows_output: bool = False
     logs: Path | None = None
     starter: Starter = field(default_factory=SpawnStarter, repr=False)
+    tls: TlsFiles | None = None
 
 
 class Supervisor:
@@ -115,7 +114,8 @@ class Supervisor:
         self._missed = False
         self._measured_s = self._looked_s = time.monotonic()
         handlers = ClientHandlers(self._registration, self._told, self._refused)
-        self._client = ControlClient(config.coordinator, config.times, handlers)
+        access = CoordinatorAccess(config.coordinator, config.token, config.tls)
+        self._client = ControlClient(access, config.times, handlers)
         self._thread = threading.Thread(target=self._run, name="headrace-supervisor", daemon=True)
 
     def run(self) -> None:
@@ -164,7 +164,7 @@ class Supervisor:
             idle = self._infos(SlotState.IDLE)
             busy = self._infos(SlotState.BUSY)
         config = self._config
-        return Register(config.worker, config.host, os.getpid(), config.slots, __version__, config.token, idle, busy)
+        return Register(config.worker, config.host, os.getpid(), config.slots, __version__, idle, busy)
 
     def _infos(self, state: SlotState) -> tuple[SlotInfo, ...]:
         # one that died while this process stood still is not there to be deployed to, though nobody has looked yet
@@ -191,9 +191,9 @@ class Supervisor:
             case _:
                 assert_never(message)
 
-    def _refused(self, reason: str) -> None:
-        text = f"the coordinator at {self._config.coordinator} refuses this worker: {reason}"
-        self._end("", UserError(text, remedy=_TOKEN_REMEDY if "token" in reason else None))
+    def _refused(self, refused: Refused) -> None:
+        reason = f"the coordinator at {self._config.coordinator} refuses this worker: {refused.reason}"
+        self._end("", UserError(reason, remedy=refused.remedy))
 
     def _on_up(self, slot: SlotProcess) -> None:
         with self._lock:
@@ -272,7 +272,7 @@ class Supervisor:
         name = f"{self._config.worker}-{secrets.token_hex(4)}"
         config = self._config
         places, starter = self._folder.places, config.starter
-        setup = SlotSetup(config.host, places, config.times, starter, shows_output=config.shows_output)
+        setup = SlotSetup(config.host, places, config.times, starter, tls=config.tls, shows_output=config.shows_output)
         handlers = SlotHandlers(self._on_up, self._on_said, self._on_closed)
         with self._lock:
             self._slots[name] = SlotProcess(name, setup, handlers)
@@ -306,13 +306,15 @@ class Supervisor:
         missed = silent_s > 2.5 * config.times.heartbeat / 1_000
         if missed != self._missed:
             self._missed = missed
-            _log.warning("coordinator %s %s", config.coordinator, "does not answer" if missed else "answers again")
+            state = f"does not answer ({self._client.trouble})" if missed else "answers again"
+            _log.warning("coordinator %s %s", config.coordinator, state)
         if silent_s > config.times.lease / 1_000:
             for slot in self._slots.values():
                 if slot.state is SlotState.BUSY:
                     slot.kill(f"killed: no word of the coordinator for {config.times.lease / 1_000:g} s")
         if config.reconnect_for_ms is not None and silent_s > config.reconnect_for_ms / 1_000:
-            raise Unreachable(f"no coordinator answered at {config.coordinator} for {silent_s:.0f} s")
+            trouble = self._client.trouble
+            raise Unreachable(f"no coordinator answered at {config.coordinator} for {silent_s:.0f} s: {trouble}")
 
     def _measure(self, now_s: float) -> None:
         """Bounds memory and logs."""

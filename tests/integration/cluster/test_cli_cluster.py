@@ -131,10 +131,10 @@ def test_a_cluster_keeps_its_token_and_is_not_joined_by_processes_of_another_one
     assert "$HEADRACE_HOME/cluster/token" in refused.err
     grpc = json.loads((cluster.home / "cluster" / "coordinator.json").read_text())["grpc"]
     assert set(rest_statuses(started["url"]).values()) == {401}
-    assert set(control_answers(grpc)) <= {"refused"}
+    assert set(control_answers(grpc)) <= {"nonce", "refused"}
     stranger = cluster.run("worker", "--coordinator", grpc, "--id", "stranger", "--slots", "1", code=2)
     assert "its token is not this cluster's" in stranger.err
-    assert "--token-file or HEADRACE_TOKEN" in stranger.err
+    assert "--token-file FILE or HEADRACE_TOKEN" in stranger.err
     monkeypatch.delenv("HEADRACE_TOKEN")
     # as a cluster that an earlier version started: it runs, and there is no token
     file.unlink()

@@ -236,3 +236,12 @@ class TestDiscovery:
         monkeypatch.setenv("HEADRACE_TOKEN_FILE", str(home / "nothing"))
         with pytest.raises(UserError, match="no such file"):
             connect("http://127.0.0.1:1")
+
+
+def test_a_coordinator_without_tls_is_told_of(cluster: ScriptedCluster) -> None:
+    with (
+        serving(cluster) as url,
+        Client(url.replace("http://", "https://")) as client,
+        pytest.raises(Unreachable, match="it speaks no TLS: write http://"),
+    ):
+        client.health()

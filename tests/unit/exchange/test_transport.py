@@ -22,6 +22,7 @@ import pytest
 
 from headrace.core.errors import ExternalError, HeadraceError, Unreachable
 from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
+from headrace.exchange import transport
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
 from headrace.exchange.transport import Address, Connection, Identity, LinkTimes, Listener
 from support.reserved_port import reserved_port
@@ -79,7 +80,7 @@ class Reader:
         self.mailbox = Mailbox(channels, ChannelBounds(rows_max=rows_max), merge_rows_max=10_000)
         self.lost: list[HeadraceError] = []
         self.times = times
-        self.listener = Listener("127.0.0.1", folder, times=times, serve_timeout_ms=WAIT_MS)
+        self.listener = Listener("127.0.0.1", folder, times=times)
         self.address = self.listener.address
         assert bool(self.address.unix_path) == (folder is not None)
 
@@ -291,11 +292,12 @@ def test_a_caller_that_waits_is_sent_away_when_the_listener_closes(folder: Path 
     assert isinstance(raised[0], ExternalError)
 
 
-def test_no_attempt_in_time_is_a_refusal(folder: Path | None) -> None:
-    listener = Listener("127.0.0.1", folder, serve_timeout_ms=1)
+def test_no_attempt_in_time_is_a_refusal(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "DEPLOY_WAIT_S", 0.0)
+    listener = Listener("127.0.0.1", folder)
     try:
-        with pytest.raises(ExternalError, match="no attempt"):
-            Connection(listener.address, HERE, 1, WAIT_MS, lambda loss: None)
+        with pytest.raises(ExternalError, match=r"no attempt was deployed there yet|did not answer in time"):
+            Connection(listener.address, HERE, 1, 100, lambda loss: None)
     finally:
         listener.close()
     listener.close()

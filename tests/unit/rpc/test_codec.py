@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from headrace.core.errors import ExternalError
 from headrace.rpc import codec
+from headrace.rpc.client import CoordinatorAccess
 from headrace.rpc.messages import (
     Address,
     Deploy,
@@ -19,7 +20,6 @@ from headrace.rpc.messages import (
     Failure,
     FromSlot,
     FromWorker,
-    Register,
     SlotInfo,
     ToSlot,
     ToWorker,
@@ -110,5 +110,5 @@ def test_a_message_of_another_version_is_refused() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    shown = [repr(Deploy("job", 1, "a secret", b"a secret")), repr(Register("w", "h", 1, 1, "0", "a secret"))]
+    shown = [repr(Deploy("job", 1, "a secret", b"a secret")), repr(CoordinatorAccess("h:1", "a secret"))]
     assert "secret" not in " ".join(shown)

@@ -10,24 +10,26 @@ from headrace.client.discovery import COORDINATOR_VARIABLE, cluster_folder, toke
 from headrace.client.token_files import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from headrace.core.settings import Home
 from headrace.processes.detached import ModuleCommand
+from headrace.tls.files import CERT_VARIABLE, KEY_VARIABLE, TlsFiles
 
 LOOPBACK = "127.0.0.1"
 COORDINATOR_ROLE, WORKER_ROLE, SLOT_ROLE = "headrace-coordinator", "headrace-worker", "headrace-slot"
 
 
-def coordinator_command(home: Home, port: int, grpc_port: int) -> ModuleCommand:
+def coordinator_command(home: Home, port: int, grpc_port: int, tls: TlsFiles | None) -> ModuleCommand:
     """A coordinator on loopback with these ports."""
     ports = ("--host", LOOPBACK, "--port", str(port), "--grpc-port", str(grpc_port))
-    arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, "--token-file", str(token_file(home)))
+    arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, "--token-file", str(token_file(home)), *_tls(tls))
     return ModuleCommand("headrace.coordinator.main", arguments)
 
 
-def worker_command(home: Home, worker: str, grpc: str, slots: int) -> ModuleCommand:
+def worker_command(home: Home, worker: str, grpc: str, slots: int, *, tls: TlsFiles | None) -> ModuleCommand:
     """A worker of this host, which dials the coordinator."""
     own = ("--id", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK)
     # Python passes over -X options that it does not know: this one only tells workers of two homes apart
     mark = ("-X", _home_mark(home))
-    return ModuleCommand("headrace", (WORKER_ROLE, *own, "--token-file", str(token_file(home))), mark)
+    token = ("--token-file", str(token_file(home)))
+    return ModuleCommand("headrace", (WORKER_ROLE, *own, *token, *_tls(tls)), mark)
 
 
 def coordinator_marks(home: Home) -> tuple[str, ...]:
@@ -46,10 +48,15 @@ def log_file(home: Home, name: str) -> Path:
 
 
 def environment(home: Home) -> Mapping[str, str]:
-    """Every process of a home has it in its environment; what names another cluster there is left out."""
-    others = {COORDINATOR_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE}
+    """Every process of a home has it in its environment; what names another cluster there is left out. Its TLS files
+    are those that the home records."""
+    others = {COORDINATOR_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE, CERT_VARIABLE, KEY_VARIABLE}
     own = {name: value for name, value in os.environ.items() if name not in others}
     return own | {"HEADRACE_HOME": str(home.root), "PYTHONUNBUFFERED": "1"}
+
+
+def _tls(tls: TlsFiles | None) -> tuple[str, ...]:
+    return () if tls is None else tls.arguments()
 
 
 def _home_mark(home: Home) -> str:

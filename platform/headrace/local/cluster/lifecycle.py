@@ -34,6 +34,7 @@ from headrace.local.cluster.commands import (
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
 from headrace.local.marked_process import MarkedProcess, command_line, start_module
 from headrace.processes.detached import ModuleCommand, Surroundings
+from headrace.tls.files import TlsFiles
 
 if TYPE_CHECKING:
     from headrace.client.http import Client
@@ -50,17 +51,19 @@ LOG_TAIL_BYTES = 2_000
 _LOOK_SECONDS = 0.05
 
 
-def start(home: Home, workers: int | None = None, slots: int | None = None) -> tuple[ClusterRecord, tuple[str, ...]]:
+def start(
+    home: Home, workers: int | None = None, slots: int | None = None, *, tls: TlsFiles | None = None
+) -> tuple[ClusterRecord, tuple[str, ...]]:
     """Starts what is missing, and returns when all workers are registered; with the names of what was started.
 
     None takes what the home's cluster had, else one worker of four slots. Clients and workers show a token, which the
-    home keeps from its first start on. Raises UserError where the cluster runs otherwise than asked for, ExternalError
-    where a process does not come up.
+    home keeps from its first start on. `tls`: between all processes and for clients; None: as before, at first none.
+    Raises UserError where the cluster runs otherwise than asked for, ExternalError where a process does not come up.
     """
     with locked(home):
         before = read_record(home)
         _require_token(home, before)
-        plan = _planned(before, workers, slots)
+        plan = _with_tls(_planned(before, workers, slots), tls)
         started: list[Member] = []
         try:
             record = _start_missing(home, plan, WORKERS if workers is None and before is None else workers, started)
@@ -121,6 +124,17 @@ def _planned(before: ClusterRecord | None, workers: int | None, slots: int | Non
     return before.model_copy(update={"slots": slots or before.slots})
 
 
+def _with_tls(plan: ClusterRecord, tls: TlsFiles | None) -> ClusterRecord:
+    """The record with TLS. A cluster of which something runs keeps what it has."""
+    if tls is None or plan.tls == tls:
+        return plan
+    if any(member.process.is_alive() for member in plan.members):
+        how = "without TLS" if plan.tls is None else f"with the certificate {plan.tls.cert}"
+        raise UserError(f"the cluster runs {how}", remedy="stop it first: headrace cluster stop")
+    url = plan.url.replace("http://", "https://")
+    return plan.model_copy(update={"tls": tls, "url": url})
+
+
 def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started: list[Member]) -> ClusterRecord:
     """Starts all that is missing side by side: workers dial the coordinator until it answers."""
     record, coordinator = plan, None
@@ -128,7 +142,7 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
         _refuse_second(home)
         # whatever it says is of a coordinator that is gone
         coordinator_file(home).unlink(missing_ok=True)
-        command = coordinator_command(home, _port(record.url), _port(record.grpc))
+        command = coordinator_command(home, _port(record.url), _port(record.grpc), record.tls)
         coordinator = _begin(home, "coordinator", command, coordinator_marks(home))
         started.append(coordinator)
         record = record.model_copy(update={"coordinator": coordinator})
@@ -138,7 +152,7 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
         known = {member.name: member for member in record.workers}
         if name in known and known[name].process.is_alive():
             continue
-        command = worker_command(home, name, record.grpc, record.slots)
+        command = worker_command(home, name, record.grpc, record.slots, tls=record.tls)
         known[name] = _begin(home, name, command, worker_marks(home, name))
         started.append(known[name])
         record = record.model_copy(update={"workers": tuple(known.values())})
@@ -264,7 +278,8 @@ def _info(home: Home, record: ClusterRecord) -> ClusterInfo | None:
 def _client(home: Home, record: ClusterRecord) -> Client:
     from headrace.client.http import Client
 
-    return Client(record.url, read_token(token_file(home)), answer_s=ANSWER_SECONDS)
+    authority = None if record.tls is None else record.tls.ca
+    return Client(record.url, read_token(token_file(home)), authority=authority, answer_s=ANSWER_SECONDS)
 
 
 def _port(address: str) -> int:

@@ -20,6 +20,7 @@ from headrace.core.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.marked_process import MarkedProcess
+from headrace.tls.files import TlsFiles
 
 
 class Member(BaseModel):
@@ -39,13 +40,14 @@ class Member(BaseModel):
 
 
 class ClusterRecord(BaseModel):
-    """A cluster as it was started. url: of the REST API; grpc: HOST:PORT of the control plane."""
+    """A cluster as it was started. url: of the REST API; grpc: HOST:PORT of the control plane; tls: all processes'."""
 
     model_config = ConfigDict(frozen=True)
 
     url: str
     grpc: str
     slots: int
+    tls: TlsFiles | None = None
     coordinator: Member | None = None
     workers: tuple[Member, ...] = ()
 

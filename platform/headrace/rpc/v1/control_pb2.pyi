@@ -34,10 +34,20 @@ class WorkerFrame(_message.Message):
     HEARD_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    NONCE_FIELD_NUMBER: _builtins.int
+    PROOF_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     heard: _builtins.int
     session: _builtins.str
     """Names the session: a worker process draws it at random, and anew when it gives up what it had to say."""
+    nonce: _builtins.bytes
+    """With Register."""
+    proof: _builtins.bytes
+    part: _builtins.bytes
+    """In place of `message`: bytes of a large FromWorker, over several frames of the same number; `more`: not the last one."""
+    more: _builtins.bool
     @_builtins.property
     def message(self) -> Global___FromWorker: ...
     def __init__(
@@ -47,10 +57,14 @@ class WorkerFrame(_message.Message):
         heard: _builtins.int = ...,
         session: _builtins.str = ...,
         message: Global___FromWorker | None = ...,
+        nonce: _builtins.bytes = ...,
+        proof: _builtins.bytes = ...,
+        part: _builtins.bytes = ...,
+        more: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heard", b"heard", "message", b"message", "number", b"number", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heard", b"heard", "message", b"message", "more", b"more", "nonce", b"nonce", "number", b"number", "part", b"part", "proof", b"proof", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -64,10 +78,16 @@ class CoordinatorFrame(_message.Message):
     HEARD_FIELD_NUMBER: _builtins.int
     RESUMED_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    NONCE_FIELD_NUMBER: _builtins.int
+    PROOF_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     heard: _builtins.int
     resumed: _builtins.bool
     """With Registered: the session goes on. Otherwise it starts, and the worker's slots are as Register says."""
+    nonce: _builtins.bytes
+    """In the stream's first frame, which has nothing else."""
+    proof: _builtins.bytes
+    """With Registered."""
     @_builtins.property
     def message(self) -> Global___ToWorker: ...
     def __init__(
@@ -77,10 +97,12 @@ class CoordinatorFrame(_message.Message):
         heard: _builtins.int = ...,
         resumed: _builtins.bool = ...,
         message: Global___ToWorker | None = ...,
+        nonce: _builtins.bytes = ...,
+        proof: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heard", b"heard", "message", b"message", "number", b"number", "resumed", b"resumed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heard", b"heard", "message", b"message", "nonce", b"nonce", "number", b"number", "proof", b"proof", "resumed", b"resumed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -828,7 +850,6 @@ class Register(_message.Message):
     PID_FIELD_NUMBER: _builtins.int
     SLOTS_MAX_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
-    TOKEN_FIELD_NUMBER: _builtins.int
     IDLE_FIELD_NUMBER: _builtins.int
     BUSY_FIELD_NUMBER: _builtins.int
     worker: _builtins.str
@@ -836,7 +857,6 @@ class Register(_message.Message):
     pid: _builtins.int
     slots_max: _builtins.int
     version: _builtins.str
-    token: _builtins.str
     @_builtins.property
     def idle(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotInfo]: ...
     @_builtins.property
@@ -849,13 +869,12 @@ class Register(_message.Message):
         pid: _builtins.int = ...,
         slots_max: _builtins.int = ...,
         version: _builtins.str = ...,
-        token: _builtins.str = ...,
         idle: _abc.Iterable[Global___SlotInfo] | None = ...,
         busy: _abc.Iterable[Global___SlotInfo] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy", b"busy", "host", b"host", "idle", b"idle", "pid", b"pid", "slots_max", b"slots_max", "token", b"token", "version", b"version", "worker", b"worker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy", b"busy", "host", b"host", "idle", b"idle", "pid", b"pid", "slots_max", b"slots_max", "version", b"version", "worker", b"worker"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1031,17 +1050,22 @@ class Refused(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
+    remedy: _builtins.str
     def __init__(
         self,
         *,
         reason: _builtins.str = ...,
+        remedy: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_remedy", b"_remedy", "remedy", b"remedy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_remedy", b"_remedy", "reason", b"reason", "remedy", b"remedy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__remedy: _TypeAlias = _typing.Literal["remedy"]  # noqa: Y015
+    _WhichOneofArgType__remedy: _TypeAlias = _typing.Literal["_remedy", b"_remedy"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__remedy) -> _WhichOneofReturnType__remedy | None: ...
 
 Global___Refused: _TypeAlias = Refused  # noqa: Y015
 

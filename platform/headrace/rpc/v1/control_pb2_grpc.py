@@ -26,8 +26,14 @@ if _version_not_supported:
 
 
 class ControlStub:
-    """A worker keeps one stream to the coordinator. Its first frame is Register, the coordinator's first Registered or
-    Refused.
+    """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
+    (headrace.core.mutual_proof):
+
+    coordinator  nonce
+    worker       Register, with its own nonce and its proof
+    coordinator  Registered with its proof, or Refused
+
+    Everything else comes after that, on a stream that takes up a session again too.
     """
 
     def __init__(self, channel):
@@ -44,8 +50,14 @@ class ControlStub:
 
 
 class ControlServicer:
-    """A worker keeps one stream to the coordinator. Its first frame is Register, the coordinator's first Registered or
-    Refused.
+    """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
+    (headrace.core.mutual_proof):
+
+    coordinator  nonce
+    worker       Register, with its own nonce and its proof
+    coordinator  Registered with its proof, or Refused
+
+    Everything else comes after that, on a stream that takes up a session again too.
     """
 
     def Attach(self, request_iterator, context):
@@ -71,8 +83,14 @@ def add_ControlServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Control:
-    """A worker keeps one stream to the coordinator. Its first frame is Register, the coordinator's first Registered or
-    Refused.
+    """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
+    (headrace.core.mutual_proof):
+
+    coordinator  nonce
+    worker       Register, with its own nonce and its proof
+    coordinator  Registered with its proof, or Refused
+
+    Everything else comes after that, on a stream that takes up a session again too.
     """
 
     @staticmethod

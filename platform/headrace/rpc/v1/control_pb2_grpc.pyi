@@ -30,8 +30,14 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ControlStub:
-    """A worker keeps one stream to the coordinator. Its first frame is Register, the coordinator's first Registered or
-    Refused.
+    """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
+    (headrace.core.mutual_proof):
+
+        coordinator  nonce
+        worker       Register, with its own nonce and its proof
+        coordinator  Registered with its proof, or Refused
+
+    Everything else comes after that, on a stream that takes up a session again too.
     """
 
     @_typing.overload
@@ -42,16 +48,28 @@ class ControlStub:
 
 @_typing.type_check_only
 class ControlAsyncStub(ControlStub):
-    """A worker keeps one stream to the coordinator. Its first frame is Register, the coordinator's first Registered or
-    Refused.
+    """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
+    (headrace.core.mutual_proof):
+
+        coordinator  nonce
+        worker       Register, with its own nonce and its proof
+        coordinator  Registered with its proof, or Refused
+
+    Everything else comes after that, on a stream that takes up a session again too.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Attach: _aio.StreamStreamMultiCallable[_control_pb2.WorkerFrame, _control_pb2.CoordinatorFrame]  # type: ignore[assignment]
 
 class ControlServicer(metaclass=_abc_1.ABCMeta):
-    """A worker keeps one stream to the coordinator. Its first frame is Register, the coordinator's first Registered or
-    Refused.
+    """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
+    (headrace.core.mutual_proof):
+
+        coordinator  nonce
+        worker       Register, with its own nonce and its proof
+        coordinator  Registered with its proof, or Refused
+
+    Everything else comes after that, on a stream that takes up a session again too.
     """
 
     @_abc_1.abstractmethod

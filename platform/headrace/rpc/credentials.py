@@ -1,0 +1,45 @@
+"""TLS of the control plane, as gRPC wants it: both sides show a certificate of the cluster's authority.
+
+gRPC compares the coordinator's certificate with the address that the worker dials.
+"""
+
+from __future__ import annotations
+
+import grpc
+
+from headrace.tls.diagnosis import handshake_trouble, is_plain_answer, speaks_tls
+from headrace.tls.files import TlsFiles
+
+_FLAGS = "--tls-cert, --tls-key and --tls-ca"
+
+
+def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
+    """The coordinator's."""
+    pair = (files.key.read_bytes(), files.cert.read_bytes())
+    return grpc.ssl_server_credentials([pair], root_certificates=files.ca.read_bytes(), require_client_auth=True)
+
+
+def channel_to(address: str, files: TlsFiles | None, options: tuple[tuple[str, int], ...]) -> grpc.Channel:
+    """A worker's channel to the coordinator."""
+    if files is None:
+        return grpc.insecure_channel(address, options=options)
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=files.ca.read_bytes(),
+        private_key=files.key.read_bytes(),
+        certificate_chain=files.cert.read_bytes(),
+    )
+    return grpc.secure_channel(address, credentials, options=options)
+
+
+def diagnosis(address: str, files: TlsFiles | None, details: str) -> str:
+    """What gRPC says of a stream that broke off (`details`), or, where TLS is the cause, that with its remedy."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or "refused" in details:
+        return details
+    if files is None:
+        tls = speaks_tls(host.strip("[]"), int(port))
+        return f"it speaks TLS, and this worker does not: give it {_FLAGS}" if tls else details
+    if is_plain_answer(details):
+        return f"it speaks no TLS: give the coordinator {_FLAGS}, or take them from this worker"
+    # gRPC's own words leave out what the coordinator says of the worker's certificate
+    return handshake_trouble(host.strip("[]"), int(port), files) or details

@@ -1,0 +1,104 @@
+"""`ssl` contexts: between processes of a cluster both sides show a certificate of its authority."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from hashlib import sha256
+from pathlib import Path
+
+from headrace.core.errors import UserError
+from headrace.tls.files import TlsFiles
+
+
+def server_context(files: TlsFiles) -> ssl.SSLContext:
+    """For a process that other processes of the cluster call: they have to show a certificate. Raises UserError."""
+    context = _with_certificate(ssl.PROTOCOL_TLS_SERVER, files)
+    _trust(context, files.ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def rest_context(files: TlsFiles) -> ssl.SSLContext:
+    """For clients, which show a token and no certificate. Raises UserError."""
+    return _with_certificate(ssl.PROTOCOL_TLS_SERVER, files)
+
+
+def peer_context(files: TlsFiles) -> ssl.SSLContext:
+    """For a process that calls another one of the cluster. Raises UserError."""
+    context = _with_certificate(ssl.PROTOCOL_TLS_CLIENT, files)
+    _trust(context, files.ca)
+    return context
+
+
+def client_context(authority: Path | None) -> ssl.SSLContext:
+    """For a client: trusts this authority, or those of the system. Raises UserError."""
+    if authority is None:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _trust(context, authority)
+    return context
+
+
+def is_ip_address(host: str) -> bool:
+    """Whether it is no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def fingerprint(certificate: bytes) -> str:
+    """Of a certificate in DER form."""
+    return sha256(certificate).hexdigest()
+
+
+def own_fingerprint(files: TlsFiles) -> str:
+    """Of the certificate that a process shows."""
+    text = files.cert.read_text()
+    begin, end = text.index(ssl.PEM_HEADER), text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)
+    return fingerprint(ssl.PEM_cert_to_DER_cert(text[begin:end]))
+
+
+def _with_certificate(protocol: int, files: TlsFiles) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        # without a password of ours OpenSSL asks at the terminal
+        context.load_cert_chain(files.cert, files.key, password=_no_password)
+    except _PasswordWantedError as error:
+        raise UserError(
+            f"the key {files.key} is encrypted", remedy="write it without a password, readable by its owner only"
+        ) from error
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise UserError(
+                f"the key {files.key} is not that of the certificate {files.cert}", remedy="name the two that match"
+            ) from error
+        raise UserError(f"{files.cert} and {files.key} are no certificate and key: {_reason(error)}") from error
+    except OSError as error:
+        raise UserError(f"{files.cert} or {files.key} cannot be read: {error}") from error
+    return context
+
+
+def _trust(context: ssl.SSLContext, authority: Path) -> None:
+    try:
+        context.load_verify_locations(authority)
+    except ssl.SSLError as error:
+        raise UserError(f"{authority} holds no certificate of an authority: {_reason(error)}") from error
+    except OSError as error:
+        raise UserError(f"the authority {authority} cannot be read: {error}") from error
+
+
+class _PasswordWantedError(Exception):
+    """The key is encrypted."""
+
+
+def _no_password() -> str:
+    raise _PasswordWantedError
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return error.reason or str(error)
