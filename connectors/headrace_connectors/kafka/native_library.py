@@ -1,7 +1,7 @@
 """The librdkafka that the native clients may use: of a tested version, and with the memory layout that they read.
 
 A library that fails a check is not used: producers and consumers then are confluent-kafka's own, with the same results
-at about twice the CPU. The reason is logged once for each process.
+for more CPU. The reason is logged once for each process.
 """
 
 from __future__ import annotations
