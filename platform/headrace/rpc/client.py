@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import grpc
@@ -79,6 +79,7 @@ class ControlClient:
         self._heard_s = self._dialled_s = time.monotonic()
         self._stream = 0
         self._registered = False
+        self._joined_once = False
         self._beat_due = False
         self._closing = False
         self._call: grpc.Call | None = None
@@ -173,7 +174,6 @@ class ControlClient:
         # asked without the lock: the worker may be about to send under a lock of its own
         first.message.CopyFrom(codec.from_worker_proto(self._handlers.register()))
         introduction = Introduction(first, self._coordinator.token)
-        proven = False
         access = self._coordinator
         with channel_to(access.address, access.tls, CHANNEL_OPTIONS) as channel:
             call = control_pb2_grpc.ControlStub(channel).Attach(self._frames(stream, introduction))
@@ -182,29 +182,41 @@ class ControlClient:
                 if self._stream != stream or self._closing:
                     call.cancel()
             try:
-                for frame in call:
-                    if proven:
-                        self._take(stream, frame)
-                    elif introduction.is_proven_by(frame):
-                        proven = True
-                        self._welcome(stream, position, frame)
-                        self._take(stream, frame)
-                    elif not self._is_expected(stream, introduction, frame):
-                        break
-                else:
-                    self.trouble = (
-                        "it ended the stream" if proven else "it ended the stream before the worker registered"
-                    )
+                self._read(call, stream, position, introduction)
             except grpc.RpcError as error:
                 # dropped or not to be reached: the next stream will tell
                 if self._stream == stream:
-                    self.trouble = diagnosis(access.address, access.tls, _details(error))
+                    self._note_trouble(_details(error))
             finally:
                 with self._changed:
                     self._call = None
                     if self._stream == stream:
                         self._drop_stream()
-        return proven
+        return introduction.proven
+
+    def _read(
+        self,
+        frames: Iterable[control_pb2.CoordinatorFrame],
+        stream: int,
+        position: int,
+        introduction: Introduction,
+    ) -> None:
+        """Takes what a stream brings. Raises grpc.RpcError where it breaks off."""
+        for frame in frames:
+            if introduction.proven:
+                self._take(stream, frame)
+            elif introduction.is_proven_by(frame):
+                self._joined_once = True
+                self._welcome(stream, position, frame)
+                self._take(stream, frame)
+            elif not self._is_expected(stream, introduction, frame):
+                return
+        self.trouble = f"it ended the stream{'' if introduction.proven else ' before the worker had registered'}"
+
+    def _note_trouble(self, details: str) -> None:
+        # it takes seconds where the network is cut: not for a coordinator that TLS has worked with
+        access = self._coordinator
+        self.trouble = details if self._joined_once else diagnosis(access.address, access.tls, details)
 
     def _is_expected(self, stream: int, introduction: Introduction, frame: control_pb2.CoordinatorFrame) -> bool:
         """A frame of a coordinator that has not proven itself: only its nonce and a refusal count."""

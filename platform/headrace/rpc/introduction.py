@@ -30,11 +30,13 @@ class Introduction:
 
     first  its first frame, with Register; to be sent once it has the proof
     terms  what both prove, once the coordinator's nonce has come
+    proven whether the coordinator has proven itself
     """
 
     first: control_pb2.WorkerFrame
     token: str = field(repr=False)
     terms: MutualProof | None = None
+    proven: bool = False
 
     def answer(self, frame: control_pb2.CoordinatorFrame) -> bool:
         """Takes the coordinator's first frame. Gives whether it was one: `first` may be sent then."""
@@ -46,5 +48,6 @@ class Introduction:
         return True
 
     def is_proven_by(self, frame: control_pb2.CoordinatorFrame) -> bool:
-        """Whether the frame's sender knows the token."""
-        return self.terms is not None and self.terms.accepts(self.token, Role.CALLEE, frame.proof)
+        """Takes note of a proof. Gives whether the frame's sender knows the token."""
+        self.proven = self.terms is not None and self.terms.accepts(self.token, Role.CALLEE, frame.proof)
+        return self.proven
