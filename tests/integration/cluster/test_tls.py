@@ -93,11 +93,17 @@ def test_a_job_shuffles_over_two_workers_and_takes_a_savepoint(cluster: Cluster)
     wait_until(lambda: cluster.state(job) == "CANCELED", "it ends")
 
 
+def _elsewhere(cluster: Cluster) -> dict[str, str]:
+    """Another home, with the cluster's token."""
+    token = cluster.home / "cluster" / "token"
+    return {"HEADRACE_HOME": str(cluster.folder / "elsewhere"), "HEADRACE_TOKEN_FILE": str(token)}
+
+
 def asked(cluster: Cluster, url: str, environment: Mapping[str, str]) -> Finished:
     """`headrace list` of another home, with this environment."""
     done = subprocess.run(
         [sys.executable, "-m", "headrace", "list", "--coordinator", url],
-        env={**os.environ, "HEADRACE_HOME": str(cluster.folder / "elsewhere"), **environment},
+        env={**os.environ, **_elsewhere(cluster), **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -125,7 +131,7 @@ def joined(cluster: Cluster, *flags: str) -> Finished:
             *(sys.executable, "-m", "headrace", "worker", "--coordinator", grpc, "--id", "another", "--slots", "1"),
             *("--host", "127.0.0.1", "--reconnect-for", "2s", *flags),
         ],
-        env={**cluster.environment(), "HEADRACE_HOME": str(cluster.folder / "elsewhere")},
+        env={**cluster.environment(), **_elsewhere(cluster)},
         capture_output=True,
         text=True,
         check=False,
