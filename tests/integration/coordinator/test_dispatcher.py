@@ -15,10 +15,9 @@ from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.paths import default_storage, job_url
 from headrace.checkpoint.store import open_store
 from headrace.client.models import JobStatus, SubmitRequest
-from headrace.coordinator import dispatcher as dispatcher_module
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
-from headrace.coordinator import job_store
+from headrace.coordinator import job_store, registry_shell
 from headrace.coordinator.dispatcher import Dispatcher
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.job_store import JobStore, JobSubmission
@@ -154,7 +153,7 @@ class Away:
 
 @pytest.fixture
 def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Away:
-    monkeypatch.setattr(dispatcher_module, "RESUME_RETRY_S", 0.01)
+    monkeypatch.setattr(registry_shell, "RETRY_S", 0.01)
     stored(Home(tmp_path), str(tmp_path / "gone"), checkpoints=True)
     return Away(tmp_path)
 
@@ -198,7 +197,7 @@ def test_a_stop_of_a_job_that_waits_for_its_storage_is_kept_for_it(tmp_path: Pat
             away.comes_back()
 
             async def asked() -> bool:
-                driver = dispatcher._jobs[JOB].driver
+                driver = dispatcher._shell.jobs[JOB].driver
                 stop = None if driver is None else driver.machine.job.stop
                 return stop is not None and (stop.id, stop.drain) == (trigger.trigger_id, True)
 
@@ -218,8 +217,8 @@ def test_storage_that_hangs_delays_its_own_jobs_only(tmp_path: Path, monkeypatch
             free.wait()
         return earlier_origin(submission, plans)
 
-    monkeypatch.setattr("headrace.coordinator.dispatcher.earlier_origin", slow)
-    monkeypatch.setattr(dispatcher_module, "START_PATIENCE_S", 0.1)
+    monkeypatch.setattr("headrace.coordinator.registry_shell.earlier_origin", slow)
+    monkeypatch.setattr(registry_shell, "START_PATIENCE_S", 0.1)
 
     async def test() -> None:
         async with dispatching(home) as dispatcher:
@@ -273,7 +272,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
         return handle(self, event, now_ms)
 
     monkeypatch.setattr(Machine, "handle", fails)
-    monkeypatch.setattr(dispatcher_module, "RESUME_RETRY_S", 0.01)
+    monkeypatch.setattr(registry_shell, "RETRY_S", 0.01)
 
 
 def test_another_master_goes_on_with_the_job_of_one_that_failed(
@@ -299,7 +298,7 @@ def test_another_master_goes_on_with_the_job_of_one_that_failed(
 
 
 def test_a_job_whose_masters_fail_again_and_again_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    breaking(monkeypatch, dispatcher_module.BREAKS_MAX)
+    breaking(monkeypatch, registry_shell.BREAKS_MAX)
 
     async def test() -> None:
         async with dispatching(Home(tmp_path)) as dispatcher:
@@ -310,7 +309,7 @@ def test_a_job_whose_masters_fail_again_and_again_has_failed(tmp_path: Path, mon
 
             await until(failed, "FAILED")
             assert "a broken invariant" in ((await dispatcher.job(job)).failure or "")
-            assert len(await dispatcher.exceptions(job)) == dispatcher_module.BREAKS_MAX
+            assert len(await dispatcher.exceptions(job)) == registry_shell.BREAKS_MAX
             # its name is free again
             await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
 
