@@ -84,6 +84,7 @@ durations: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m support.suite.durations
 
 sim: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m sim.registry.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
 
 chaos: $(READY)

@@ -93,7 +93,7 @@ class Dispatcher:
         return await self._submit(request, Beginning.SUBMITTED)
 
     async def _submit(self, request: SubmitRequest, beginning: Beginning) -> str:
-        assert self._shell.jobs is not None  # raises until they are read
+        self._shell.require_started()
         plans, parallelism = await self._shell.blocking(partial(submitted_plans, request.file_form()))
         return await self._shell.submit(Request(request, plans, parallelism, beginning))
 

@@ -115,8 +115,12 @@ class RegistryShell:
     @property
     def jobs(self) -> Mapping[str, KnownJob]:
         """All of them by id. Raises ExternalError until they are read."""
-        assert self._registry.jobs is not None
+        self.require_started()
         return self._known
+
+    def require_started(self) -> None:
+        """Raises ExternalError until the jobs are read."""
+        self._registry.require_started()
 
     @property
     def driven(self) -> list[tuple[JobSubmission, JobDriver]]:
@@ -193,9 +197,11 @@ class RegistryShell:
     async def submit(self, request: Request) -> str:
         """Accepts a job, and returns its id once it is durable. Raises JobConflict, UserError, ExternalError."""
         job = new_job_id()
-        self.handle(on.SubmitAsked(job, request.model.name, request.asked.allow_duplicate))
+        model = request.model
+        storage = JobStorage(job, job_url(model.checkpoint.storage or default_storage(self._surroundings.home), job))
+        self.handle(on.SubmitAsked(job, model.name, request.asked.allow_duplicate))
         # a client that hangs up cancels its request: a job on disk that nobody drives would hold no name
-        accepting = asyncio.create_task(self._accept(job, request), name=f"submission of job {job}")
+        accepting = asyncio.create_task(self._accept(job, request, storage), name=f"submission of job {job}")
         self._tasks.add(accepting)
         accepting.add_done_callback(self._forget_submission)
         return await asyncio.shield(accepting)
@@ -206,9 +212,7 @@ class RegistryShell:
             # raised to the client, if that still waits
             task.exception()
 
-    async def _accept(self, job: str, request: Request) -> str:
-        url = job_url(request.model.checkpoint.storage or default_storage(self._surroundings.home), job)
-        storage = JobStorage(job, url)
+    async def _accept(self, job: str, request: Request, storage: JobStorage) -> str:
         is_written = False
         try:
             submission, setup = await self._prepare(request, job, storage)

@@ -62,9 +62,13 @@ class Registry:
     @property
     def jobs(self) -> Mapping[str, Entry]:
         """All of them by id. Raises ExternalError until they are read."""
+        self.require_started()
+        return self._jobs
+
+    def require_started(self) -> None:
+        """Raises ExternalError until the jobs are read."""
         if not self._started:
             raise ExternalError("the coordinator is starting: it reads its jobs", remedy="ask again", retry=True)
-        return self._jobs
 
     def handle(self, event: on.Event) -> list[do.Effect]:  # noqa: PLR0912 - one line an event
         """Returns what is to be done. A refused request raises JobConflict or ExternalError, and changes nothing."""
