@@ -67,7 +67,7 @@ class KnownJob:
     """The live half of a job whose phase the registry knows.
 
     entry    what the registry has of it
-    result   its end, as the job store has it or is keeping it
+    result   its end, as the job store has it
     last     how it stood when its driver ended
     setup    what its next driver is given
     trying, keeping   tasks: the newest try, the newest write of its end
@@ -162,7 +162,7 @@ class RegistryShell:
                 while self._tasks:
                     await asyncio.wait(self._tasks)
         except TimeoutError:
-            LOG.warning("the job store has not answered for %g s", CLOSE_PATIENCE_S)
+            LOG.warning("%d writes or submissions have not ended within %g s", len(self._tasks), CLOSE_PATIENCE_S)
         for known in self._known.values():
             known.storage.close()
         self._executor.shutdown(wait=False, cancel_futures=True)

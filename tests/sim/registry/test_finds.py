@@ -194,7 +194,7 @@ def _who_cancels_while_an_end_is_withdrawn_is_forgotten(patch: pytest.MonkeyPatc
 
 
 def _what_a_driver_was_asked_that_never_began_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Registry, "_refuse_posted", lambda self, entry, failure: entry.posted.clear())
+    patch.setattr(Registry, "_on_drive_failed", lambda self, entry, reason: self._leave(entry, reason))
 
 
 BREAKS: list[tuple[Breaks, int]] = [

@@ -45,7 +45,7 @@ class Entry:
     unkept     why the newest write of its end came to nothing
     stops      asked for while it waits, for its driver
     cancels    requests that are answered once the end is durable
-    posted     requests for its end that the driver has to answer
+    posted     requests for its end that its driver has to answer
     held       the driver's answers to them, for when the end is durable
     back       the phase that the job returns to if its end cannot be kept; None: its driver is over, it has to end
     elsewhere  another coordinator goes on with it (LEFT)
@@ -95,5 +95,7 @@ class Entry:
                 return "its end is being recorded"
             case Phase.ENDING | Phase.REOPENING:
                 return f"its end is not recorded: {self.unkept}; tried again every {self.retry_s:g} s"
+            case Phase.LEFT if self.elsewhere:
+                return "it was replaced: another coordinator goes on with it, or a job that took it over"
             case _:
                 return f"this coordinator could not go on with it: {self.waits_for or 'see its log'}"

@@ -229,17 +229,13 @@ class Registry:
     # ---- drivers -------------------------------------------------------------------------------------------------
 
     def _on_drive_failed(self, entry: Entry, reason: str) -> None:
+        # there is no driver that could answer
+        entry.cancels, entry.posted = [*entry.cancels, *entry.posted], []
         self._leave(entry, reason)
-        self._refuse_posted(entry, Failure(f"job {entry.job} is {entry.state}: {entry.why}", "external", retry=True))
-
-    def _refuse_posted(self, entry: Entry, failure: Failure) -> None:
-        self._effects += [do.Answer(request, failure=failure) for request in entry.posted]
-        entry.posted = []
 
     def _on_broken(self, entry: Entry, event: on.MasterBroke) -> None:
         entry.breaks += 1
         self._refuse_requests(entry, event.failure)
-        self._refuse_posted(entry, event.failure)
         if self._closing:
             self._leave(entry, "")
         elif event.again and entry.breaks < self._breaks_max:
@@ -251,8 +247,8 @@ class Registry:
         if end is not None:
             self._conclude(entry, end, None)
             return
+        # requests that reached the driver with its end are still answered by it
         self._leave(entry, "", elsewhere=not self._closing)
-        self._refuse_posted(entry, Failure(f"job {entry.job} is {entry.state}", Domain.EXTERNAL.value, retry=True))
 
     def _on_answered(self, event: on.Answered) -> None:
         entry = self._jobs.get(event.job)
