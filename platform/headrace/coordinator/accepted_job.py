@@ -1,6 +1,6 @@
-"""From a request to what the job store keeps, and from there to what a driver is given. Shapes into shapes, no I/O.
+"""From a request to what the job store keeps, and from there to what a driver is given.
 
-Owns the keys of `JobSubmission.options`.
+Owns the keys of `JobSubmission.options`. Decides nothing, and reads and writes nothing in storage.
 """
 
 from __future__ import annotations

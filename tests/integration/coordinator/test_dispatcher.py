@@ -561,6 +561,7 @@ def test_submissions_from_storage_that_hangs_delay_no_other_one(
     def slow(request: SubmitRequest, *_: Any) -> None:
         if request.from_savepoint is not None:
             free.wait()
+            raise ExternalError("it was away")
 
     monkeypatch.setattr("headrace.coordinator.registry_shell.wished_origin", slow)
 
@@ -576,6 +577,7 @@ def test_submissions_from_storage_that_hangs_delay_no_other_one(
                 await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
             finally:
                 free.set()
-            await asyncio.gather(*hanging)
+            answers = await asyncio.gather(*hanging, return_exceptions=True)
+            assert {type(each) for each in answers} == {ExternalError}
 
     run(test)
