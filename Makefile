@@ -90,6 +90,7 @@ durations: $(READY)
 
 sim: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m sim.drivers.run --seeds $(SEEDS) --from $(FROM)
+	PYTHONPATH=tests $(BIN)/python -m sim.registry.run --seeds $(SEEDS) --from $(FROM)
 	PYTHONPATH=tests $(BIN)/python -m sim.run --seeds $(SEEDS) --from $(FROM)
 
 chaos: $(READY)

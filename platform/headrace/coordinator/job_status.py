@@ -92,6 +92,11 @@ def ended_status(last: JobStatus, result: JobResult) -> JobStatus:
     )
 
 
+def ending_status(last: JobStatus, state: str, message: str) -> JobStatus:
+    """A job whose end is not durable yet, as it was last seen."""
+    return last.model_copy(update={"state": state, "message": message, "alarm": None})
+
+
 def stored_status(submission: JobSubmission, result: JobResult, history: JobHistory) -> JobStatus:
     """A job that had ended before this coordinator began."""
     return ended_status(_bare(submission, history, result.state), result)

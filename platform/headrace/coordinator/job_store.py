@@ -1,7 +1,7 @@
 """The jobs that a coordinator knows, on disk: `$HEADRACE_HOME/jobs/<job id>/`.
 
-    job.json      the submission, with secrets: mode 0600     written once
-    result.json   how it ended                                written once, at the end
+    job.json      the submission, with secrets: mode 0600     written once; deleted if that failed
+    result.json   how it ended                                written at the end; deleted if that failed
     history.json  failures, attempts, rescales                replaced as it grows
 
 Files are replaced whole. What is newest in a job (epochs, attempts) is the journal's to say, not this store's.
@@ -24,7 +24,7 @@ from headrace.coordinator.history import JobHistory
 from headrace.core.config import FileForm
 from headrace.core.errors import ExternalError
 from headrace.core.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.replaced_file import replace_file
+from headrace.core.replaced_file import remove_file, replace_file
 from headrace.rpc.messages import Failure
 
 ENDED_MAX = 50
@@ -84,6 +84,14 @@ class JobStore:
             _private_folder(self.folder(submission.job))
             self._write(submission.job, "job.json", submission)
 
+    def discard(self, job: str) -> None:
+        """Deletes a submission whose `add` failed, durably: part of it may be on disk. Raises ExternalError."""
+        with self._lock:
+            if self.folder(job).is_dir():
+                # without job.json the folder is no job, whatever else stays in it
+                self._remove(job, "job.json")
+                shutil.rmtree(self.folder(job), ignore_errors=True)
+
     def save_history(self, job: str, history: JobHistory) -> None:
         """Replaces a job's history, but never a newer one: calls of several threads may come in any order."""
         with self._lock:
@@ -96,6 +104,11 @@ class JobStore:
         with self._lock:
             self._write(job, "result.json", result)
             return self._prune()
+
+    def withdraw_end(self, job: str) -> None:
+        """Deletes a result whose `end` failed, durably: it may be on disk. Raises ExternalError."""
+        with self._lock:
+            self._remove(job, "result.json")
 
     def load_all(self) -> tuple[list[StoredJob], Mapping[str, str]]:
         """All jobs by time of submission; and job id -> why it cannot be read, for those that cannot."""
@@ -135,6 +148,15 @@ class JobStore:
                 f"{path} cannot be written: {cause.strerror or cause}",
                 remedy="make room or set HEADRACE_HOME",
                 retry=True,
+            ) from cause
+
+    def _remove(self, job: str, name: str) -> None:
+        path = self.folder(job) / name
+        try:
+            remove_file(path)
+        except OSError as cause:
+            raise ExternalError(
+                f"{path} cannot be deleted: {cause.strerror or cause}", remedy="is its disk writable?", retry=True
             ) from cause
 
 

@@ -45,6 +45,10 @@ class Triggers:
             change = {"status": "failed", "error": error}
         self._known[trigger_id] = trigger.model_copy(update=change)
 
+    def forget(self, trigger_id: str) -> None:
+        """The operation was refused: it has never begun."""
+        self._known.pop(trigger_id, None)
+
     def progress(self, trigger_id: str, text: str) -> None:
         """How far the operation is."""
         trigger = self._known.get(trigger_id)

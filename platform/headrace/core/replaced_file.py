@@ -24,6 +24,12 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = 
         _sync(path.parent)
 
 
+def remove_file(path: Path) -> None:
+    """Deletes the file if it is there, in a folder that is: durably when this returns. Raises OSError."""
+    path.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
 def _sync(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -14,11 +14,11 @@ import pytest
 from headrace.checkpoint.journal_shell import JournalStore
 from headrace.checkpoint.paths import default_storage, job_url
 from headrace.checkpoint.store import open_store
-from headrace.client.models import JobStatus, SubmitRequest
+from headrace.client.models import JobStatus, SubmitRequest, Trigger
 from headrace.coordinator import dispatcher as dispatcher_module
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
-from headrace.coordinator import job_store
+from headrace.coordinator import job_store, registry_shell
 from headrace.coordinator.dispatcher import Dispatcher
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.job_store import JobStore, JobSubmission
@@ -154,7 +154,7 @@ class Away:
 
 @pytest.fixture
 def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Away:
-    monkeypatch.setattr(dispatcher_module, "RESUME_RETRY_S", 0.01)
+    monkeypatch.setattr(registry_shell, "RETRY_S", 0.01)
     stored(Home(tmp_path), str(tmp_path / "gone"), checkpoints=True)
     return Away(tmp_path)
 
@@ -198,7 +198,7 @@ def test_a_stop_of_a_job_that_waits_for_its_storage_is_kept_for_it(tmp_path: Pat
             away.comes_back()
 
             async def asked() -> bool:
-                driver = dispatcher._jobs[JOB].driver
+                driver = dispatcher._shell.jobs[JOB].driver
                 stop = None if driver is None else driver.machine.job.stop
                 return stop is not None and (stop.id, stop.drain) == (trigger.trigger_id, True)
 
@@ -218,8 +218,8 @@ def test_storage_that_hangs_delays_its_own_jobs_only(tmp_path: Path, monkeypatch
             free.wait()
         return earlier_origin(submission, plans)
 
-    monkeypatch.setattr("headrace.coordinator.dispatcher.earlier_origin", slow)
-    monkeypatch.setattr(dispatcher_module, "START_PATIENCE_S", 0.1)
+    monkeypatch.setattr("headrace.coordinator.registry_shell.earlier_origin", slow)
+    monkeypatch.setattr(registry_shell, "START_PATIENCE_S", 0.1)
 
     async def test() -> None:
         async with dispatching(home) as dispatcher:
@@ -273,7 +273,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
         return handle(self, event, now_ms)
 
     monkeypatch.setattr(Machine, "handle", fails)
-    monkeypatch.setattr(dispatcher_module, "RESUME_RETRY_S", 0.01)
+    monkeypatch.setattr(registry_shell, "RETRY_S", 0.01)
 
 
 def test_another_master_goes_on_with_the_job_of_one_that_failed(
@@ -299,7 +299,7 @@ def test_another_master_goes_on_with_the_job_of_one_that_failed(
 
 
 def test_a_job_whose_masters_fail_again_and_again_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    breaking(monkeypatch, dispatcher_module.BREAKS_MAX)
+    breaking(monkeypatch, registry_shell.BREAKS_MAX)
 
     async def test() -> None:
         async with dispatching(Home(tmp_path)) as dispatcher:
@@ -310,7 +310,7 @@ def test_a_job_whose_masters_fail_again_and_again_has_failed(tmp_path: Path, mon
 
             await until(failed, "FAILED")
             assert "a broken invariant" in ((await dispatcher.job(job)).failure or "")
-            assert len(await dispatcher.exceptions(job)) == dispatcher_module.BREAKS_MAX
+            assert len(await dispatcher.exceptions(job)) == registry_shell.BREAKS_MAX
             # its name is free again
             await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
 
@@ -356,3 +356,228 @@ def test_a_result_is_on_disk_when_the_coordinator_is_gone(tmp_path: Path) -> Non
     assert found.submission.job == job
     assert found.result is not None
     assert found.result.state == "CANCELED"
+
+
+class Gate:
+    """A call of the job store that waits until it is let through; it may fail then, before or after it is done."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        self.fails: str | None = None
+        original = getattr(JobStore, name)
+
+        def gated(store: JobStore, *arguments: Any) -> Any:
+            self.reached.set()
+            assert self.open.wait(WAIT_SECONDS)
+            fails, self.fails = self.fails, None
+            if fails != "before":
+                answer = original(store, *arguments)
+            if fails is not None:
+                raise ExternalError("no space left", retry=True)
+            return answer
+
+        monkeypatch.setattr(JobStore, name, gated)
+
+    async def until_reached(self) -> None:
+        async def is_reached() -> bool:
+            return self.reached.is_set()
+
+        await until(is_reached, "the job store to be asked")
+
+
+async def status_of(dispatcher: Dispatcher, trigger: Trigger) -> str:
+    return (await dispatcher.trigger(trigger.job_id, trigger.trigger_id)).status
+
+
+async def until_answered(dispatcher: Dispatcher, trigger: Trigger) -> Trigger:
+    async def is_answered() -> bool:
+        return await status_of(dispatcher, trigger) != "in-progress"
+
+    await until(is_answered, "an answer")
+    return await dispatcher.trigger(trigger.job_id, trigger.trigger_id)
+
+
+@pytest.mark.parametrize("driven", [True, False])
+def test_a_cancel_is_answered_when_its_end_is_on_disk(
+    *, driven: bool, tmp_path: Path, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "end")
+    monkeypatch.setattr(dispatcher_module, "ANSWER_PATIENCE_S", 0.01)
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            if driven:
+                away.comes_back()
+                await until(lambda: waits(dispatcher), "a job that waits for slots")
+            trigger = await dispatcher.cancel(JOB)
+            await gate.until_reached()
+            assert await status_of(dispatcher, trigger) == "in-progress"
+            status = await dispatcher.job(JOB)
+            assert (status.state, status.message) == ("CANCELLING", "its end is being recorded")
+            with pytest.raises(JobConflict, match=f"{JOB} of that name"):
+                await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+            gate.open.set()
+            assert (await until_answered(dispatcher, trigger)).status == "completed"
+            assert (await dispatcher.job(JOB)).state == "CANCELED"
+
+    run(test)
+
+
+@pytest.mark.parametrize("fails", ["before", "after"])
+def test_a_cancel_whose_end_cannot_be_kept_fails_and_the_job_waits_on(
+    fails: str, tmp_path: Path, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "end")
+    gate.fails = fails
+    gate.open.set()
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            trigger = await until_answered(dispatcher, await dispatcher.cancel(JOB))
+            assert trigger.error is not None
+            assert trigger.error.message == "no space left"
+            away.comes_back()
+            await until(lambda: waits(dispatcher), "a job that waits for slots")
+        ((found,), _) = JobStore(Home(tmp_path).jobs).load_all()
+        assert found.result is None, "it would not go on with the next coordinator"
+
+    run(test)
+
+
+def test_the_end_of_a_job_that_ran_is_kept_as_soon_as_the_disk_takes_it(
+    tmp_path: Path, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "end")
+    gate.fails = "before"
+    gate.open.set()
+    away.comes_back()
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            await until(lambda: waits(dispatcher), "a job that waits for slots")
+            trigger = await until_answered(dispatcher, await dispatcher.cancel(JOB))
+            assert trigger.status == "failed"
+
+            async def ended() -> bool:
+                return (await dispatcher.job(JOB)).state == "CANCELED"
+
+            await until(ended, "CANCELED")
+
+    run(test)
+
+
+def test_a_job_that_was_left_holds_its_name_and_can_be_canceled(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored(home, str(tmp_path / "gone"), checkpoints=False)
+
+    async def test() -> None:
+        async with dispatching(home) as dispatcher:
+            with pytest.raises(JobConflict, match=f"{JOB} of that name .* is SUSPENDED: .* could not go on"):
+                await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+            assert (await dispatcher.cancel("driven")).status == "completed"
+            await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+
+    run(test)
+
+
+def test_a_client_that_hangs_up_leaves_no_job_behind_that_nobody_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "add")
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            asked = asyncio.create_task(dispatcher.submit(SubmitRequest(pipeline=pipeline())))
+            await gate.until_reached()
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            with pytest.raises(JobConflict, match="being submitted"):
+                await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+            gate.open.set()
+
+            async def is_known() -> bool:
+                return [each.name for each in await dispatcher.jobs()] == ["driven"]
+
+            await until(is_known, "the job to be known")
+
+    run(test)
+
+
+@pytest.mark.parametrize("fails", ["before", "after"])
+def test_a_submission_whose_write_failed_does_not_run_one_day(
+    fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "add")
+    gate.fails = fails
+    gate.open.set()
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            with pytest.raises(ExternalError, match="no space left"):
+                await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+
+            async def is_accepted() -> bool:
+                try:
+                    await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+                except JobConflict:
+                    return False
+                return True
+
+            await until(is_accepted, "the name to be free")
+        (found, _) = JobStore(Home(tmp_path).jobs).load_all()
+        assert len(found) == 1
+
+    run(test)
+
+
+def test_a_submission_that_arrives_as_the_coordinator_ends_is_the_next_one_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "add")
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            asked = asyncio.create_task(dispatcher.submit(SubmitRequest(pipeline=pipeline())))
+            await gate.until_reached()
+            closing = asyncio.create_task(dispatcher.close())
+            await asyncio.sleep(0)
+            gate.open.set()
+            job = await asked
+            await closing
+            status = await dispatcher.job(job)
+            assert (status.state, "the coordinator ends" in (status.message or "")) == ("SUSPENDED", True)
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            await until(lambda: waits(dispatcher, job), "a job that waits for slots")
+
+    run(test)
+
+
+def test_submissions_from_storage_that_hangs_delay_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = threading.Event()
+
+    def slow(request: SubmitRequest, *_: Any) -> None:
+        if request.from_savepoint is not None:
+            free.wait()
+            raise ExternalError("it was away")
+
+    monkeypatch.setattr("headrace.coordinator.registry_shell.wished_origin", slow)
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            hanging = [
+                asyncio.create_task(
+                    dispatcher.submit(SubmitRequest(pipeline=pipeline(f"n{number}"), from_savepoint="/hangs"))
+                )
+                for number in range(2 * registry_shell.THREADS_MAX)
+            ]
+            try:
+                await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
+            finally:
+                free.set()
+            answers = await asyncio.gather(*hanging, return_exceptions=True)
+            assert {type(each) for each in answers} == {ExternalError}
+
+    run(test)

@@ -95,3 +95,25 @@ def test_a_home_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "jobs").write_text("in the way")
     with pytest.raises(ExternalError, match="cannot be made"):
         JobStore(tmp_path / "jobs").add(submission(1))
+
+
+def test_a_submission_that_is_discarded_was_never_there(store: JobStore, tmp_path: Path) -> None:
+    store.discard(submission(1).job)
+    store.add(submission(1))
+    store.discard(submission(1).job)
+    assert JobStore(tmp_path / "jobs").load_all() == ([], {})
+
+
+def test_an_end_that_is_withdrawn_was_never_there(store: JobStore, tmp_path: Path) -> None:
+    store.add(submission(1))
+    store.withdraw_end(submission(1).job)
+    store.end(submission(1).job, result(9))
+    store.withdraw_end(submission(1).job)
+    ((found,), _) = JobStore(tmp_path / "jobs").load_all()
+    assert found.result is None
+
+
+def test_what_cannot_be_deleted_is_said(store: JobStore) -> None:
+    with pytest.raises(ExternalError, match="cannot be deleted") as refused:
+        store.withdraw_end(submission(1).job)
+    assert refused.value.retry

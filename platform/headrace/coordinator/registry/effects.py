@@ -1,0 +1,124 @@
+"""What the registry of jobs wants done, in order. Shapes only; `-> X, Y`: one of these events answers the effect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.coordinator.registry.events import End, Stop
+from headrace.rpc.messages import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """After the delay, read what it takes to drive the job -> TryReady, TryAway, TryHopeless, with this number."""
+
+    job: str
+    number: int
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonTry:
+    """The job's try is not needed any more. Its answer may still come."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """Start a driver with what was read last, and post these stops to it -> DriverEnded, MasterBroke, DriveFailed.
+
+    resumed   the job was accepted earlier: it must not end because something is away just now
+    """
+
+    job: str
+    stops: tuple[Stop, ...] = ()
+    resumed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PostStop:
+    """Ask the job's driver for a stop -> Answered."""
+
+    job: str
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class PostCancel:
+    """Ask the job's driver for a cancel -> Answered."""
+
+    job: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Ask the job's driver to leave the job as its journal has it -> DriverEnded, MasterBroke."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepEnd:
+    """After the delay, write the job's end to the job store -> EndKept, EndNotKept."""
+
+    job: str
+    end: End
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawEnd:
+    """After the delay, delete the job's end from the job store if it is there -> EndWithdrawn, EndNotWithdrawn."""
+
+    job: str
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """After the delay, delete the submission from the job store if it is there -> Discarded, NotDiscarded."""
+
+    job: str
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Complete a user's request: with a path or nothing, or with a failure."""
+
+    request: str
+    path: str | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Note on a request what it waits for."""
+
+    request: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The job store has deleted the ended job."""
+
+    job: str
+
+
+Effect = (
+    Try
+    | AbandonTry
+    | Drive
+    | PostStop
+    | PostCancel
+    | Suspend
+    | KeepEnd
+    | WithdrawEnd
+    | Discard
+    | Answer
+    | Progress
+    | Forget
+)

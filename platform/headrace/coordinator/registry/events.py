@@ -1,0 +1,235 @@
+"""What the registry of jobs reacts to: answers to its effects, drivers, users, the coordinator's start and end.
+
+Shapes only. `job` is a job's id everywhere, `request` the id of a trigger that a user polls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.coordinator.journaling import EndState
+from headrace.rpc.messages import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a job ended. `savepoint`: what a stop handed out."""
+
+    state: EndState
+    savepoint: str | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A stop. `directory`: that the user named for its savepoint, None: it takes none."""
+
+    request: str
+    directory: str | None
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """A job as the job store has it. `end` None: it has no result."""
+
+    job: str
+    name: str
+    end: End | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobsRead:
+    """The coordinator has read its job store: once, before every event but Closing."""
+
+    jobs: tuple[ReadJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The coordinator ends."""
+
+
+# ---- submitting ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitAsked:
+    """A user submits a pipeline of that name; the job's id is new. Raises JobConflict where the name is taken."""
+
+    job: str
+    name: str
+    allow_duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitKept:
+    """The job store has the submission."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitFailed:
+    """The submission came to nothing. `stored`: its write was begun, and may be on disk though it failed."""
+
+    job: str
+    stored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """Nothing of the failed submission is on disk."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotDiscarded:
+    """The job store could not delete the failed submission."""
+
+    job: str
+
+
+# ---- tries and drivers -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TryReady:
+    """Plans and origin are there: the job can be driven."""
+
+    job: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class TryAway:
+    """The job's storage is away; another try may help."""
+
+    job: str
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TryHopeless:
+    """The job cannot go on in this coordinator; another try does not help."""
+
+    job: str
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriveFailed:
+    """The driver could not be started."""
+
+    job: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MasterBroke:
+    """The job's master failed: its driver is over, and every request of users was answered.
+
+    again    the job's restart strategy allows another master
+    """
+
+    job: str
+    failure: Failure
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DriverEnded:
+    """The job's driver is over, with an end; None: it has left the job (suspended, or replaced from elsewhere)."""
+
+    job: str
+    end: End | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The driver answers a request of a user."""
+
+    job: str
+    request: str
+    path: str | None = None
+    failure: Failure | None = None
+
+
+# ---- users -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """Raises JobConflict where the job neither runs nor will."""
+
+    job: str
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """Raises JobConflict where the job has another end already, or is another coordinator's."""
+
+    job: str
+    request: str
+
+
+# ---- the job store ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EndKept:
+    """The job's end is durable. `forgotten`: ended jobs that the store has deleted since."""
+
+    job: str
+    forgotten: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndNotKept:
+    """Writing the job's end failed. It may be on disk all the same."""
+
+    job: str
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class EndWithdrawn:
+    """No end of the job is on disk."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndNotWithdrawn:
+    """Whether an end of the job is on disk is unknown."""
+
+    job: str
+    failure: Failure
+
+
+Event = (
+    JobsRead
+    | Closing
+    | SubmitAsked
+    | SubmitKept
+    | SubmitFailed
+    | Discarded
+    | NotDiscarded
+    | TryReady
+    | TryAway
+    | TryHopeless
+    | DriveFailed
+    | MasterBroke
+    | DriverEnded
+    | Answered
+    | StopAsked
+    | CancelAsked
+    | EndKept
+    | EndNotKept
+    | EndWithdrawn
+    | EndNotWithdrawn
+)

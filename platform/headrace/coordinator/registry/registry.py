@@ -1,0 +1,371 @@
+"""The registry of a coordinator's jobs: which job has an owner, who holds a name, what a request does to a job that
+nobody drives. Pure: no I/O, no clock, no randomness, no event loop.
+
+    submitted ──────────────────────────> DRIVEN ──driver ends──────────────────────> ENDING ──kept──> ENDED
+                                           ^  │                                        │  ^
+                               try is ready│  │master broke                not kept:   └──┘ kept again
+                                           │  v                                            until it is
+    read, without an end ───────────────> WAITING ──cancel──> ENDING ──kept────────────────────────> ENDED
+                                           ^  │                 │
+                                           │  │hopeless         │not kept
+                                           │  v                 v
+                                           │ LEFT ──cancel──> .. as above
+                                           │                    │
+                                           └──── withdrawn ── REOPENING ──cancel──> ENDING
+                                                (or LEFT again)
+    DRIVEN ──driver leaves it──> LEFT;   the coordinator ends ──> LEFT;   read, with an end ──> ENDED
+
+What holds, whatever happens between any two events:
+1. A job has at most one owner: a driver, or a try whose number is the newest. The answer of any other try is stale,
+   also one that had read everything when the job was canceled.
+2. A job holds its name until its end is durable, also where this coordinator has left it: a later coordinator resumes
+   every job without an end. A submission holds it from before its first write until it is a job, or surely is not on
+   disk.
+3. A request to end a job (cancel, stop) is answered with success only when the end is durable. If a waiting job's end
+   cannot be kept, the cancel is answered with that failure. The job waits on, but nobody owns it before the end is
+   surely not on disk.
+4. A driver that is over never comes back. Its end is kept again until the job store takes it.
+5. Every request is answered by the end of the job, of the try to end it, or of the coordinator.
+
+The caller's duties: handle one event at a time; perform effects in the order given; answer each effect that promises an
+event with one of them; perform effects on the job store that name the same job one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from headrace.coordinator.registry import effects as do
+from headrace.coordinator.registry import events as on
+from headrace.coordinator.registry.entry import Entry, Phase
+from headrace.coordinator.service import JobConflict
+from headrace.core.errors import Domain, ExternalError
+from headrace.rpc.messages import Failure
+
+REQUESTS_MAX = 100
+"""Stops and cancels that wait for one job."""
+
+
+class Registry:
+    """All jobs of a coordinator. `retry_s`: between two tries; `breaks_max`: masters of a job that may fail."""
+
+    def __init__(self, *, retry_s: float, breaks_max: int) -> None:
+        self._retry_s = retry_s
+        self._breaks_max = breaks_max
+        self._jobs: dict[str, Entry] = {}
+        self._submitting: dict[str, str] = {}
+        """Job -> name of submissions under way, and of failed ones that may be on disk."""
+        self._started = self._closing = False
+        self._effects: list[do.Effect] = []
+
+    @property
+    def jobs(self) -> Mapping[str, Entry]:
+        """All of them by id. Raises ExternalError until they are read."""
+        self.require_started()
+        return self._jobs
+
+    def require_started(self) -> None:
+        """Raises ExternalError until the jobs are read."""
+        if not self._started:
+            raise ExternalError("the coordinator is starting: it reads its jobs", remedy="ask again", retry=True)
+
+    def handle(self, event: on.Event) -> list[do.Effect]:  # noqa: PLR0912 - one line an event
+        """Returns what is to be done. A refused request raises JobConflict or ExternalError, and changes nothing."""
+        self._effects = []
+        match event:
+            case on.JobsRead(jobs):
+                self._on_read(jobs)
+            case on.Closing():
+                self._on_closing()
+            case on.SubmitAsked():
+                self._on_submit(event)
+            case on.SubmitKept(job):
+                self._on_accepted(job)
+            case on.SubmitFailed() | on.Discarded() | on.NotDiscarded():
+                self._on_submit_failed(event)
+            case on.TryReady() | on.TryAway() | on.TryHopeless():
+                self._on_try(event)
+            case on.DriveFailed(job, reason):
+                self._on_drive_failed(self._jobs[job], reason)
+            case on.MasterBroke():
+                self._on_broken(self._jobs[event.job], event)
+            case on.DriverEnded(job, end):
+                self._on_driver_ended(self._jobs[job], end)
+            case on.Answered():
+                self._on_answered(event)
+            case on.StopAsked(job, stop):
+                self._on_stop(self.jobs[job], stop)
+            case on.CancelAsked(job, request):
+                self._on_cancel(self.jobs[job], request)
+            case on.EndKept(job, forgotten):
+                self._on_kept(self._jobs[job], forgotten)
+            case on.EndNotKept(job, failure):
+                self._on_not_kept(self._jobs[job], failure)
+            case on.EndWithdrawn(job):
+                self._on_withdrawn(self._jobs[job])
+            case on.EndNotWithdrawn(job, failure):
+                self._on_not_withdrawn(self._jobs[job], failure)
+            case _:
+                assert_never(event)
+        return self._effects
+
+    def require_driven(self, job: str) -> None:
+        """Raises JobConflict where the job has no driver."""
+        entry = self.jobs[job]
+        if entry.phase is not Phase.DRIVEN:
+            raise _not_driven(entry)
+
+    # ---- start and end -------------------------------------------------------------------------------------------
+
+    def _on_read(self, jobs: Iterable[on.ReadJob]) -> None:
+        self._started = True
+        for each in jobs:
+            phase = Phase.WAITING if each.end is None else Phase.ENDED
+            entry = self._jobs[each.job] = Entry(each.job, each.name, phase, self._retry_s, end=each.end)
+            if phase is Phase.WAITING:
+                self._wait(entry, 0.0)
+
+    def _on_closing(self) -> None:
+        self._closing = True
+        for entry in self._jobs.values():
+            match entry.phase:
+                case Phase.DRIVEN:
+                    self._effects.append(do.Suspend(entry.job))
+                case Phase.WAITING:
+                    self._abandon_try(entry)
+                    self._leave(entry, "the coordinator ends")
+                case _:
+                    # an end that is being kept, or withdrawn, still is: the caller waits for the job store
+                    pass
+
+    def _leave(self, entry: Entry, reason: str, *, elsewhere: bool = False) -> None:
+        """Nobody goes on with the job here."""
+        entry.phase, entry.waits_for, entry.elsewhere = Phase.LEFT, reason, elsewhere
+        failure = Failure(f"job {entry.job} is {entry.state}: {entry.why}", Domain.EXTERNAL.value, retry=True)
+        self._refuse_requests(entry, failure)
+
+    def _refuse_requests(self, entry: Entry, failure: Failure) -> None:
+        """Answers everybody who waits for the job or for its end."""
+        held = [answer.request for answer in entry.held]
+        for request in (*held, *entry.cancels, *(stop.request for stop in entry.stops)):
+            self._effects.append(do.Answer(request, failure=failure))
+        entry.held, entry.cancels, entry.stops = [], [], []
+
+    # ---- submitting ----------------------------------------------------------------------------------------------
+
+    def _on_submit(self, asked: on.SubmitAsked) -> None:
+        jobs = self.jobs
+        if self._closing:
+            raise ExternalError("the coordinator ends", remedy="submit it when the next one has started", retry=True)
+        if not asked.allow_duplicate:
+            self._require_free_name(jobs.values(), asked.name)
+        self._submitting[asked.job] = asked.name
+
+    def _require_free_name(self, entries: Iterable[Entry], name: str) -> None:
+        holder = next((entry for entry in entries if entry.name == name and entry.holds_name), None)
+        if holder is not None:
+            raise JobConflict(
+                f"job {holder.job} of that name ({name}) {_standing(holder)}",
+                remedy="upgrade, stop or cancel it; or submit with --allow-duplicate",
+            )
+        if name in self._submitting.values():
+            raise JobConflict(
+                f"a job of that name ({name}) is being submitted just now", remedy="or submit with --allow-duplicate"
+            )
+
+    def _on_accepted(self, job: str) -> None:
+        name = self._submitting.pop(job)
+        entry = self._jobs[job] = Entry(job, name, Phase.DRIVEN, self._retry_s)
+        if self._closing:
+            # nobody would wait for its driver; the next coordinator goes on with it
+            self._leave(entry, "the coordinator ends")
+        else:
+            self._effects.append(do.Drive(job, resumed=False))
+
+    def _on_submit_failed(self, event: on.SubmitFailed | on.Discarded | on.NotDiscarded) -> None:
+        match event:
+            case on.SubmitFailed(job, stored=True):
+                # if the write stands, the next coordinator runs the job: its name is not free before that is mended
+                self._effects.append(do.Discard(job))
+            case on.NotDiscarded(job) if not self._closing:
+                self._effects.append(do.Discard(job, self._retry_s))
+            case _:
+                self._submitting.pop(event.job, None)
+
+    # ---- tries ---------------------------------------------------------------------------------------------------
+
+    def _wait(self, entry: Entry, delay_s: float) -> None:
+        entry.phase, entry.end, entry.back = Phase.WAITING, None, None
+        entry.tries += 1
+        self._effects.append(do.Try(entry.job, entry.tries, delay_s))
+
+    def _abandon_try(self, entry: Entry) -> None:
+        entry.tries += 1
+        self._effects.append(do.AbandonTry(entry.job))
+
+    def _on_try(self, event: on.TryReady | on.TryAway | on.TryHopeless) -> None:
+        entry = self._jobs.get(event.job)
+        if entry is None or entry.phase is not Phase.WAITING or entry.tries != event.number:
+            # the job was canceled, or the coordinator ends: a try that was under way makes no owner any more
+            return
+        match event:
+            case on.TryReady():
+                self._drive(entry)
+            case on.TryAway(reason=reason):
+                entry.waits_for = reason
+                self._wait(entry, self._retry_s)
+            case on.TryHopeless(reason=reason):
+                self._leave(entry, reason)
+            case _:
+                assert_never(event)
+
+    def _drive(self, entry: Entry) -> None:
+        entry.phase, entry.waits_for = Phase.DRIVEN, ""
+        entry.posted = [stop.request for stop in entry.stops]
+        self._effects.append(do.Drive(entry.job, tuple(entry.stops)))
+        entry.stops = []
+
+    # ---- drivers -------------------------------------------------------------------------------------------------
+
+    def _on_drive_failed(self, entry: Entry, reason: str) -> None:
+        # there is no driver that could answer
+        entry.cancels, entry.posted = [*entry.cancels, *entry.posted], []
+        self._leave(entry, reason)
+
+    def _on_broken(self, entry: Entry, event: on.MasterBroke) -> None:
+        entry.breaks += 1
+        self._refuse_requests(entry, event.failure)
+        if self._closing:
+            self._leave(entry, "")
+        elif event.again and entry.breaks < self._breaks_max:
+            self._wait(entry, self._retry_s)
+        else:
+            self._conclude(entry, on.End("FAILED", failure=event.failure), None)
+
+    def _on_driver_ended(self, entry: Entry, end: on.End | None) -> None:
+        if end is not None:
+            self._conclude(entry, end, None)
+            return
+        # requests that reached the driver with its end are still answered by it
+        self._leave(entry, "", elsewhere=not self._closing)
+
+    def _on_answered(self, event: on.Answered) -> None:
+        entry = self._jobs.get(event.job)
+        answer = do.Answer(event.request, event.path, event.failure)
+        if entry is None or event.request not in entry.posted:
+            self._effects.append(answer)
+            return
+        entry.posted.remove(event.request)
+        if event.failure is None and entry.phase in {Phase.DRIVEN, Phase.ENDING}:
+            # the journal may not have the end: storage that is away does not hold it up. A coordinator that dies
+            # before the job store has it resumes the job
+            entry.held.append(answer)
+        else:
+            self._effects.append(answer)
+
+    # ---- users ---------------------------------------------------------------------------------------------------
+
+    def _on_stop(self, entry: Entry, stop: on.Stop) -> None:
+        match entry.phase:
+            case Phase.DRIVEN:
+                entry.posted.append(stop.request)
+                self._effects.append(do.PostStop(entry.job, stop))
+            case Phase.WAITING:
+                _require_room(entry, len(entry.stops))
+                entry.stops.append(stop)
+                self._effects.append(do.Progress(stop.request, f"waits for the job to go on: {entry.waits_for}"))
+            case _:
+                raise _not_driven(entry)
+
+    def _on_cancel(self, entry: Entry, request: str) -> None:
+        """Where nothing of the job runs, and its journal may be out of reach, the job store alone keeps its end."""
+        _require_room(entry, len(entry.cancels))
+        match entry.phase:
+            case Phase.DRIVEN:
+                entry.posted.append(request)
+                self._effects.append(do.PostCancel(entry.job, request))
+            case Phase.WAITING:
+                self._abandon_try(entry)
+                entry.cancels.append(request)
+                self._conclude(entry, on.End("CANCELED"), Phase.WAITING)
+            case Phase.LEFT if not (entry.elsewhere or self._closing):
+                entry.cancels.append(request)
+                self._conclude(entry, on.End("CANCELED"), Phase.LEFT)
+            case Phase.REOPENING:
+                # asked when the answer to WithdrawEnd is there: two writes of one job must not overtake each other
+                entry.cancels.append(request)
+            case Phase.ENDING if entry.end is not None and entry.end.state == "CANCELED":
+                entry.cancels.append(request)
+            case _:
+                raise _not_driven(entry)
+
+    # ---- ends ----------------------------------------------------------------------------------------------------
+
+    def _conclude(self, entry: Entry, end: on.End, back: Phase | None) -> None:
+        entry.phase, entry.end, entry.back = Phase.ENDING, end, back
+        self._effects.append(do.KeepEnd(entry.job, end))
+
+    def _on_kept(self, entry: Entry, forgotten: Iterable[str]) -> None:
+        entry.phase, entry.waits_for, entry.unkept, entry.back = Phase.ENDED, "", "", None
+        self._effects += entry.held
+        self._effects += [do.Answer(request) for request in entry.cancels]
+        entry.held, entry.cancels = [], []
+        self._refuse_requests(entry, Failure("the job was canceled", Domain.USER.value, retry=False))
+        for job in forgotten:
+            if (other := self._jobs.get(job)) is not None and other.phase is Phase.ENDED:
+                del self._jobs[job]
+                self._effects.append(do.Forget(job))
+
+    def _on_not_kept(self, entry: Entry, failure: Failure) -> None:
+        assert entry.end is not None, "an end was to be kept"
+        self._effects += [do.Answer(answer.request, failure=failure) for answer in entry.held]
+        self._effects += [do.Answer(request, failure=failure) for request in entry.cancels]
+        entry.held, entry.cancels, entry.unkept = [], [], failure.message
+        if entry.back is not None:
+            entry.phase = Phase.REOPENING
+            self._effects.append(do.WithdrawEnd(entry.job))
+        elif not self._closing:
+            self._effects.append(do.KeepEnd(entry.job, entry.end, self._retry_s))
+
+    def _on_withdrawn(self, entry: Entry) -> None:
+        entry.unkept = ""
+        if entry.cancels:
+            self._conclude(entry, on.End("CANCELED"), entry.back)
+        elif self._closing:
+            self._leave(entry, "the coordinator ends")
+        elif entry.back is Phase.WAITING:
+            self._wait(entry, self._retry_s)
+        else:
+            entry.phase, entry.end, entry.back = Phase.LEFT, None, None
+
+    def _on_not_withdrawn(self, entry: Entry, failure: Failure) -> None:
+        if entry.cancels:
+            self._conclude(entry, on.End("CANCELED"), entry.back)
+        elif self._closing:
+            self._refuse_requests(entry, failure)
+        else:
+            self._effects.append(do.WithdrawEnd(entry.job, self._retry_s))
+
+
+def _standing(holder: Entry) -> str:
+    """Why the job's name is taken."""
+    match holder.phase:
+        case Phase.DRIVEN:
+            return "runs already"
+        case Phase.WAITING:
+            return f"waits to go on: {holder.waits_for or 'it is read'}"
+        case _:
+            return f"is {holder.state}: {holder.why}"
+
+
+def _not_driven(entry: Entry) -> JobConflict:
+    why = "" if entry.phase is Phase.ENDED else f": {entry.why}"
+    return JobConflict(f"job {entry.job} ({entry.name}) is {entry.state}{why}")
+
+
+def _require_room(entry: Entry, waiting: int) -> None:
+    if waiting >= REQUESTS_MAX:
+        raise JobConflict(
+            f"{waiting} requests wait for job {entry.job} ({entry.name})", remedy="wait until they are answered"
+        )

@@ -1,0 +1,1 @@
+"""Coordinators over one job store, simulated: the real registry, and everything around it modelled."""
