@@ -167,7 +167,7 @@ def from_kafka(spark: SparkSession, scratch: Path, brokers: str) -> None:
     """Rows of a topic, their results left staged."""
     shutil.rmtree(scratch, ignore_errors=True)
     plans = JobPlans(windowed(brokers, "events", "sums"))
-    wish = ReplayWish("replay-bench-k-1", str(scratch / "storage"), 2, publish=False)
+    wish = ReplayWish(job="replay-bench-k-1", storage=str(scratch / "storage"), parallelism=2, publish=False)
     Replay(plans, wish, RddExchange(spark), SystemClock()).run()
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 from headrace.coordinator.job_state import JobState
 from sim.cluster import Cluster
 from sim.seeds import command, told_at_failure
-from sim.story import Story, story_of
+from sim.story import story_of
 from sim.world import Violation, World
 
 PATIENCE_MS = 1_500_000
@@ -44,7 +45,9 @@ def _play(world: World, seed: int) -> Outcome:
     story = story_of(world.chance)
     world.tell(str(story))
     cluster = Cluster(world, story)
-    _befall(world, cluster, story)
+    if story.faults:
+        befall = partial(_befall, world, cluster)
+        world.again_and_again(story.pause_ms, befall, lambda: cluster.result is not None)
     world.run(story.chaos_ms, lambda: cluster.result is not None)
     cluster.heal()
     if cluster.result is None and None in story.stops:
@@ -63,17 +66,8 @@ def _play(world: World, seed: int) -> Outcome:
     return Outcome(seed, cluster.result, cluster.auditor.attempt, epochs)
 
 
-def _befall(world: World, cluster: Cluster, story: Story) -> None:
-    """The next fault, and the one after that, until there is peace."""
-    if not story.faults:
-        return
-
-    def again() -> None:
-        if not world.calm and cluster.result is None:
-            cluster.befall(world.chance.choice(story.faults))
-            world.after(round(world.chance.expovariate(1 / story.pause_ms)), again)
-
-    world.after(round(world.chance.expovariate(1 / story.pause_ms)), again)
+def _befall(world: World, cluster: Cluster) -> None:
+    cluster.befall(world.chance.choice(cluster.story.faults))
 
 
 def _require_running(world: World, cluster: Cluster) -> None:

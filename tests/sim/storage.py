@@ -1,8 +1,6 @@
 """Checkpoint storage that is slow, away for a while, or loses its answers; and the lane of one coordinator to it.
 
-The journal's real shell (`JournalStore`) runs against it. A storage call takes virtual time, but the shell is ordinary
-code that waits: so it is run again from its beginning after each call, with the answers that it got before. That is
-sound because the shell changes what it knows only after its last call.
+The journal's real shell (`JournalStore`) runs against it, again from its beginning after each call (`sim.replayed`).
 """
 
 from __future__ import annotations
@@ -13,10 +11,10 @@ from dataclasses import dataclass
 
 from headrace.checkpoint.store import Data, StoredObject
 from headrace.core.errors import ExternalError, HeadraceError
+from sim.replayed import Call, Pending, Replayer, outcome
 from sim.world import Process, World
 from support.memory_store import MemoryStore
 
-Call = Callable[[], object]
 RETRY_FIRST_MS, RETRY_MAX_MS = 200, 5_000
 LEAVING_PATIENCE_MS = 10_000
 
@@ -51,57 +49,23 @@ class Storage:
         elif world.happens(self._faults.refused_for_good):
             result = ExternalError("storage says that this is not allowed")
         else:
-            result = _outcome(call)
+            result = outcome(call)
             if world.happens(self._faults.unanswered):
                 result = ExternalError("no answer from storage", retry=True)
         world.after(world.delay_ms(), lambda: caller.deliver(lambda: answer(result)))
 
 
-def _outcome(call: Call) -> object:
-    try:
-        return call()
-    except HeadraceError as error:
-        return error
-
-
-class _NotYet(BaseException):
-    """The shell has come to a call that has no answer yet."""
-
-    def __init__(self, call: Call) -> None:
-        super().__init__()
-        self.call = call
-
-
 class ReplayedStore:
     """An object store whose calls are answered from what was answered before; the first new one stops the run."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, owner: Process, storage: Storage) -> None:
+        self._owner = owner
+        self._storage = storage
         self._objects = storage.objects
-        self._world = storage.world
-        self._answers: list[object] = []
-        self._next = 0
-
-    def forget(self) -> None:
-        """Another piece of work begins."""
-        self._answers.clear()
-        self._next = 0
-
-    def rewind(self) -> None:
-        """The same piece of work begins again."""
-        self._next = 0
-
-    def answered(self, answer: object) -> None:
-        """The call that stopped the run has its answer."""
-        self._answers.append(answer)
+        self.replayer = Replayer()
 
     def _call(self, call: Call) -> object:
-        if self._next == len(self._answers):
-            raise _NotYet(call)
-        self._next += 1
-        answer = self._answers[self._next - 1]
-        if isinstance(answer, HeadraceError):
-            raise answer
-        return answer
+        return self.replayer.ask(lambda answer: self._storage.call(self._owner, call, answer))
 
     @property
     def url(self) -> str:
@@ -114,9 +78,9 @@ class ReplayedStore:
         self._call(lambda: self._objects.put_if_absent(path, data))
 
     def read(self, path: str) -> bytes:
-        if self._next == len(self._answers) and self._world.chance.random() < 0.9:
+        if self.replayer.is_ahead and self._storage.world.chance.random() < 0.9:
             # most reads of a listing follow each other closely
-            self._answers.append(_outcome(lambda: self._objects.read(path)))
+            self.replayer.answered(outcome(lambda: self._objects.read(path)))
         answer = self._call(lambda: self._objects.read(path))
         assert isinstance(answer, bytes)
         return answer
@@ -151,7 +115,7 @@ class Lane:
     def __init__(self, owner: Process, storage: Storage) -> None:
         self._owner = owner
         self._storage = storage
-        self.store = ReplayedStore(storage)
+        self.store = ReplayedStore(owner, storage)
         self._queue: deque[_Work] = deque()
         self._busy = False
         self._delay_ms = RETRY_FIRST_MS
@@ -180,20 +144,20 @@ class Lane:
             return
         self._busy = True
         self._delay_ms, self._begun_ms = RETRY_FIRST_MS, self._storage.world.now_ms
-        self.store.forget()
+        self.store.replayer.forget()
         self._run()
 
     def _again(self) -> None:
-        self.store.forget()
+        self.store.replayer.forget()
         self._run()
 
     def _run(self) -> None:
         work = self._queue[0]
-        self.store.rewind()
+        self.store.replayer.rewind()
         try:
             result = work.run()
-        except _NotYet as call:
-            self._storage.call(self._owner, call.call, self._on_answer)
+        except Pending as call:
+            call.start(self._on_answer)
         except HeadraceError as error:
             self._on_error(work, error)
         else:
@@ -202,7 +166,7 @@ class Lane:
             self._begin()
 
     def _on_answer(self, answer: object) -> None:
-        self.store.answered(answer)
+        self.store.replayer.answered(answer)
         self._run()
 
     def _on_error(self, work: _Work, error: HeadraceError) -> None:

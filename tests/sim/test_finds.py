@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -37,10 +36,10 @@ from headrace_connectors.kafka import committer
 from headrace_connectors.kafka.transaction_lanes import TransactionLanes
 from headrace_connectors.kafka.transaction_names import TransactionName, names_of
 from headrace_connectors.kafka.transaction_rules import Fate
+from sim.finds import Breaks, each_of, require_found
 from sim.run import play
 
 SEEDS_MAX = 150
-Breaks = Callable[[pytest.MonkeyPatch], None]
 Items = tuple[CommittableDocument, ...]
 
 
@@ -370,9 +369,7 @@ BREAKS: list[tuple[Breaks, int]] = [
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
 
 
-@pytest.mark.parametrize(("breaks", "first"), BREAKS, ids=lambda value: getattr(value, "__name__", "").strip("_"))
+@each_of(BREAKS)
 def test_a_broken_rule_is_found(breaks: Breaks, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     breaks(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(first, first + SEEDS_MAX):
-            play(seed)
+    require_found(play, first, SEEDS_MAX)

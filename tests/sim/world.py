@@ -35,6 +35,19 @@ class World:
         self._count += 1
         heapq.heappush(self._queue, (self.now_ms + max(delay_ms, 0), self._count, action))
 
+    def again_and_again(self, pause_ms: int, action: Action, over: Callable[[], bool] = lambda: False) -> None:
+        """Something happens at random times, `pause_ms` apart on average, until there is peace or it is `over`."""
+
+        def again() -> None:
+            if not self.calm and not over():
+                action()
+                self.after(self._pause_ms(pause_ms), again)
+
+        self.after(self._pause_ms(pause_ms), again)
+
+    def _pause_ms(self, mean_ms: int) -> int:
+        return round(self.chance.expovariate(1 / mean_ms))
+
     def run(self, until_ms: int, done: Callable[[], bool] = lambda: False) -> bool:
         """Lets time pass up to then, or until `done`. Whether it was `done`."""
         while self._queue and self._queue[0][0] <= until_ms:

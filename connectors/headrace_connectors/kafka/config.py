@@ -17,6 +17,7 @@ from headrace.connect.row_check import Encode, RowCheck
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
 from headrace.core.config import Config, Duration
+from headrace_connectors.kafka.broker_list import hosts_and_ports
 from headrace_connectors.kafka.positions import StartField, StopField
 from headrace_connectors.kafka.properties import (
     OWNED_BY_SINK,
@@ -32,21 +33,11 @@ from headrace_connectors.kafka.transaction_terms import (
     unmet_terms,
 )
 
-PORT_MAX = 65_535
-_BROKER = re.compile(r"([A-Za-z_]+://)?([\w.-]+|\[[0-9A-Fa-f:.]+(%\w+)?\])(:(?P<port>\d{1,5}))?")
-"""As librdkafka reads it: the security protocol and the port may be missing, an IPv6 address is in brackets."""
-
 
 def _broker_list(given: Any) -> Any:
     text = ",".join(str(item) for item in given) if isinstance(given, list | tuple) else str(given)
-    brokers = [part.strip() for part in text.split(",") if part.strip()]
-    if not brokers:
-        raise ValueError("brokers is empty: write host:port, several separated by commas")
-    for broker in brokers:
-        found = _BROKER.fullmatch(broker)
-        if found is None or not 0 < int(found["port"] or 9092) <= PORT_MAX:
-            raise ValueError(f"{broker!r} is no broker: write host:port, several separated by commas")
-    return ",".join(brokers)
+    hosts_and_ports(text)
+    return ",".join(part.strip() for part in text.split(",") if part.strip())
 
 
 def _topic_name(given: Any) -> Any:

@@ -25,6 +25,7 @@ from headrace_connectors.kafka.broker_connection import (
     ConnectionSettings,
     VersionUnknownError,
 )
+from headrace_connectors.kafka.broker_list import hosts_and_ports
 from headrace_connectors.kafka.broker_requests import (
     BrokerPlace,
     Coordinator,
@@ -46,7 +47,6 @@ NETWORK_EXCEPTION = 13
 _UNDER_WAY_MAX = 256
 """Requests that wait for their answers at a time: their answers fit into the sockets' buffers, so no sender blocks."""
 _CONNECT_S = 3.0
-_PORT = 9092
 _NAMES = {105: "TRANSACTIONAL_ID_NOT_FOUND"}
 """Of codes that librdkafka has no name for."""
 
@@ -80,12 +80,12 @@ class BrokerClient:
 
     def _bootstrap(self) -> None:
         """Connects to an address that answers; its connection serves requests to any broker."""
-        addresses = addresses_of(self._brokers, canonical=self._settings.canonical)
+        addresses = hosts_and_ports(self._brokers)
         # in another order each time: a frozen broker, which answers nothing, is not asked first again and again
         random.shuffle(addresses)
         for host, port in addresses:
             try:
-                self._connections[None] = self._opened(host, port)
+                self._connections[None] = self._opened(canonical_name(host) if self._settings.canonical else host, port)
             except ConnectionBrokenError as error:
                 self._last_failure = str(error)
                 continue
@@ -250,20 +250,8 @@ def _code(answer: int | None) -> int:
     return NETWORK_EXCEPTION if answer is None else answer
 
 
-def addresses_of(brokers: str, *, canonical: bool) -> list[tuple[str, int]]:
-    """`a:9092,[::1]:9093` as hosts and ports. With `canonical`, each host's canonical name where it has one."""
-    found: list[tuple[str, int]] = []
-    for text in brokers.split(","):
-        address = text.rpartition("://")[2]
-        host, colon, port = address.rpartition(":")
-        if not colon or not port.isdecimal():
-            host, port = address, str(_PORT)
-        host = host.strip("[]")
-        found.append((_canonical_name(host) if canonical else host, int(port)))
-    return found
-
-
-def _canonical_name(host: str) -> str:
+def canonical_name(host: str) -> str:
+    """The name that Kerberos knows a host by; its own where it has no other."""
     try:
         return socket.gethostbyaddr(host)[0]
     except OSError:

@@ -31,12 +31,17 @@ def reporting_errors() -> Iterator[None]:
 
 def exit_code(error: HeadraceError) -> int:
     """The exit code that an error ends a command with."""
-    if isinstance(error, Unreachable):
+    return exit_code_of(error.domain, unreachable=isinstance(error, Unreachable))
+
+
+def exit_code_of(domain: Domain, *, unreachable: bool) -> int:
+    """The same, of an error that is known by its report."""
+    if unreachable:
         return NOT_REACHABLE
-    match error.domain:
+    match domain:
         case Domain.USER:
             return WRONG_USE
         case Domain.EXTERNAL | Domain.INTERNAL:
             return FAILED
         case _:
-            assert_never(error.domain)
+            assert_never(domain)

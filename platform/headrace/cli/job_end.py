@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from headrace.cli.arguments import print_json
-from headrace.cli.errors import FAILED, NOT_REACHABLE, WRONG_USE
+from headrace.cli.errors import FAILED, exit_code_of
 
 if TYPE_CHECKING:
     from headrace.client.http import Client
@@ -44,11 +44,7 @@ def require_opened(client: Client, job: str, *, as_json: bool) -> None:
 def _code_of(client: Client, job: str) -> int:
     """What `headrace run` ends with for the same failure."""
     newest = next(iter(client.exceptions(job)), None)
-    if newest is None:
-        return FAILED
-    if newest.unreachable:
-        return NOT_REACHABLE
-    return WRONG_USE if newest.domain == "user" else FAILED
+    return FAILED if newest is None else exit_code_of(newest.domain, unreachable=newest.unreachable)
 
 
 def print_end(status: JobStatus, *, as_json: bool, code: int = FAILED) -> None:

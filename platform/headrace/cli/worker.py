@@ -80,12 +80,14 @@ def worker(
 def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
     """What was given, else the home's own where the coordinator is of this host. Raises UserError."""
     from headrace.client.discovery import recorded_token
-    from headrace.client.token_files import WHERE_A_TOKEN_LIES, given_token
+    from headrace.client.token_files import given_token
     from headrace.core.errors import UserError
-    from headrace.worker.advertise import is_loopback
+    from headrace.core.hosts import is_loopback
+    from headrace.core.settings import WHERE_A_TOKEN_LIES
+    from headrace.worker.advertise import split_address
 
     found = given_token(file, token)
-    if found is None and is_loopback(coordinator):
+    if found is None and is_loopback(split_address(coordinator)[0]):
         found = recorded_token(home)
     if found is None:
         raise UserError(

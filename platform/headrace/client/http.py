@@ -7,7 +7,6 @@ ExternalError   storage or workers are away
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 import time
 from collections.abc import Callable
@@ -50,6 +49,7 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.core.errors import ExternalError, Unreachable, UserError
+from headrace.core.hosts import is_loopback
 from headrace.tls.contexts import client_context
 from headrace.tls.diagnosis import is_plain_answer, speaks_tls
 from headrace.tls.files import CA_VARIABLE
@@ -86,7 +86,7 @@ class Client:
             base_url=self.url,
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(answer_s, connect=CONNECT_SECONDS),
-            trust_env=not _is_loopback(address.host),  # a proxy cannot reach this host's loopback
+            trust_env=not is_loopback(address.host),  # a proxy cannot reach this host's loopback
             # reading the system's certificates takes longer than most answers: not for plain HTTP, where none counts
             verify=client_context(authority) if address.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
@@ -308,10 +308,3 @@ def _job(reference: str) -> str:
     if not reference:
         raise UserError("the job is not named", remedy="headrace list shows the jobs")
     return f"/jobs/{quote(reference, safe='')}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -16,7 +16,6 @@ from headrace.core.errors import UserError
 from headrace.core.private_files import OTHERS, PRIVATE_FILE, make_private_folder
 
 TOKEN_VARIABLE, TOKEN_FILE_VARIABLE = "HEADRACE_TOKEN", "HEADRACE_TOKEN_FILE"
-WHERE_A_TOKEN_LIES = "The token lies in $HEADRACE_HOME/cluster/token of the coordinator, or where its --token-file says"
 _TOKEN_BYTES = 32
 _SENDABLE = re.compile(r"[ -~]+\Z")
 """What a header can carry: printable ASCII in one line."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass, field
 
-from headrace.client.token_files import WHERE_A_TOKEN_LIES
 from headrace.core.errors import InternalError, UserError
+from headrace.core.settings import WHERE_A_TOKEN_LIES
 
 _READABLE = {"/v1/health", "/v1/metrics"}
 

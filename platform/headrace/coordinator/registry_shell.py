@@ -139,7 +139,8 @@ class RegistryShell:
             LOG.error("job %s cannot be read and is left alone: %s", job, reason)
         effects = self._registry.handle(on.JobsRead(tuple(_read(each) for each in stored)))
         for each in stored:
-            self._known[each.submission.job] = self._known_job(each.submission, each.history, each.result)
+            job, storage = each.submission.job, JobStorage(each.submission.job, each.submission.storage)
+            self._known[job] = KnownJob(each.submission, each.history, storage, self._registry.jobs[job], each.result)
         self._perform_all(effects)
         waiting = [known for known in self._known.values() if known.entry.phase is Phase.WAITING]
         if waiting:
@@ -223,8 +224,8 @@ class RegistryShell:
             self.handle(on.SubmitFailed(job, is_written))
             raise
         effects = self._registry.handle(on.SubmitKept(job))
-        known = self._known[job] = self._known_job(submission, JobHistory(), None)
-        known.storage, known.setup = storage, setup
+        entry = self._registry.jobs[job]
+        self._known[job] = KnownJob(submission, JobHistory(), storage, entry, setup=setup)
         self._perform_all(effects)
         return job
 
@@ -246,10 +247,6 @@ class RegistryShell:
 
     def _setup(self, submission: JobSubmission, prepared: Prepared) -> JobSetup:
         return self._surroundings.setup(submission, prepared, self._store.folder(submission.job))
-
-    def _known_job(self, submission: JobSubmission, history: JobHistory, result: JobResult | None) -> KnownJob:
-        job = submission.job
-        return KnownJob(submission, history, JobStorage(job, submission.storage), self._registry.jobs[job], result)
 
     # ---- effects -------------------------------------------------------------------------------------------------
 

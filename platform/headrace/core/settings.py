@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+WHERE_A_TOKEN_LIES = "The token lies in $HEADRACE_HOME/cluster/token of the coordinator, or where its --token-file says"
+
 
 @dataclass(frozen=True, slots=True)
 class Home:

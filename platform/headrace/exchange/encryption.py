@@ -12,8 +12,9 @@ import socket
 import ssl
 
 from headrace.core.errors import ExternalError
+from headrace.core.hosts import is_ip_address
 from headrace.exchange.handshake import MAGIC, Channel
-from headrace.tls.contexts import fingerprint, is_ip_address, own_fingerprint, peer_context, server_context
+from headrace.tls.contexts import fingerprint, own_fingerprint, peer_context, server_context
 from headrace.tls.diagnosis import is_plain_answer
 from headrace.tls.files import TlsFiles
 

@@ -11,7 +11,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 _RECORD_BYTES = 16 * 1024
@@ -117,16 +117,7 @@ class TlsStream:
         if len(parts) > 1 and len(first) < _RECORD_BYTES:
             # a frame's head with the beginning of its payload: one record, not two
             first = memoryview(bytes(first) + bytes(parts[1][: _RECORD_BYTES - len(first)]))
-        chunk = first[:_CHUNK_BYTES]
-        while True:
-            with self._lock:
-                try:
-                    return self._socket.send(chunk)
-                except ssl.SSLWantWriteError:
-                    events = select.POLLOUT
-                except ssl.SSLWantReadError:
-                    events = select.POLLIN
-            self._wait(events)
+        return self._call(self._socket.send, first[:_CHUNK_BYTES])
 
     def send_now(self, data: bytes) -> int:
         """See Stream."""
@@ -140,15 +131,7 @@ class TlsStream:
 
     def recv_into(self, view: memoryview) -> int:
         """See Stream."""
-        while True:
-            with self._lock:
-                try:
-                    return self._socket.recv_into(view)
-                except ssl.SSLWantReadError:
-                    events = select.POLLIN
-                except ssl.SSLWantWriteError:
-                    events = select.POLLOUT
-            self._wait(events)
+        return self._call(self._socket.recv_into, view)
 
     def something_came(self) -> bool:
         """See Stream."""
@@ -163,9 +146,18 @@ class TlsStream:
         with self._lock:
             self._socket.close()
 
-    def _wait(self, events: int) -> None:
-        if not self._is_ready(events, self._interval_ms):
-            raise BlockingIOError
+    def _call(self, call: Callable[[memoryview], int], view: memoryview) -> int:
+        """Calls again when the direction that TLS wants is ready. Raises BlockingIOError: not within the interval."""
+        while True:
+            with self._lock:
+                try:
+                    return call(view)
+                except ssl.SSLWantWriteError:
+                    events = select.POLLOUT
+                except ssl.SSLWantReadError:
+                    events = select.POLLIN
+            if not self._is_ready(events, self._interval_ms):
+                raise BlockingIOError
 
     def _is_ready(self, events: int, timeout_ms: int) -> bool:
         poll = select.poll()

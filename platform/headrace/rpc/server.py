@@ -14,7 +14,6 @@ Decides who is connected. What that means for jobs is for whoever takes the even
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -27,7 +26,9 @@ import grpc.aio
 from headrace import __version__
 from headrace.core.entrance import Entrance
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.hosts import is_loopback
 from headrace.core.mutual_proof import NONCE_BYTES, MutualProof, Role
+from headrace.core.settings import WHERE_A_TOKEN_LIES
 from headrace.rpc import codec
 from headrace.rpc.credentials import server_credentials
 from headrace.rpc.introduction import terms_of
@@ -104,7 +105,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
 
     async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
         """Listens; port 0 takes a free one. Gives the port. Raises ExternalError when the address is taken."""
-        if not token and not _is_loopback(host):
+        if not token and not is_loopback(host):
             raise UserError(f"the control plane at {host} needs a token: other hosts can reach it")
         self._token = token
         server = grpc.aio.server(options=STREAM_OPTIONS)
@@ -194,10 +195,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             reason = f"it runs headrace {register.version}, this cluster {__version__}"
             return Refused(reason, "install the same version everywhere")
         if not terms.accepts(self._token, Role.CALLER, first.proof):
-            remedy = (
-                "give the worker the cluster's token: --token-file FILE or HEADRACE_TOKEN. The token lies in "
-                "$HEADRACE_HOME/cluster/token of the coordinator, or where its --token-file says"
-            )
+            remedy = f"give the worker the cluster's token: --token-file FILE or HEADRACE_TOKEN. {WHERE_A_TOKEN_LIES}"
             return Refused("its token is not this cluster's", remedy)
         known = self._sessions.get(register.worker)
         if known is None or known.name == first.session or not known.stream:
@@ -293,12 +291,3 @@ def _registration(first: control_pb2.WorkerFrame) -> Register | None:
     except ExternalError:
         return None
     return message if isinstance(message, Register) else None
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -8,55 +8,39 @@ is no increment.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.checkpoint.paths import unique_part
 from headrace.checkpoint.store import open_store
-from headrace.coordinator.origin import Origin
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.plan.totals import row_totals
-from headrace.spark.computation import Computation
 from headrace.spark.driver.config import DriverConfig
 from headrace.spark.driver.effects import End
 from headrace.spark.driver_shell import DriverParts, Pause, drive
+from headrace.spark.driver_wish import DriverWish, computation_of, config_of, publication_of
 from headrace.spark.epoch import Splits, Work
 from headrace.spark.exchange import Exchange
 from headrace.spark.follow_sources import FollowSources, Look, Place
 from headrace.spark.idle_splits import IdleSplits, SourceClock
-from headrace.spark.publication import Publication, Say
+from headrace.spark.publication import Say
 
 FAILURES_MAX = 10
 """Increments in a row that may fail for reasons outside that pass by themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class FollowWish:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowWish(DriverWish):
     """How a pipeline is to be followed.
 
-    job, storage    its id, and the URL of its folder in checkpoint storage
-    parallelism     of nodes that set none themselves
     interval_ms     between the beginnings of two increments, where one does not take longer
     increments_max  ends after so many; None: goes on
-    savepoint       folder for a savepoint at the end; final: sources that come to their end close every window first
-    origin          savepoint or checkpoint to start from, where the job has no checkpoint yet
-    python_path     import path entries for the user's functions
-    allow_repeated  results are published though a sink may have forgotten what of them it has
     """
 
-    job: str
-    storage: str
-    parallelism: int
     interval_ms: int
     increments_max: int | None = None
-    savepoint: str | None = None
-    final: bool = False
-    origin: Origin | None = None
-    floors: tuple[AppliedFloor, ...] = ()
-    python_path: tuple[str, ...] = ()
-    allow_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,53 +93,22 @@ class Follow:
         return self._outcome(drive(self._config(), self._parts(), self._say))
 
     def _config(self) -> DriverConfig:
-        wish = self._wish
-        origin = wish.origin
-        return DriverConfig(
-            job=wish.job,
-            storage=wish.storage,
-            parallelism=wish.parallelism,
-            plan_hash=self._plans.facts(wish.parallelism).plan_hash,
-            unique=unique_part(),
-            bounded=False,
-            begin=None if origin is None else origin.manifest,
-            begin_url=None if origin is None else origin.url,
-            savepoint=wish.savepoint,
-            final=wish.final,
-            retained=self._plans.model(wish.parallelism).checkpoint.retained,
-            increments_max=wish.increments_max,
+        return replace(
+            config_of(self._wish, self._plans, bounded=False),
+            retained=self._plans.model(self._wish.parallelism).checkpoint.retained,
+            increments_max=self._wish.increments_max,
             failures_max=FAILURES_MAX,
         )
 
     def _parts(self) -> DriverParts:
-        wish = self._wish
-        computation = Computation(
-            plans=self._plans,
-            parallelism=wish.parallelism,
-            job=wish.job,
-            storage=wish.storage,
-            exchange=self._exchange,
-            clock=self._clock,
-            say=self._say,
-            floors=wish.floors,
-            python_path=wish.python_path,
-        )
-        publication = Publication(
-            self._plans,
-            wish.parallelism,
-            wish.storage,
-            self._exchange,
-            self._say,
-            self._clock,
-            allow_repeated=wish.allow_repeated,
-        )
+        wish, plans, exchange, clock = self._wish, self._plans, self._exchange, self._clock
         return DriverParts(
             store=open_store(wish.storage),
             writer=unique_part(),
-            sources=WatchedSources(wish.job, self._sources, IdleSplits(_clocks(self._plan)), self._clock),
-            engine=computation,
-            publishing=publication,
-            clock=self._clock,
+            sources=WatchedSources(wish.job, self._sources, IdleSplits(_clocks(self._plan)), clock),
+            engine=computation_of(wish, plans, exchange, clock, say=self._say),
+            publishing=publication_of(wish, plans, exchange, clock, say=self._say),
+            clock=clock,
             pause=self._pause,
             interval_ms=wish.interval_ms,
         )

@@ -9,14 +9,13 @@ A replay that does not publish opens no sink, and leaves its staged rows where t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.checkpoint.paths import parted, unique_part
 from headrace.checkpoint.records import CheckpointRecord
 from headrace.checkpoint.store import open_store
 from headrace.coordinator.connector_host_messages import OpenRequest
 from headrace.coordinator.hosted_job import HostedJob
-from headrace.coordinator.origin import Origin
 from headrace.coordinator.planning import JobPlans
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
@@ -24,42 +23,27 @@ from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
 from headrace.spark.abandoned import remove_abandoned
-from headrace.spark.computation import Computation
 from headrace.spark.cut import share_of
 from headrace.spark.driver.config import DriverConfig
 from headrace.spark.driver_shell import DriverParts, drive
+from headrace.spark.driver_wish import DriverWish, computation_of, config_of, publication_of
 from headrace.spark.epoch import Splits, Work
 from headrace.spark.exchange import Exchange
-from headrace.spark.publication import Publication, Say
+from headrace.spark.publication import Say
 from headrace.spark.task_report import StagedShare
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayWish:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayWish(DriverWish):
     """How a replay is wanted.
 
-    job, storage   its id, and the URL of its folder in checkpoint storage
-    parallelism    of nodes that set none themselves
-    savepoint      folder for a savepoint at the cut; final: time goes to its end there too
-    origin         savepoint or checkpoint to start from
-    python_path    import path entries for the user's functions
-    publish        whether result rows reach the sinks; else they stay staged
-    open_end       the end closes no window, though no savepoint is asked for
-    allow_repeated  results are published though a sink may have forgotten what of them it has
-    splits         what to read, as resolved before (`resolve_splits`); None: resolved when it runs
+    publish    whether result rows reach the sinks; else they stay staged
+    open_end   the end closes no window, though no savepoint is asked for
+    splits     what to read, as resolved before (`resolve_splits`); None: resolved when it runs
     """
 
-    job: str
-    storage: str
-    parallelism: int
-    savepoint: str | None = None
-    final: bool = False
-    origin: Origin | None = None
-    floors: tuple[AppliedFloor, ...] = ()
-    python_path: tuple[str, ...] = ()
     publish: bool = True
     open_end: bool = False
-    allow_repeated: bool = False
     splits: Splits | None = None
 
 
@@ -100,48 +84,19 @@ class Replay:
         return self._outcome(ended.newest)
 
     def _config(self) -> DriverConfig:
-        wish = self._wish
-        origin = wish.origin
-        return DriverConfig(
-            job=wish.job,
-            storage=wish.storage,
-            parallelism=wish.parallelism,
-            plan_hash=self._plans.facts(wish.parallelism).plan_hash,
-            unique=unique_part(),
-            bounded=True,
-            begin=None if origin is None else origin.manifest,
-            begin_url=None if origin is None else origin.url,
-            publish=wish.publish,
-            savepoint=wish.savepoint,
-            final=wish.final,
-            open_end=wish.open_end,
-        )
+        config = config_of(self._wish, self._plans, bounded=True)
+        return replace(config, publish=self._wish.publish, open_end=self._wish.open_end)
 
     def _parts(self) -> DriverParts:
-        wish = self._wish
-        computation = Computation(
-            plans=self._plans,
-            parallelism=wish.parallelism,
-            job=wish.job,
-            storage=wish.storage,
-            exchange=self._exchange,
-            clock=self._clock,
-            say=self._say,
-            floors=wish.floors,
-            python_path=wish.python_path,
-            publish=wish.publish,
+        wish, plans, exchange, clock = self._wish, self._plans, self._exchange, self._clock
+        return DriverParts(
+            store=open_store(wish.storage),
+            writer=unique_part(),
+            sources=ReplaySources(plans, wish),
+            engine=computation_of(wish, plans, exchange, clock, say=self._say, publish=wish.publish),
+            publishing=publication_of(wish, plans, exchange, clock, say=self._say),
+            clock=clock,
         )
-        publication = Publication(
-            self._plans,
-            wish.parallelism,
-            wish.storage,
-            self._exchange,
-            self._say,
-            self._clock,
-            allow_repeated=wish.allow_repeated,
-        )
-        sources = ReplaySources(self._plans, wish)
-        return DriverParts(open_store(wish.storage), unique_part(), sources, computation, publication, self._clock)
 
     def _remove_abandoned(self) -> None:
         """Folders of runs that published nothing and were killed: no matter of this run's, so it goes on regardless."""

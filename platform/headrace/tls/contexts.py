@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from hashlib import sha256
 from pathlib import Path
@@ -39,15 +38,6 @@ def client_context(authority: Path | None) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _trust(context, authority)
     return context
-
-
-def is_ip_address(host: str) -> bool:
-    """Whether it is no name."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def fingerprint(certificate: bytes) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 
 from headrace.core.errors import Unreachable, UserError
@@ -14,15 +13,6 @@ def split_address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise UserError(f"{text!r} is no address", remedy="write HOST:PORT, such as 127.0.0.1:7070")
     return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def is_loopback(coordinator: str) -> bool:
-    """Whether `HOST:PORT` is of this host's loopback. Raises UserError."""
-    host, _ = split_address(coordinator)
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def address_towards(coordinator: str) -> str:

@@ -13,31 +13,10 @@ import pytest
 
 from support.cluster import Cluster, running_cluster
 from support.running import WAIT_SECONDS, wait_until
+from support.shuffled import SHUFFLED
 
 IDLE = 1_100
 """More than one listener of a slot has room for."""
-SHUFFLED = """\
-name: shuffled
-parallelism: 2
-checkpoint: {interval: 300ms}
-sources:
-  numbers:
-    generator: {rate: 2000, columns: {n: {sequence: {}}}}
-    schema: {n: int64}
-steps:
-  digits:
-    from: numbers
-    select: {digit: n % 10}
-  counts:
-    from: digits
-    key_by: [digit]
-    aggregate: {c: count(*)}
-sinks:
-  out:
-    from: counts
-    print: {}
-    format: json
-"""
 
 
 @pytest.fixture(scope="module")

@@ -15,29 +15,7 @@ import pytest
 from support.certificates import DAY, Authority, tls_files_of
 from support.cluster import Cluster, kill
 from support.running import WAIT_SECONDS, Finished, wait_until
-
-SHUFFLED = """\
-name: shuffled
-parallelism: 2
-checkpoint: {interval: 300ms}
-sources:
-  numbers:
-    generator: {rate: 20000, columns: {n: {sequence: {}}}}
-    schema: {n: int64}
-steps:
-  digits:
-    from: numbers
-    select: {digit: n % 10}
-  counts:
-    from: digits
-    key_by: [digit]
-    aggregate: {c: count(*)}
-sinks:
-  out:
-    from: counts
-    print: {}
-    format: json
-"""
+from support.shuffled import SHUFFLED
 
 
 @pytest.fixture(scope="module")
@@ -99,17 +77,22 @@ def _elsewhere(cluster: Cluster) -> dict[str, str]:
     return {"HEADRACE_HOME": str(cluster.folder / "elsewhere"), "HEADRACE_TOKEN_FILE": str(token)}
 
 
-def asked(cluster: Cluster, url: str, environment: Mapping[str, str]) -> Finished:
-    """`headrace list` of another home, with this environment."""
+def command(environment: Mapping[str, str], *arguments: str) -> Finished:
+    """Runs one from outside, with this environment alone, to its end."""
     done = subprocess.run(
-        [sys.executable, "-m", "headrace", "list", "--coordinator", url],
-        env={**os.environ, **_elsewhere(cluster), **environment},
+        [sys.executable, "-m", "headrace", *arguments],
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
         timeout=WAIT_SECONDS,
     )
     return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def asked(cluster: Cluster, url: str, environment: Mapping[str, str]) -> Finished:
+    """`headrace list` of another home, with this environment."""
+    return command({**os.environ, **_elsewhere(cluster), **environment}, "list", "--coordinator", url)
 
 
 def test_clients_trust_the_authority_that_is_named(cluster: Cluster, authority: Authority) -> None:
@@ -126,18 +109,11 @@ def test_clients_trust_the_authority_that_is_named(cluster: Cluster, authority: 
 def joined(cluster: Cluster, *flags: str) -> Finished:
     """A worker that gives up soon."""
     grpc = json.loads((cluster.home / "cluster" / "coordinator.json").read_text())["grpc"]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "headrace", "worker", "--coordinator", grpc, "--id", "another", "--slots", "1"),
-            *("--host", "127.0.0.1", "--reconnect-for", "2s", *flags),
-        ],
-        env={**cluster.environment(), **_elsewhere(cluster)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WAIT_SECONDS,
+    return command(
+        {**cluster.environment(), **_elsewhere(cluster)},
+        *("worker", "--coordinator", grpc, "--id", "another", "--slots", "1"),
+        *("--host", "127.0.0.1", "--reconnect-for", "2s", *flags),
     )
-    return Finished(done.returncode, done.stdout, done.stderr)
 
 
 def test_workers_without_a_certificate_of_the_authority_do_not_join(cluster: Cluster, authority: Authority) -> None:

@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.errors import HeadraceError
-from sim.drivers.remote import Answer, Call, Pending, Remote, Replayer
+from sim.drivers.remote import Remote
 from sim.drivers.storage import DriversStore
+from sim.replayed import Answer, Call, Pending, Replayer
 from sim.world import Process, Violation
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 from sim.drivers.site import Site
 from sim.drivers.story import story_of
@@ -38,7 +39,9 @@ def _play(world: World, seed: int) -> Outcome:
     story = story_of(world.chance)
     world.tell(str(story))
     site = Site(world, story)
-    _befall(world, site)
+    if story.faults:
+        befall = partial(_befall, world, site)
+        world.again_and_again(story.pause_ms, befall, lambda: site.is_over)
     world.run(story.chaos_ms, lambda: site.is_over)
     site.heal()
     if not world.run(world.now_ms + PATIENCE_MS, lambda: site.is_over):
@@ -51,17 +54,7 @@ def _play(world: World, seed: int) -> Outcome:
 
 
 def _befall(world: World, site: Site) -> None:
-    """The next fault, and the one after that, until there is peace."""
-    story = site.story
-    if not story.faults:
-        return
-
-    def again() -> None:
-        if not world.calm and not site.is_over:
-            site.befall(world.chance.choice(story.faults))
-            world.after(round(world.chance.expovariate(1 / story.pause_ms)), again)
-
-    world.after(round(world.chance.expovariate(1 / story.pause_ms)), again)
+    site.befall(world.chance.choice(site.story.faults))
 
 
 if __name__ == "__main__":

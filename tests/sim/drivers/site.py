@@ -13,11 +13,12 @@ from sim.drivers.auditor import SAVED_FOLDER, Auditor
 from sim.drivers.blocking import BlockingProcess, Reach, outcome_of
 from sim.drivers.driver import Driver
 from sim.drivers.outside import Partitions, Sink
-from sim.drivers.remote import Answer, Remote
+from sim.drivers.remote import Remote
 from sim.drivers.storage import WatchedStore
 from sim.drivers.story import Story
 from sim.drivers.tasks import STORAGE, Tasks
 from sim.names import JOB
+from sim.replayed import Answer
 from sim.world import World
 
 DRIVERS_MAX = 4

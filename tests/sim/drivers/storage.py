@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from headrace.checkpoint.store import Data, StoredObject
-from sim.drivers.remote import Call, Replayer, outcome
+from sim.replayed import Call, Replayer, outcome
 from support.memory_store import MemoryStore
 
 DELETED_AT_ONCE = 2

@@ -19,9 +19,9 @@ from headrace.spark.cut import STAGED_FILES
 from headrace.spark.epoch import Epoch
 from sim.chunks import chunk
 from sim.drivers.outside import count
-from sim.drivers.remote import Answer
 from sim.names import JOB
 from sim.outside import SINK, SOURCE, TOPIC, Range
+from sim.replayed import Answer
 from sim.world import Process
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from headrace.spark.driver.effects import Step
 from headrace.spark.driver.machine import DriverMachine
 from headrace.spark.driver_shell import DriverShell
 from sim.drivers.run import play
+from sim.finds import Breaks, each_of, require_found
 
 SEEDS_MAX = 100
-Breaks = Callable[[pytest.MonkeyPatch], None]
 Handle = Callable[[DriverMachine, on.Event], Step]
 
 
@@ -300,9 +300,7 @@ BREAKS: list[tuple[Breaks, int]] = [
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
 
 
-@pytest.mark.parametrize(("breaks", "first"), BREAKS, ids=lambda value: getattr(value, "__name__", "").strip("_"))
+@each_of(BREAKS)
 def test_a_broken_rule_is_found(breaks: Breaks, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     breaks(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(first, first + SEEDS_MAX):
-            play(seed)
+    require_found(play, first, SEEDS_MAX)

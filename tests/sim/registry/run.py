@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sim.registry.home import Home
@@ -38,9 +37,9 @@ def _play(world: World, seed: int) -> Outcome:
     story = story_of(world.chance)
     world.tell(str(story))
     home = Home(world, story)
-    _again_and_again(world, story.wish_ms, home.wish)
+    world.again_and_again(story.wish_ms, home.wish)
     if story.faults:
-        _again_and_again(world, story.pause_ms, lambda: home.befall(world.chance.choice(story.faults)))
+        world.again_and_again(story.pause_ms, lambda: home.befall(world.chance.choice(story.faults)))
     world.run(story.chaos_ms)
     home.heal()
     # what is under way still arrives
@@ -56,17 +55,6 @@ def _play(world: World, seed: int) -> Outcome:
     world.run(world.now_ms + PATIENCE_MS, lambda: home.is_over and not home.coordinator.asked)
     home.auditor.over(home.coordinator)
     return Outcome(seed, "settled", len(home.auditor.known))
-
-
-def _again_and_again(world: World, pause_ms: int, action: Callable[[], None]) -> None:
-    """Until there is peace."""
-
-    def again() -> None:
-        if not world.calm:
-            action()
-            world.after(round(world.chance.expovariate(1 / pause_ms)), again)
-
-    world.after(round(world.chance.expovariate(1 / pause_ms)), again)
 
 
 def _standing(home: Home) -> str:

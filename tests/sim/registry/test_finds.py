@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 
@@ -11,10 +11,10 @@ from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Entry, Phase
 from headrace.coordinator.registry.registry import Registry
 from headrace.rpc.messages import Failure
+from sim.finds import Breaks, each_of, require_found
 from sim.registry.run import play
 
 SEEDS_MAX = 150
-Breaks = Callable[[pytest.MonkeyPatch], None]
 
 
 # ---- owners ----------------------------------------------------------------------------------------------------------
@@ -222,9 +222,7 @@ BREAKS: list[tuple[Breaks, int]] = [
 """What is broken, and from which seed on it is looked for: some take many seeds to show."""
 
 
-@pytest.mark.parametrize(("breaks", "first"), BREAKS, ids=lambda value: getattr(value, "__name__", "").strip("_"))
+@each_of(BREAKS)
 def test_a_broken_rule_is_found(breaks: Breaks, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     breaks(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(first, first + SEEDS_MAX):
-            play(seed)
+    require_found(play, first, SEEDS_MAX)

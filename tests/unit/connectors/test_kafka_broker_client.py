@@ -18,7 +18,7 @@ from kafka.protocol.producer.transaction import EndTxnResponse
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.broker_connection import ConnectionSettings
 from headrace_connectors.kafka.broker_requests import Coordinator, EndCall
-from headrace_connectors.kafka.raw_protocol import NETWORK_EXCEPTION, BrokerClient, addresses_of
+from headrace_connectors.kafka.raw_protocol import NETWORK_EXCEPTION, BrokerClient, canonical_name
 from headrace_connectors.kafka.sasl import SaslMechanism
 from support.running import WAIT_SECONDS
 
@@ -113,23 +113,10 @@ def calls(name: str, count: int = 1) -> list[EndCall]:
     return [EndCall(f"{name}{number or ''}", 7, 0, committed=True) for number in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("brokers", "expected"),
-    [
-        ("a:9093,b", [("a", 9093), ("b", 9092)]),
-        ("SASL_SSL://a:1", [("a", 1)]),
-        ("[::1]:9093,[fe80::2]", [("::1", 9093), ("fe80::2", 9092)]),
-    ],
-)
-def test_addresses_are_as_librdkafka_takes_them(brokers: str, expected: list[tuple[str, int]]) -> None:
-    assert addresses_of(brokers, canonical=False) == expected
-
-
 def test_kerberos_wants_canonical_names() -> None:
-    ((host, port),) = addresses_of("127.0.0.1:9093", canonical=True)
-    assert (host, port) == (socket.gethostbyaddr("127.0.0.1")[0], 9093)
+    assert canonical_name("127.0.0.1") == socket.gethostbyaddr("127.0.0.1")[0]
     # one that has no other name keeps its own
-    assert addresses_of("no such host", canonical=True) == [("no such host", 9092)]
+    assert canonical_name("no such host") == "no such host"
 
 
 def test_each_name_is_ended_at_its_broker(cluster: Cluster, client: BrokerClient) -> None:

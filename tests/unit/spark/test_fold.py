@@ -93,7 +93,11 @@ def states(outcome: ReplayOutcome) -> Iterator[tuple[str, pl.DataFrame]]:
 def run(folder: Path, exchange: LocalExchange) -> ReplayOutcome:
     """A replay to a savepoint, its rows left where they are staged."""
     wish = ReplayWish(
-        "replay-shares-1", str(folder / "storage"), 2, savepoint=str(folder / "savepoints"), publish=False
+        job="replay-shares-1",
+        storage=str(folder / "storage"),
+        parallelism=2,
+        savepoint=str(folder / "savepoints"),
+        publish=False,
     )
     document = load_text(PIPELINE, "shares.yaml", environ={}).pipeline.to_dict()
     return Replay(JobPlans(document), wish, exchange, SystemClock()).run()

@@ -59,7 +59,13 @@ class Halves(FollowSources):
 
 def follow(folder: Path, *, savepoint: bool = False, asked: Callable[[], bool] = lambda: False) -> FollowOutcome:
     plans = JobPlans(up_to_now(PIPELINE))
-    wish = FollowWish("failing", str(folder / "job"), 1, 1, savepoint=str(folder / "saved") if savepoint else None)
+    wish = FollowWish(
+        job="failing",
+        storage=str(folder / "job"),
+        parallelism=1,
+        interval_ms=1,
+        savepoint=str(folder / "saved") if savepoint else None,
+    )
     sources = Halves(dict(PIPELINE), plans.plan(1))
     exchange = LocalExchange(1, retried=0.0)
     return Follow(plans, sources, wish, exchange, SystemClock(), pause=lambda _: asked()).run()

@@ -100,7 +100,7 @@ def test_time_goes_on_and_the_floors_give_the_same_rows(tmp_path: Path) -> None:
         return False
 
     with open_collected("silent-out") as out, open_collected("silent-late") as late:
-        wish = FollowWish("silent", str(tmp_path / "job"), 2, 1)
+        wish = FollowWish(job="silent", storage=str(tmp_path / "job"), parallelism=2, interval_ms=1)
         outcome = Follow(plans, sources, wish, LocalExchange(5), clock, pause=later).run()
         followed = rows_of(out), rows_of(late)
     assert outcome.finished

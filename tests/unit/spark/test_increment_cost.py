@@ -111,7 +111,7 @@ def steps_behind(keys: int, step: dict[str, Any], folder: Path, monkeypatch: pyt
     sources.made = keys
 
     def increment(count: int) -> None:
-        wish = FollowWish("steps", str(folder), 2, 1, increments_max=count)
+        wish = FollowWish(job="steps", storage=str(folder), parallelism=2, interval_ms=1, increments_max=count)
 
         def more(_: int) -> bool:
             sources.made += STEP

@@ -81,7 +81,9 @@ def die() -> None:
 
 
 def replay(folder: Path, exchange: LocalExchange) -> ReplayOutcome:
-    wish = ReplayWish("two-1", str(folder / "storage"), 2, savepoint=str(folder / "savepoints"), final=True)
+    wish = ReplayWish(
+        job="two-1", storage=str(folder / "storage"), parallelism=2, savepoint=str(folder / "savepoints"), final=True
+    )
     return Replay(JobPlans(PIPELINE), wish, exchange, SystemClock()).run()
 
 
@@ -194,7 +196,9 @@ class Scripted(FollowSources):
 
 def follow(folder: Path, increments_max: int | None = None) -> FollowOutcome:
     plans = JobPlans(up_to_now(PIPELINE))
-    wish = FollowWish("two", str(folder / "job"), 2, 1, increments_max=increments_max)
+    wish = FollowWish(
+        job="two", storage=str(folder / "job"), parallelism=2, interval_ms=1, increments_max=increments_max
+    )
     sources = Scripted(dict(PIPELINE), plans.plan(2))
     return Follow(plans, sources, wish, LocalExchange(5), SystemClock(), pause=lambda _: False).run()
 
