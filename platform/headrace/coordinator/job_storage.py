@@ -1,16 +1,17 @@
 """Threads for what the coordinator asks of one job's storage, and a time limit for each question.
 
-A storage that hangs takes no thread of another job, and nobody waits for it longer than the limit. A thread that hangs
-is lost until its call returns.
+A storage that hangs takes no thread of another job, nobody waits for it longer than the limit, and the process can end.
+A thread that hangs is lost until its call returns.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import TypeVar
 
+from headrace.coordinator.daemon_threads import DaemonThreads
 from headrace.core.errors import ExternalError
 
 T = TypeVar("T")
@@ -31,13 +32,13 @@ class JobStorage:
     def __init__(self, job: str, url: str) -> None:
         self._job = job
         self.url = url
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: DaemonThreads | None = None
 
     @property
     def threads(self) -> Executor:
         """The job's threads; new ones after `close`."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(JOB_THREADS_MAX, f"storage of {self._job}")
+            self._threads = DaemonThreads(JOB_THREADS_MAX, f"storage of {self._job}")
         return self._threads
 
     async def ask(self, work: Callable[[], T], *, limit_s: float = LOOK_S, url: str | None = None) -> T:
@@ -58,5 +59,5 @@ class JobStorage:
     def close(self) -> None:
         """Lets the threads end. Work that others have asked for is still done."""
         if self._threads is not None:
-            self._threads.shutdown(wait=False)
+            self._threads.shutdown()
             self._threads = None

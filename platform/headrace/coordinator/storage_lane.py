@@ -1,6 +1,11 @@
 """A job's way to its checkpoint storage: one thing after the other, off the event loop, tried again while that helps.
 
-Owns order and retries; what is written is the machine's decision, what a put means the journal's (`checkpoint`).
+Owns order, retries and time limits; what is written is the machine's decision, what a put means the journal's
+(`checkpoint`).
+
+A call that hangs is never made a second time beside the first: a journal is used by one thread at a time. So the lane
+waits for it, and says so, for as long as the job runs. Once the job has to end, the call is left after a while; what is
+queued behind it fails until it returns.
 """
 
 from __future__ import annotations
@@ -11,9 +16,9 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import ExternalError, HeadraceError
 
 LOG = logging.getLogger("headrace.coordinator")
 T = TypeVar("T")
@@ -22,6 +27,10 @@ RETRY_FIRST_S, RETRY_MAX_S = 0.2, 5.0
 WAITING_MAX = 1_000
 CLOSE_S = 30.0
 """How long the end of a job waits for storage."""
+SILENT_S = 30.0
+"""After so long without an answer people are told."""
+ANSWER_S = 10.0
+"""How long a call that is under way may take once the job has to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,8 @@ class StorageLane:
         self._queue: asyncio.Queue[_Work] = asyncio.Queue(WAITING_MAX)
         self._patience_s: float | None = None
         self._hurried = asyncio.Event()
+        self._call: asyncio.Future[object] | None = None
+        """The newest one. One that hangs is still here when the next work comes."""
         self._task = asyncio.create_task(self._run(), name=f"storage of {name}")
         self.trouble: str | None = None
         """What is being tried again just now, for people."""
@@ -92,7 +103,7 @@ class StorageLane:
         delay_s, begun_s = RETRY_FIRST_S, loop.time()
         while True:
             try:
-                result = await loop.run_in_executor(self._executor, work.run)
+                result = await self._called(work)
             except HeadraceError as error:
                 if not error.retry or self._impatient(work, loop.time() - begun_s):
                     self._fail(work, error)
@@ -109,6 +120,32 @@ class StorageLane:
                 return
             await self._pause(delay_s)
             delay_s = min(delay_s * 2, RETRY_MAX_S)
+
+    async def _called(self, work: _Work) -> object:
+        """Raises what `work` raises, and ExternalError where storage does not answer while the job has to end."""
+        if self._call is not None and not self._call.done():
+            raise ExternalError("storage has not answered what it was asked before")
+        self._call = asyncio.get_running_loop().run_in_executor(self._executor, work.run)
+        await self._answer(self._call, work.what)
+        return self._call.result()
+
+    async def _answer(self, call: asyncio.Future[object], what: str) -> None:
+        """Waits until the call has returned or raised. Raises ExternalError where it is left."""
+        hurried = asyncio.ensure_future(self._hurried.wait())
+        either: set[asyncio.Future[Any]] = {call, hurried}
+        try:
+            await asyncio.wait(either, timeout=SILENT_S, return_when=asyncio.FIRST_COMPLETED)
+            if not call.done() and not hurried.done():
+                LOG.warning("%s: %s: storage has not answered for %g s", self._name, what, SILENT_S)
+                self.trouble = f"{what}: storage has not answered for more than {SILENT_S:g} s"
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hurried.cancel()
+        if not call.done():
+            await asyncio.wait({call}, timeout=ANSWER_S)
+        if not call.done():
+            call.add_done_callback(_drop)
+            raise ExternalError(f"storage has not answered for {ANSWER_S:g} s, and the job has to end")
 
     def _finish(self, work: _Work, result: object) -> None:
         try:
@@ -137,3 +174,9 @@ class StorageLane:
                 await self._hurried.wait()
         except TimeoutError:
             pass
+
+
+def _drop(call: asyncio.Future[object]) -> None:
+    """Nobody waits for it any more; asyncio would report an error that nobody has looked at."""
+    if not call.cancelled():
+        call.exception()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from headrace.checkpoint.paths import default_storage, job_url, savepoint_url, u
 from headrace.checkpoint.store import open_store
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
+from headrace.coordinator.daemon_threads import DaemonThreads
 from headrace.coordinator.driver import JobDriver, JobWatch
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.history import JobHistory
@@ -152,7 +152,7 @@ class SlotRun:
     async def _run_in(self, folder: Path, logs: Path, on_progress: Callable[[Progress], None] | None) -> RunOutcome:
         token = secrets.token_hex(16)
         fleet = Fleet(self._job, self._options.times)
-        executor = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="storage")
+        executor = DaemonThreads(STORAGE_THREADS, "storage")
         supervisor: Supervisor | None = None
         try:
             port = await fleet.start(LOOPBACK, 0, token)
@@ -167,7 +167,7 @@ class SlotRun:
             if supervisor is not None:
                 await asyncio.get_running_loop().run_in_executor(None, supervisor.stop)
             await fleet.stop(workers=False)
-            executor.shutdown(wait=False, cancel_futures=True)
+            executor.shutdown()
 
     def _worker(self, port: int, token: str, folder: Path, logs: Path) -> WorkerConfig:
         return WorkerConfig(
@@ -183,7 +183,7 @@ class SlotRun:
             starter=self._starter,
         )
 
-    def _open(self, fleet: Fleet, executor: ThreadPoolExecutor, logs: Path) -> JobDriver:
+    def _open(self, fleet: Fleet, executor: DaemonThreads, logs: Path) -> JobDriver:
         options = self._options
         hand_over = None
         if options.savepoint is not None:

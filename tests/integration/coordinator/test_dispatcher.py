@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from headrace.checkpoint.journal import Verdict
+from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.records import FinishedRecord, Record
 from headrace.client.models import SubmitRequest
 from headrace.coordinator import dispatcher as dispatcher_module
 from headrace.coordinator import effects as do
 from headrace.coordinator import events as on
-from headrace.coordinator import job_store, registry_shell
+from headrace.coordinator import job_store, registry_shell, storage_lane
 from headrace.coordinator.dispatcher import Dispatcher
 from headrace.coordinator.fleet import Fleet
 from headrace.coordinator.job_store import JobStore, JobSubmission
@@ -163,6 +166,30 @@ def test_storage_that_hangs_delays_its_own_jobs_only(tmp_path: Path, monkeypatch
                 free.set()
             await until(lambda: waits(dispatcher, hanging[0]), "a job whose storage answers again")
             assert (await dispatcher.job(hanging[1])).state == "CANCELED"
+
+    run(test)
+
+
+def test_a_job_whose_journal_hangs_can_be_canceled_and_its_coordinator_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, append = threading.Event(), JournalStore.append
+
+    def hanging(self: JournalStore, draft: Record) -> Verdict:
+        if isinstance(draft, FinishedRecord):
+            free.wait()
+        return append(self, draft)
+
+    monkeypatch.setattr(JournalStore, "append", hanging)
+    monkeypatch.setattr(storage_lane, "ANSWER_S", 0.1)
+    stored(Home(tmp_path), str(tmp_path / "gone"), checkpoints=True)
+
+    async def test() -> None:
+        async with dispatching(Home(tmp_path)) as dispatcher:
+            await until(lambda: waits(dispatcher), "a job that waits for slots")
+            trigger = await until_answered(dispatcher, await dispatcher.cancel("driven"))
+            assert (trigger.status, (await dispatcher.job(JOB)).state) == ("completed", "CANCELED")
+        free.set()
 
     run(test)
 
