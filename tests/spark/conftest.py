@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +50,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def _shares(item: pytest.Item) -> bool:
     same_module = (other for other in item.session.items if other.path == item.path)
     return any("spark" in getattr(other, "fixturenames", ()) for other in same_module)
+
+
+@pytest.fixture(autouse=True)
+def signal_handlers_are_restored() -> Iterator[None]:
+    """pyspark takes SIGINT over for each session that it starts, and keeps it."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module", autouse=True)
