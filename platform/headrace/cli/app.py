@@ -104,6 +104,10 @@ def root(
     ] = False,
 ) -> None:
     """Kafka-native stream processing for Python: pipelines in YAML or Python, event time, exact results."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        # typer, which has begun to run the command, turns KeyboardInterrupt into an exit code; while it was building
+        # the command it would have left a stack trace
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _nothing() -> None:
@@ -172,7 +176,4 @@ def main() -> None:
         # in place of this process, so that role and home stand where lists of processes show them
         os.environ["HEADRACE_HOME"] = str(Home.from_environment().root)
         os.execv(sys.executable, [sys.executable, "-m", "headrace", WORKER_ROLE, *_without_token(sys.argv[2:])])
-    command = _called(next(iter(sys.argv[1:]), None))
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    command(prog_name="headrace")
+    _called(next(iter(sys.argv[1:]), None))(prog_name="headrace")
