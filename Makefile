@@ -125,9 +125,9 @@ docs: $(READY)
 	$(BIN)/python -m headrace.spec.render
 	$(BIN)/python -m headrace.checkpoint.render
 	$(BIN)/python -m headrace.rpc.generate
-	$(BIN)/python -m headrace.coordinator.openapi
+	$(BIN)/python -m headrace.coordinator.rest.openapi
 	$(BIN)/python -m headrace.expr.document > docs/expressions.md.new && mv docs/expressions.md.new docs/expressions.md
-	$(BIN)/python -m headrace.coordinator.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
+	$(BIN)/python -m headrace.coordinator.job.document > docs/job-states.md.new && mv docs/job-states.md.new docs/job-states.md
 
 clean:
 	rm -rf $(VENV) $(BOOTSTRAP) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-failures

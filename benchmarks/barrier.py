@@ -23,16 +23,16 @@ import numpy as np
 import polars as pl
 from measure import median
 
-from headrace.checkpoint.store import open_store
+from headrace.checkpoint.stores.store import open_store
 from headrace.core.signals import Barrier
 from headrace.core.types import schema_of
-from headrace.operators.aggregate import AggregateConfig
+from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.chain import Link
 from headrace.operators.window.assigner import Tumbling
 from headrace.rpc.messages import Acked, Declined
-from headrace.worker.control import SubtaskSnapshot
-from headrace.worker.snapshots import SubtaskSnapshots
-from headrace.worker.uploader import Uploader, UploadPlan
+from headrace.worker.state.snapshots import SubtaskSnapshots
+from headrace.worker.state.uploader import Uploader, UploadPlan
+from headrace.worker.task.control import SubtaskSnapshot
 
 KEYS, EPOCHS, BATCH_ROWS, BATCHES_PER_EPOCH = 1_000_000, 30, 32_768, 8
 INPUT = schema_of({"k": "int64 not null", "v": "float64"})

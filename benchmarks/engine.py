@@ -21,8 +21,8 @@ from pipelines import broken, passed, windowed
 
 from headrace.connect.registry import format_named
 from headrace.core.types import schema_of
-from headrace.local.compile import compile_pipeline
-from headrace.local.job import LocalJob
+from headrace.local.engine.compile import compile_pipeline
+from headrace.local.engine.job import LocalJob
 from headrace.spec.pipeline import Pipeline
 from headrace.testing import run_pipeline
 

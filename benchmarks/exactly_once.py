@@ -29,8 +29,8 @@ from pipelines import passed, windowed
 from slot_run import Run, rows_per_cpu_s, started
 from steady_feed import Feed
 
-from headrace.checkpoint.records import CheckpointRecord
-from headrace.local.broker.topics import create_topic
+from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.local.topics.topics import create_topic
 
 ROWS, PAIRS = 6_000_000, 5
 INTERVAL_MS = 1_000

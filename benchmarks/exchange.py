@@ -26,8 +26,8 @@ from measure import Stopwatch, median, spread
 
 from headrace.core.signals import EndOfInput
 from headrace.exchange.channel import ChannelBounds, Mailbox
-from headrace.exchange.encryption import Encryption
-from headrace.exchange.transport import Connection, Identity, Listener
+from headrace.exchange.network.encryption import Encryption
+from headrace.exchange.network.transport import Connection, Identity, Listener
 from headrace.tls.files import TlsFiles
 
 TASK, TOKEN, MERGE_ROWS = "reader", "bench", 32_768

@@ -17,7 +17,7 @@ import polars as pl
 from data import WINDOW_MS, columns
 from measure import Stopwatch
 
-from headrace.local.rows_run import run_on_rows
+from headrace.local.engine.rows_run import run_on_rows
 from headrace.spec.pipeline import Pipeline
 
 ROWS, BATCH_ROWS = 5_000_000, 32_768

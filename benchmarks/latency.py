@@ -20,7 +20,7 @@ import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 from data import PARTITIONS
 
-from headrace.local.broker.topics import create_topic
+from headrace.local.topics.topics import create_topic
 
 RATE, SECONDS = 1_000, 12.0
 PROBE_SECONDS = 0.05

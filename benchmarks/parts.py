@@ -10,7 +10,7 @@ from typing import Protocol
 
 from measure import Figure
 
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 
 
 class Measure(Protocol):

@@ -19,8 +19,8 @@ from measure import Figure, alternating, median, spread
 from rich.console import Console
 from rich.table import Table
 
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
-from headrace.local.broker.topics import create_topic
+from headrace.local.topics.topics import create_topic
+from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 
 HERE = Path(__file__).parent
 ROWS, GARBAGE_ROWS = 3_000_000, 1_000_000

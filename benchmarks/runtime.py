@@ -23,7 +23,7 @@ from parts import on_broker
 from pipelines import windowed
 from slot_run import rows_per_cpu_s, started
 
-from headrace.local.broker.topics import create_topic
+from headrace.local.topics.topics import create_topic
 
 ROWS, SHORT_ROWS, PAIRS, CHECKPOINTS = 6_000_000, 1_000_000, 5, 14
 PARTS = ("shuffle", "checkpoints")

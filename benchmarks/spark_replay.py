@@ -37,18 +37,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 from run import child
 
-from headrace.checkpoint.savepoint import find
-from headrace.checkpoint.store import read_url
-from headrace.coordinator.planning import JobPlans
+from headrace.checkpoint.savepoints.savepoint import find
+from headrace.checkpoint.stores.store import read_url
 from headrace.core.clock import SystemClock
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
-from headrace.local.broker.topics import create_topic
+from headrace.execution.planning import JobPlans
+from headrace.local.topics.topics import create_topic
 from headrace.plan.physical import StepSpec
-from headrace.spark.exchange import RddExchange
-from headrace.spark.replay_driver import Replay, ReplayWish
-from headrace.spark.session import session
-from headrace.spec.load import load_text
-from headrace.worker.restore import restored_states
+from headrace.spark.cluster.session import session
+from headrace.spark.driver.replay import Replay, ReplayWish
+from headrace.spark.levels.exchange import RddExchange
+from headrace.spec.reading.load import load_text
+from headrace.worker.state.restore import restored_states
+from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 
 PARTITIONS = 8
 UNCOUNTED: set[int] = set()

@@ -17,7 +17,7 @@ from chaos.peace import end, restore_and_check
 from chaos.plan import faults_in, plan_of
 from chaos.story import Story
 from chaos.strikes import Strikes
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from support.cluster import running_cluster
 from support.cluster_flow import running_flow
 from support.patience import BROKER_SESSION, SHORT_CLUSTER_LEASES

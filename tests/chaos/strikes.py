@@ -13,7 +13,7 @@ from typing import assert_never
 from chaos.plan import Deed, Fault, Freeze, HaltBroker, Kill, Rescale, Savepoint, Start, Step, TakeUp, Upgrade
 from chaos.story import Story
 from chaos.victims import find, send
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.cluster import WORKER, wait_gone
 from support.cluster_flow import Flow
 from support.running import Finished, finish

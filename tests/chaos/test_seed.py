@@ -6,7 +6,7 @@ import pytest
 
 from chaos.plan import faults_in, plan_of
 from chaos.run import play
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 
 pytestmark = pytest.mark.broker
 

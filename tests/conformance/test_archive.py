@@ -12,11 +12,11 @@ import pytest
 from headrace.connect.sink import Committable, SinkBatch, SinkContext, Writer
 from headrace.connect.source import SourceContext
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, SinkUnderTest
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
 from headrace_connectors.archive import ArchiveSinkConfig
 from headrace_connectors.kafka import KafkaSourceConfig
+from headrace_dev.broker import EmbeddedBroker
 from support.archive import SINK_SCHEMA, archive_topics, delete_records
 from support.broker import create_topic, produce, unique_topic
 

@@ -9,11 +9,11 @@ import pytest
 from headrace.connect.sink import SinkContext
 from headrace.connect.source import SourceContext
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
 from headrace.testing.committer_conformance import CommitterConformance
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, SinkUnderTest
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.kafka_clients import both_consumers, both_producers
 from support.running import wait_until

@@ -21,11 +21,11 @@ from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.batch import OP
 from headrace.core.errors import ExternalError
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.publish_marker import MarkerGroup, marked, share_name
-from headrace_connectors.kafka.publisher import KafkaPublisher
-from headrace_connectors.kafka.transaction_names import parsed
+from headrace_connectors.kafka.publishing.marker import MarkerGroup, marked, share_name
+from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
+from headrace_connectors.kafka.transactions.names import parsed
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, running_broker, unique_topic
 from support.raw_transactions import RawTransactions, raw_transactions
 from support.running import WAIT_SECONDS, wait_until
@@ -41,7 +41,7 @@ from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.types import schema_of
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.publisher import KafkaPublisher
+from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
 
 brokers, topic, job, written = *sys.argv[1:4], int(sys.argv[4])
 config = KafkaSinkConfig.model_validate({"brokers": brokers, "topic": topic})
@@ -84,8 +84,8 @@ class Job:
 @pytest.fixture(autouse=True)
 def _full_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     """None is committed because this machine stood still while it was open."""
-    monkeypatch.setattr("headrace_connectors.kafka.publisher._OPEN_MAX_S", 600.0)
-    monkeypatch.setattr("headrace_connectors.kafka.publisher._OPEN_PART_MAX", 1.0)
+    monkeypatch.setattr("headrace_connectors.kafka.publishing.publisher._OPEN_MAX_S", 600.0)
+    monkeypatch.setattr("headrace_connectors.kafka.publishing.publisher._OPEN_PART_MAX", 1.0)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_marker_that_is_not_settled_is_waited_for(job: Job, raw: RawTransactio
 @pytest.mark.full
 def test_a_broker_that_restarts_costs_no_row_and_repeats_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client may get stuck for good in that: then the publisher fails, and the next one goes on."""
-    monkeypatch.setattr("headrace_connectors.kafka.publishing_producer.MARK_PATIENCE_S", 2.0)
+    monkeypatch.setattr("headrace_connectors.kafka.publishing.producer.MARK_PATIENCE_S", 2.0)
     with running_broker(tmp_path / "kafka") as broker:
         topic = create_topic(broker, unique_topic("restarted"), 2)
         job = Job(broker, topic, SinkContext("replay-j", "out", 0, 1, SCHEMA, format="json"))

@@ -10,13 +10,13 @@ import pytest
 
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkContext
-from headrace.local.broker import EmbeddedBroker
 from headrace.testing.publisher_conformance import PublisherConformance
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkUnderTest
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.publisher import KafkaPublisher
+from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
 from headrace_connectors.sql import SqlSinkConfig
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
 from support.part_files import read_parts
 from support.postgres import Postgres, postgres
@@ -96,7 +96,7 @@ class SqlPublish(PublisherConformance):
     @pytest.fixture(autouse=True)
     def _small_transactions(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whoever dies leaves some of its rows visible."""
-        monkeypatch.setattr("headrace_connectors.sql.row_buffer.ROWS_MAX", 4)
+        monkeypatch.setattr("headrace_connectors.sql.writing.row_buffer.ROWS_MAX", 4)
 
     @pytest.fixture
     def database(self, tmp_path: Path) -> Iterator[Tables]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.cluster import Cluster, running_cluster
 from support.flow_cluster import Stage
 from support.flow_runs import Staged

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headrace.coordinator.planning import JobPlans
+from headrace.execution.planning import JobPlans
 from headrace.rpc.deployment import Deployment
 from support.flow_cuts import Cut, random_cut
 from support.flow_in_memory import in_memory, write_inputs

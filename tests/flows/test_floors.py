@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from headrace.core.source_state import AppliedFloor
-from headrace.local.compile import compile_pipeline
-from headrace.local.job import JobOptions, LocalJob
-from headrace.local.rows_run import resized
-from headrace.local.substitute import Taps, with_taps
+from headrace.local.engine.compile import compile_pipeline
+from headrace.local.engine.job import JobOptions, LocalJob
+from headrace.local.engine.rows_run import resized
+from headrace.local.engine.substitute import Taps, with_taps
 from headrace.spec.pipeline import Pipeline
 from support.running import WAIT_SECONDS, wait_until
 from support.scripted import SCHEMA, Script, ScriptedSource

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from headrace.core.errors import DataError
-from headrace.local.rows_run import resized, run_on_rows
+from headrace.local.engine.rows_run import resized, run_on_rows
 from headrace.spec.pipeline import Pipeline
 
 SHAPES = [(1, 1), (7, 1), (1, 2), (7, 5), (1000, 5)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headrace.local.rows_run import resized
+from headrace.local.engine.rows_run import resized
 from headrace.spec.pipeline import Pipeline
 from headrace.testing.pipeline import run_pipeline
 from headrace_connectors.memory import Feed, open_collected, open_feed

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headrace.local.compile import compile_pipeline
-from headrace.local.job import JobOptions, LocalJob
-from headrace.local.rows_run import resized
-from headrace.local.substitute import with_rows, with_taps
+from headrace.local.engine.compile import compile_pipeline
+from headrace.local.engine.job import JobOptions, LocalJob
+from headrace.local.engine.rows_run import resized
+from headrace.local.engine.substitute import with_rows, with_taps
 from headrace.spec.pipeline import Pipeline
 from support.aggregate_oracle import AGGREGATES, Row, aggregate, bits
 from support.flow_rows import Log, logs, sliding

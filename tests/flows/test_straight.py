@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.flow_cluster import PARTS
 from support.flow_cuts import ends_of, stopping
 from support.flow_engines import Stretch, live

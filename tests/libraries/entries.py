@@ -26,10 +26,10 @@ LIBRARIES = (
     Library(
         "confluent-kafka",
         (
-            "unit/connectors/test_kafka_client.py",
-            "unit/connectors/test_kafka_native_library.py",
-            "unit/connectors/test_kafka_native_messages.py",
-            "unit/connectors/test_kafka_transaction_errors.py",
+            "unit/connectors/kafka/clients/test_client.py",
+            "unit/connectors/kafka/librdkafka/test_native_library.py",
+            "unit/connectors/kafka/librdkafka/test_native_messages.py",
+            "unit/connectors/kafka/transactions/test_errors.py",
             "integration/broker/test_kafka_commands.py",
             "integration/kafka",
             "conformance/test_kafka_publisher.py",
@@ -37,7 +37,7 @@ LIBRARIES = (
     ),
     Library(
         "protobuf",
-        ("unit/rpc", "unit/worker/test_slot_pipe.py", "integration/worker/test_worker.py"),
+        ("unit/rpc", "unit/worker/host/test_slot_pipe.py", "integration/worker/test_worker.py"),
     ),
     Library(
         "polars",
@@ -54,12 +54,12 @@ LIBRARIES = (
     Library(
         "numpy",
         (
-            "unit/connectors/test_kafka_native_library.py",
-            "unit/connectors/test_kafka_native_messages.py",
-            "unit/connectors/test_kafka_runs.py",
+            "unit/connectors/kafka/librdkafka/test_native_library.py",
+            "unit/connectors/kafka/librdkafka/test_native_messages.py",
+            "unit/connectors/kafka/source/test_runs.py",
             "unit/core",
             "unit/exchange/test_partition.py",
-            "unit/exchange/test_wire.py",
+            "unit/exchange/network/test_wire.py",
             "unit/formats",
             "unit/operators",
             "unit/state",

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from headrace.checkpoint.journal_shell import parse_record
-from headrace.checkpoint.manifest import Manifest
-from headrace.checkpoint.paths import record_number
-from headrace.checkpoint.records import (
+from headrace.checkpoint.journal.records import (
     AttemptRecord,
     CheckpointRecord,
     CommittedRecord,
@@ -19,9 +16,12 @@ from headrace.checkpoint.records import (
     Record,
     StoppingRecord,
 )
-from headrace.coordinator import effects as do
-from headrace.coordinator import events as on
-from headrace.coordinator.job_state import JobState
+from headrace.checkpoint.journal.shell import parse_record
+from headrace.checkpoint.manifest import Manifest
+from headrace.checkpoint.paths import record_number
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.job_state import JobState
 from sim.chunks import read_chunk, tiled
 from sim.outside import SOURCE, Appended, Ledger, Source
 from sim.transaction_auditor import TransactionAuditor

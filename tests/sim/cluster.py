@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from headrace.checkpoint.paths import JOURNAL
-from headrace.coordinator import effects as do
-from headrace.coordinator import events as on
-from headrace.coordinator.job_state import JobState
-from headrace.coordinator.plan_facts import JobConfig, PlanFacts
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.config import JobConfig
+from headrace.coordinator.job.job_state import JobState
+from headrace.execution.plan_facts import PlanFacts
 from sim.auditor import Auditor
 from sim.coordinator import Coordinator
 from sim.names import JOB, names_of_attempt

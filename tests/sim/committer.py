@@ -14,11 +14,11 @@ from typing import Any
 from headrace.connect.sink import CheckpointTerms, SinkContext
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.types import schema_of
-from headrace_connectors.kafka.broker_requests import EndCall
-from headrace_connectors.kafka.committer import KafkaCommitter
 from headrace_connectors.kafka.config import KafkaSinkConfig
-from headrace_connectors.kafka.transaction_rules import Answer, Description, Undescribed, answer_to
-from headrace_connectors.kafka.txn_admin import TxnAdmin
+from headrace_connectors.kafka.requests.requests import EndCall
+from headrace_connectors.kafka.transactions.committer import KafkaCommitter
+from headrace_connectors.kafka.transactions.rules import Answer, Description, Undescribed, answer_to
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from sim.outside import SINK, TOPIC
 from sim.transactions import DENIED, Brokers, Identity, Taker
 from sim.world import Process

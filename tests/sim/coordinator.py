@@ -7,17 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
-from headrace.checkpoint.journal import Journal, Replaced, Settled, Written
-from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.journal.journal import Journal, Replaced, Settled, Written
+from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, Manifest
-from headrace.coordinator import effects as do
-from headrace.coordinator import events as on
-from headrace.coordinator.effect_failures import failure_event
-from headrace.coordinator.job_state import JobState
-from headrace.coordinator.journaling import WriteRecord, draft_of, journal_read
-from headrace.coordinator.machine import Machine
-from headrace.coordinator.plan_facts import Beginning
-from headrace.coordinator.slot_pool import Changed, Grant, PooledSlot, SlotPool
+from headrace.coordinator.fleet.slot_pool import Changed, Grant, PooledSlot, SlotPool
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.config import Beginning
+from headrace.coordinator.job.effect_failures import failure_event
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.journaling import WriteRecord, draft_of, journal_read
+from headrace.coordinator.job.machine import Machine
 from headrace.core.errors import HeadraceError
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import (

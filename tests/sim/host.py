@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.checkpoint.manifest import CommittableDocument
 from headrace.connect.sink import CheckpointTerms, Committable
-from headrace.coordinator import events as on
+from headrace.coordinator.job import events as on
 from headrace.core.errors import HeadraceError
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import Failure

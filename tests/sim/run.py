@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 
-from headrace.coordinator.job_state import JobState
+from headrace.coordinator.job.job_state import JobState
 from sim.cluster import Cluster
 from sim.seeds import command, told_at_failure
 from sim.story import story_of

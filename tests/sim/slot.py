@@ -1,4 +1,4 @@
-"""A slot process: the real attempt machine over simulated parts, as `worker.slot_runtime` runs it over real ones.
+"""A slot process: the real attempt machine over simulated parts, as `worker.slot.runtime` runs it over real ones.
 
 What a slot decides (what opens when, which word is said, what a command does, when it leaves) is the machine's. The
 parts (`subtasks`, `uploads`, links to peers) are modelled: how long they take, and how they fail.
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.rpc.messages import Deploy, Failed, Failure, FromSlot, Left, ToSlot
-from headrace.worker.attempt import effects as do
-from headrace.worker.attempt.events import (
+from headrace.worker.slot.attempt import effects as do
+from headrace.worker.slot.attempt.events import (
     Broken,
     Connected,
     EffectFailed,
@@ -24,7 +24,7 @@ from headrace.worker.attempt.events import (
     Tick,
     UploaderJoined,
 )
-from headrace.worker.attempt.machine import AttemptMachine
+from headrace.worker.slot.attempt.machine import AttemptMachine
 from sim.outside import SOURCE
 from sim.slot_auditor import SlotAuditor
 from sim.subtasks import TASKS, Deployment, Subtasks

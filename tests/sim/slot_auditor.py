@@ -20,7 +20,7 @@ from headrace.rpc.messages import (
     InputEnded,
     Left,
 )
-from headrace.worker.attempt.events import Broken, EffectFailed, Event
+from headrace.worker.slot.attempt.events import Broken, EffectFailed, Event
 from sim.subtasks import TASKS
 from sim.world import Violation
 

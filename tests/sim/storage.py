@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from headrace.checkpoint.store import Data, StoredObject
+from headrace.checkpoint.stores.store import Data, StoredObject
 from headrace.core.errors import ExternalError, HeadraceError
 from sim.replayed import Call, Pending, Replayer, outcome
 from sim.world import Process, World
@@ -110,7 +110,7 @@ class _Work:
 
 
 class Lane:
-    """Runs work in the order given, tries again what may pass: as `coordinator.storage_lane` does."""
+    """Runs work in the order given, tries again what may pass: as `coordinator.driver.storage_lane` does."""
 
     def __init__(self, owner: Process, storage: Storage) -> None:
         self._owner = owner

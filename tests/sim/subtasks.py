@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.manifest import CommittableDocument, SubtaskDocument
 from headrace.core.source_state import SourceState, SplitState
 from headrace.rpc.messages import Failure
-from headrace.worker.attempt.events import Broken, TaskEnded
-from headrace.worker.control import Assign, AssignedSplit, Command, Trigger
+from headrace.worker.slot.attempt.events import Broken, TaskEnded
+from headrace.worker.task.control import Assign, AssignedSplit, Command, Trigger
 from sim.chunks import restored
 from sim.outside import SINK, SOURCE, TOPIC, Range
 from sim.uploads import Snapshot

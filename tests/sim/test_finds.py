@@ -7,35 +7,36 @@ from typing import Any
 
 import pytest
 
-from headrace.checkpoint import journal
-from headrace.checkpoint.journal import Journal, Prunable, Verdict, Written
+from headrace.checkpoint.journal import journal
+from headrace.checkpoint.journal.journal import Journal, Prunable, Verdict, Written
+from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
-from headrace.checkpoint.records import Record
 from headrace.connect.sink import Committable
-from headrace.coordinator import journaling, manifests
-from headrace.coordinator.attempt import Attempt
-from headrace.coordinator.effects import Commit, Fence
-from headrace.coordinator.epochs import Pending
-from headrace.coordinator.events import Event, Fenced, JournalRead
-from headrace.coordinator.job import Job
-from headrace.coordinator.states import scheduling
-from headrace.coordinator.states.base import State
-from headrace.coordinator.states.leaving import Leaving
-from headrace.coordinator.states.live import Live
-from headrace.coordinator.states.running import Running
-from headrace.coordinator.states.scheduling import Scheduling
-from headrace.coordinator.states.stopping import Stopping
+from headrace.coordinator.job import journaling
+from headrace.coordinator.job.attempt import Attempt
+from headrace.coordinator.job.effects import Commit, Fence
+from headrace.coordinator.job.events import Event, Fenced, JournalRead
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.states import scheduling
+from headrace.coordinator.job.states.base import State
+from headrace.coordinator.job.states.leaving import Leaving
+from headrace.coordinator.job.states.live import Live
+from headrace.coordinator.job.states.running import Running
+from headrace.coordinator.job.states.scheduling import Scheduling
+from headrace.coordinator.job.states.stopping import Stopping
+from headrace.execution import manifests
+from headrace.execution.epochs import Pending
 from headrace.rpc.messages import CancelSlot, Deployed, InputEnded
-from headrace.worker.attempt import machine
-from headrace.worker.attempt.effects import CancelSubtasks, GiveUpEpoch, Say, Warn
-from headrace.worker.attempt.events import Connected
-from headrace.worker.attempt.events import Event as SlotEvent
-from headrace.worker.attempt.machine import AttemptMachine
-from headrace.worker.slot_epochs import SlotEpochs
-from headrace_connectors.kafka import committer
-from headrace_connectors.kafka.transaction_lanes import TransactionLanes
-from headrace_connectors.kafka.transaction_names import TransactionName, names_of
-from headrace_connectors.kafka.transaction_rules import Fate
+from headrace.worker.slot.attempt import machine
+from headrace.worker.slot.attempt.effects import CancelSubtasks, GiveUpEpoch, Say, Warn
+from headrace.worker.slot.attempt.events import Connected
+from headrace.worker.slot.attempt.events import Event as SlotEvent
+from headrace.worker.slot.attempt.machine import AttemptMachine
+from headrace.worker.slot.epochs import SlotEpochs
+from headrace_connectors.kafka.transactions import committer
+from headrace_connectors.kafka.transactions.lanes import TransactionLanes
+from headrace_connectors.kafka.transactions.names import TransactionName, names_of
+from headrace_connectors.kafka.transactions.rules import Fate
 from sim.finds import Breaks, each_of, require_found
 from sim.run import play
 

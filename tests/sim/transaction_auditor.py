@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, FinishedRecord
 from headrace.checkpoint.manifest import CommittableDocument
-from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, FinishedRecord
 from headrace.core.digest_text import digest_value
-from headrace_connectors.kafka.transaction_names import ATTEMPTS, parsed
+from headrace_connectors.kafka.transactions.names import ATTEMPTS, parsed
 from sim.outside import SINK, Ledger, Range, digest_of_rows
 from sim.transactions import Entry, Identity, Taker, Transactions
 from sim.world import Violation

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.core.errors import ExternalError
-from headrace_connectors.kafka.transaction_rules import NOT_FOUND, ONGOING, Described, Description, Undescribed
+from headrace_connectors.kafka.transactions.rules import NOT_FOUND, ONGOING, Described, Description, Undescribed
 from sim.outside import TOPIC, Range
 from sim.world import Process, World
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from headrace.spark.session import session
+from headrace.spark.cluster.session import session
 from support.running import headrace
 from support.sent_flow import check_results, write_project
 from support.spark_home import end_jvm

@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 import headrace.spark
-from headrace.checkpoint.kept_state import chosen_state, rows_of
-from headrace.checkpoint.savepoint import find
+from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of
+from headrace.checkpoint.savepoints.savepoint import find
 from headrace.cli.app import app
 from headrace.core.errors import Unreachable, UserError
-from headrace.spark.connect_session import connected
+from headrace.spark.cluster.connect_session import connected
 from headrace.spark.state_source import register_state
 from headrace.spec.pipeline import Pipeline
 from support.connect_server import connect_server

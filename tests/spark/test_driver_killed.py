@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from headrace.checkpoint.savepoint import find
-from headrace.local.broker import EmbeddedBroker
+from headrace.checkpoint.savepoints.savepoint import find
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
 from support.flow_site import Flow
 from support.rotation import of_this_commit

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.session import session
+from headrace.spark.cluster.session import session
 from support.spark_home import end_jvm, own_spark_home
 from support.spark_trial import Trial, faults_installed
 

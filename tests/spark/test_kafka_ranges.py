@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from headrace.checkpoint.store import open_store
+from headrace.checkpoint.stores.store import open_store
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
-from headrace.local.broker import EmbeddedBroker
-from headrace.spark.replay_driver import ReplayOutcome
-from headrace.spark.staged import read_staged
-from headrace.spark.start import ReplayOptions, prepare
-from headrace.spec.load import load_text
+from headrace.spark.driver.replay import ReplayOutcome
+from headrace.spark.launch.replay import ReplayOptions, prepare
+from headrace.spark.task.staging_end import read_staged
+from headrace.spec.reading.load import load_text
+from headrace_dev.broker import EmbeddedBroker
 from support.archive import delete_records
 from support.broker import create_topic, unique_topic
 from support.local_exchange import LocalExchange

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all
 from support.commands import headrace
 from support.local_cluster import home_of_processes

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker.ports import is_free
+from headrace.processes.ports import is_free
 from support.running import wait_until
 from support.suite.inner_run import inner_run
 

@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.cimpl import NewTopic
 
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from support.log_ends import PATIENCE_SECONDS, TopicLogs, admin_client, log_ends
 from support.patience import SHORT_BROKER_SESSION
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.checkpoint.journal import Journal, Written
+from headrace.checkpoint.journal.journal import Journal, Written
+from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
 from headrace.checkpoint.manifest import CommittableDocument, FilePart, Manifest, StateHandle
-from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
 from headrace.state.parquet import checksum
 
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from headrace.local.broker import topics as broker_topics
+from headrace.local.topics import topics as broker_topics
 from support.broker import Broker, create_topic, unique_topic
 from support.cluster import Cluster
 from support.running import WAIT_SECONDS, wait_until

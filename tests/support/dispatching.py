@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import default_storage, job_url
-from headrace.checkpoint.store import open_store
+from headrace.checkpoint.stores.store import open_store
 from headrace.client.models import JobStatus, SubmitRequest, Trigger
-from headrace.coordinator.dispatcher import Dispatcher
-from headrace.coordinator.fleet import Fleet
-from headrace.coordinator.job_store import JobStore, JobSubmission
+from headrace.coordinator.dispatch.dispatcher import Dispatcher
+from headrace.coordinator.dispatch.job_store import JobStore, JobSubmission
+from headrace.coordinator.fleet.fleet import Fleet
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Home

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from headrace import __version__
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, CommittableDocument, SplitDocument, SubtaskDocument
-from headrace.checkpoint.store import open_store
-from headrace.coordinator import effects as do
-from headrace.coordinator import events as on
-from headrace.coordinator.driver import JobDriver, JobWatch
-from headrace.coordinator.fleet import Fleet
-from headrace.coordinator.history import JobHistory
-from headrace.coordinator.job_setup import JobSetup
-from headrace.coordinator.plan_facts import JobConfig
-from headrace.coordinator.planning import JobPlans
-from headrace.coordinator.slot_pool import PooledSlot
+from headrace.checkpoint.stores.store import open_store
+from headrace.coordinator.driver.driver import JobDriver, JobWatch
+from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.fleet.slot_pool import PooledSlot
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.config import JobConfig
+from headrace.coordinator.job.history import JobHistory
 from headrace.core.clock import SystemClock
+from headrace.execution.planning import JobPlans
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import (
     Acked,

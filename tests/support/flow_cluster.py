@@ -15,12 +15,12 @@ from typing import Any
 from unittest.mock import patch
 
 from headrace.api.cluster import submit
-from headrace.checkpoint.savepoint import find
+from headrace.checkpoint.savepoints.savepoint import find
 from headrace.client.models import FINAL_STATES, JobStatus
 from headrace.core.errors import HeadraceError
 from headrace.core.source_state import SourceState
-from headrace.local.broker import EmbeddedBroker
 from headrace.spec.pipeline import Pipeline
+from headrace_dev.broker import EmbeddedBroker
 from support.cluster import Cluster, kill
 from support.flow_inputs import SAYS_NOTHING
 from support.flow_site import Flow, FlowSite

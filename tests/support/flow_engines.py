@@ -14,17 +14,17 @@ from typing import Any
 from headrace import __version__
 from headrace.checkpoint.manifest import Manifest, SplitDocument, StateHandle
 from headrace.checkpoint.paths import savepoint_url, unique_part
-from headrace.checkpoint.savepoint import find, write_savepoint
-from headrace.coordinator.assignment import assign_splits
-from headrace.coordinator.connector_host_messages import OpenRequest
-from headrace.coordinator.hosted_job import HostedJob
-from headrace.coordinator.manifests import savepoint_of
-from headrace.coordinator.origin import OriginWish
-from headrace.coordinator.planning import JobPlans
+from headrace.checkpoint.savepoints.savepoint import find, write_savepoint
 from headrace.core.source_state import AppliedFloor, SourceState
+from headrace.execution.assignment import assign_splits
+from headrace.execution.connector_messages import OpenRequest
+from headrace.execution.connectors import HostedJob
+from headrace.execution.manifests import savepoint_of
+from headrace.execution.origin import OriginWish
+from headrace.execution.planning import JobPlans
 from headrace.rpc.deployment import Deployment
-from headrace.spark.exchange import Exchange
-from headrace.spark.start import Prepared, ReplayOptions
+from headrace.spark.launch.replay import Prepared, ReplayOptions
+from headrace.spark.levels.exchange import Exchange
 from headrace.spec.pipeline import Pipeline
 from support.flow_site import Flow, flows
 from support.slots import Attempt, Snapshot, deployed

@@ -18,7 +18,7 @@ from headrace.core.batch import OP, visible_columns
 from headrace.core.source_state import AppliedFloor
 from headrace.core.types import Schema
 from headrace.formats.json import JsonFormat
-from headrace.local.compile import compile_pipeline
+from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import SinkSpec
 from headrace.spec.pipeline import Pipeline
 from headrace_connectors.memory import Collected, open_collected

@@ -18,10 +18,10 @@ from typing import Any
 from confluent_kafka import Producer
 
 from headrace.core.source_state import AppliedFloor
-from headrace.local.broker import EmbeddedBroker
-from headrace.local.compile import compile_pipeline
-from headrace.spec.load import load_pipeline
+from headrace.local.engine.compile import compile_pipeline
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.load import load_pipeline
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.flow_inputs import TOPICS, Part, write_files
 from support.running import WAIT_SECONDS

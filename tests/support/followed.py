@@ -19,11 +19,11 @@ from pathlib import Path
 
 from headrace.core.settings import Home
 from headrace.local.pipeline_file import load_file
-from headrace.spark.exchange import Exchange
-from headrace.spark.follow import FollowOptions, prepare_follow
-from headrace.spark.follow_job import FollowOutcome
-from headrace.spark.order import JobOrder
-from headrace.spark.start import ReplayOptions
+from headrace.spark.driver.follow import FollowOutcome
+from headrace.spark.launch.follow import FollowOptions, prepare_follow
+from headrace.spark.launch.replay import ReplayOptions
+from headrace.spark.levels.exchange import Exchange
+from headrace.spark.task.order import JobOrder
 from support.broker import Broker, produce
 from support.local_exchange import LocalExchange
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
-from headrace.local.broker.class_archive import archive_path
-from headrace.local.broker.jars import ensure_jars, jars_folder
-from headrace.local.broker.java import Java, find_java
+from headrace_dev.broker import BrokerConfig, EmbeddedBroker
+from headrace_dev.broker.class_archive import archive_path
+from headrace_dev.broker.jars import ensure_jars, jars_folder
+from headrace_dev.broker.java import Java, find_java
 from support import yarn_jars
 
 STOP_SECONDS = 300.0

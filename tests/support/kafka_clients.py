@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace_connectors.kafka.native_library import library
+from headrace_connectors.kafka.librdkafka.native_library import library
 
 _KINDS = ["native", pytest.param("client", marks=pytest.mark.full)]
 both_consumers = pytest.mark.parametrize("consumer_kind", ["native", "client"], indirect=True)
@@ -18,13 +18,13 @@ both_producers = pytest.mark.parametrize("producer_kind", ["native", "client"], 
 @pytest.fixture(params=_KINDS)
 def consumer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which consumer readers get; both must do the same."""
-    return _chosen(str(request.param), "headrace_connectors.kafka.consumers.library", monkeypatch)
+    return _chosen(str(request.param), "headrace_connectors.kafka.source.consumers.library", monkeypatch)
 
 
 @pytest.fixture(params=_KINDS)
 def producer_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which producer writers get; both must do the same."""
-    return _chosen(str(request.param), "headrace_connectors.kafka.producers.library", monkeypatch)
+    return _chosen(str(request.param), "headrace_connectors.kafka.sink.producers.library", monkeypatch)
 
 
 def _chosen(kind: str, chooser: str, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
-from headrace.checkpoint.savepoint import write_savepoint
+from headrace.checkpoint.savepoints.savepoint import write_savepoint
 from headrace.operators.operator import Operator
 from headrace.state.parquet import checksum, write_chunks
 from headrace.state.redistribute import group_span

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from headrace.checkpoint.journal_shell import JournalStore
+from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, FinishedRecord
+from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal
-from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, FinishedRecord
-from headrace.checkpoint.store import open_store
+from headrace.checkpoint.stores.store import open_store
 from headrace.client.output_models import EndTransactionsRequest, TransactionList
-from headrace.coordinator.held_job import HeldJob, ToolHosts
-from headrace.coordinator.job_transactions import JobTransactions
-from headrace.coordinator.transaction_safety import Phase
+from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
+from headrace.coordinator.output.job_transactions import JobTransactions
+from headrace.coordinator.output.transaction_safety import Phase
 from headrace.core.clock import SystemClock
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
 from support.open_transactions import wait_settled
 from support.patience import WAIT_SECONDS

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from headrace.coordinator.planning import JobPlans
 from headrace.core.errors import ExternalError
-from headrace.spark.exchange import Exchange
-from headrace.spark.level_run import run_level
-from headrace.spark.order import STATE_BYTES_MAX, JobOrder
-from headrace.spark.publish import publish_in_task
+from headrace.execution.planning import JobPlans
+from headrace.spark.driver.publish_shares import publish_in_task
+from headrace.spark.levels.exchange import Exchange
+from headrace.spark.task.level_run import run_level
+from headrace.spark.task.order import STATE_BYTES_MAX, JobOrder
 
 Item = TypeVar("Item")
 BATCH_ROWS = (1_000, 64, 7)

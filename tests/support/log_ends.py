@@ -16,8 +16,8 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from headrace_connectors.kafka.transaction_rules import Described
-from headrace_connectors.kafka.txn_admin import TxnAdmin
+from headrace_connectors.kafka.transactions.rules import Described
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from support.running import WAIT_SECONDS, wait_until
 
 PATIENCE_SECONDS: Final = WAIT_SECONDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum
 
-from headrace.checkpoint.store import Data, ObjectMissing, StoredObject
+from headrace.checkpoint.stores.store import Data, ObjectMissing, StoredObject
 from headrace.core.errors import ExternalError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace_connectors.kafka.txn_admin import TxnAdmin
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from support.broker import Broker
 from support.cluster_flow import Flow
 from support.running import WAIT_SECONDS, wait_until

@@ -18,7 +18,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from headrace.local.broker.ports import free_port
+from headrace.processes.ports import free_port
 from support.running import wait_until
 
 USER, PASSWORD = "headrace", "a secret of tests"

@@ -42,12 +42,12 @@ from headrace.client.output_models import (
     TransactionInfo,
     TransactionList,
 )
-from headrace.coordinator.access import Tokens
-from headrace.coordinator.job_reference import NamedJob, find_job
+from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.main import KEEP_ALIVE_SECONDS
-from headrace.coordinator.metrics import JobSample, metrics_text
-from headrace.coordinator.rest import rest_app
-from headrace.coordinator.service import JobConflict, NoSuchJob
+from headrace.coordinator.rest.access import Tokens
+from headrace.coordinator.rest.app import rest_app
+from headrace.coordinator.rest.metrics import JobSample, metrics_text
+from headrace.coordinator.rest.service import JobConflict, NoSuchJob
 from headrace.core.errors import Domain, HeadraceError, UserError
 from headrace.spec.pipeline import Pipeline
 from support.running import wait_until

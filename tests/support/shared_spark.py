@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.spark.session import ALWAYS
+from headrace.spark.cluster.session import ALWAYS
 from support.spark_home import end_jvm
 
 if TYPE_CHECKING:

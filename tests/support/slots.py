@@ -18,10 +18,10 @@ from typing import Literal
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SplitDocument, StateHandle, SubtaskDocument
 from headrace.checkpoint.paths import joined
-from headrace.coordinator.relay import relayed_heights
 from headrace.core.source_state import SourceState, SplitState, merged
-from headrace.exchange.transport import Listener
-from headrace.local.compile import compile_pipeline
+from headrace.exchange.network.transport import Listener
+from headrace.execution.idle_times import relayed_heights
+from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.contexts import source_context
 from headrace.plan.explain import plan_dict
 from headrace.plan.physical import PhysicalPlan, SourceSpec
@@ -47,7 +47,7 @@ from headrace.rpc.messages import (
 )
 from headrace.rpc.status import SlotStatus
 from headrace.spec.pipeline import Pipeline
-from headrace.worker.slot_runtime import SlotRuntime
+from headrace.worker.slot.runtime import SlotRuntime
 from support.patience import WAIT_SECONDS
 
 FAILED_WAIT_S = 60.0

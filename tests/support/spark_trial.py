@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from headrace.checkpoint.savepoint import find
+from headrace.checkpoint.savepoints.savepoint import find
 from headrace.connect import registry
 from headrace.core.settings import Home
-from headrace.spark.exchange import RddExchange
-from headrace.spark.start import ReplayOptions, prepare
+from headrace.spark.launch.replay import ReplayOptions, prepare
+from headrace.spark.levels.exchange import RddExchange
 from headrace.spec.pipeline import Pipeline
 from support.flow_site import Flow
 from support.third_party_site import third_party_path

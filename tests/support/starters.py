@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from headrace.coordinator.connector_host import PROGRAM as HOST
+from headrace.coordinator.host.client import PROGRAM as HOST
 from headrace.processes.forking import TemplateStarter
 from headrace.processes.method import StartMethod, start_method
 from headrace.processes.spawning import SpawnStarter, Starter
-from headrace.worker.slot_process import PROGRAM as SLOT
+from headrace.worker.host.slot_process import PROGRAM as SLOT
 
 
 @cache

@@ -10,7 +10,7 @@ import grpc
 import httpx
 
 from headrace import __version__
-from headrace.coordinator.openapi import TARGET
+from headrace.coordinator.rest.openapi import TARGET
 from headrace.rpc import codec
 from headrace.rpc.messages import Register
 from headrace.rpc.v1 import control_pb2

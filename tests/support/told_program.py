@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 import polars as pl
 
-from headrace.worker.memory_decay import resident_bytes, start_memory_decay
+from headrace.worker.slot.memory_decay import resident_bytes, start_memory_decay
 
 PROGRAM, ROLE = "support.told_program", "headrace-told"
 

@@ -14,17 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from headrace.checkpoint.journal import Journal, Written
+from headrace.checkpoint.journal.journal import Journal, Written
+from headrace.checkpoint.journal.records import CommittedRecord, FinishedRecord, Record
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument, SubtaskDocument
-from headrace.checkpoint.records import CommittedRecord, FinishedRecord, Record
-from headrace.coordinator import effects as do
-from headrace.coordinator import events as on
-from headrace.coordinator.journaling import WriteRecord, draft_of, journal_read
-from headrace.coordinator.machine import Machine
-from headrace.coordinator.plan_facts import Beginning, JobConfig, PlanFacts, no_names
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.config import Beginning, JobConfig
+from headrace.coordinator.job.journaling import WriteRecord, draft_of, journal_read
+from headrace.coordinator.job.machine import Machine
 from headrace.core.config import parse_duration_ms
 from headrace.core.digest_text import digest_text
 from headrace.core.source_state import SourceState
+from headrace.execution.plan_facts import PlanFacts, no_names
 from headrace.rpc.messages import EpochCompleted, Failure
 from headrace.spec.settings import Checkpoint, ExponentialDelay, FixedDelay, NoRestart, Restart
 from support.transcript_words import effect_words, record_words, span

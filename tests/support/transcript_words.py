@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal
-from headrace.checkpoint.records import (
+from headrace.checkpoint.journal.records import (
     AttemptRecord,
     CheckpointRecord,
     CommittedRecord,
@@ -14,7 +13,8 @@ from headrace.checkpoint.records import (
     Record,
     StoppingRecord,
 )
-from headrace.coordinator import effects as do
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal
+from headrace.coordinator.job import effects as do
 from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.messages import (
     AssignSplits,

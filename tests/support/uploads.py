@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headrace.worker.uploader import Uploader
+from headrace.worker.state.uploader import Uploader
 from support.running import WAIT_SECONDS
 
 

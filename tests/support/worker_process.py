@@ -17,9 +17,9 @@ _PROGRAM = """
 import json, sys
 from pathlib import Path
 from headrace.processes.forking import own_starter
-starter = own_starter(["headrace.worker.slot"])
+starter = own_starter(["headrace.worker.slot.process"])
 from headrace.rpc.messages import ClusterTimes
-from headrace.worker.supervisor import Supervisor, WorkerConfig
+from headrace.worker.host.supervisor import Supervisor, WorkerConfig
 given = json.loads(sys.argv[2])
 times, folder = ClusterTimes(**given.pop("times")), Path(given.pop("folder"))
 Supervisor(WorkerConfig(**given, times=times, folder=folder, starter=starter)).run()

@@ -18,8 +18,8 @@ from xml.sax.saxutils import escape
 
 import psutil
 
-from headrace.local.broker.java import Java, find_java
-from headrace.local.broker.process import start_leashed
+from headrace_dev.broker.java import Java, find_java
+from headrace_dev.broker.process import start_leashed
 from support.reserved_port import reserved_port
 from support.running import WAIT_SECONDS, wait_until
 from support.spark_settings import SPARK_SECONDS

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyspark
 
-from headrace.local.broker.ivy import Module
-from headrace.local.broker.jars import JarSet, ensure, read_list
-from headrace.local.broker.java import Java
+from headrace_dev.broker.ivy import Module
+from headrace_dev.broker.jars import JarSet, ensure, read_list
+from headrace_dev.broker.java import Java
 
 HADOOP_VERSION = "3.5.0"
 """pyspark's."""

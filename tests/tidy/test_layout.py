@@ -12,15 +12,17 @@ import pytest
 from support.repository import ROOT, SOURCE_ROOTS, module_name, source_modules, tracked_files
 
 WORDS_FOR_NOTHING = {"utils", "util", "common", "helpers", "helper", "manager", "misc", "base_impl"}
-PROJECT = Path("platform/headrace/cli/project")
+PROJECT = Path("platform/headrace/cli/pipelines/project")
 """What `headrace init` copies: data to the package, a folder of its own to the user."""
 
 
-@pytest.mark.parametrize(("root", "package"), [("platform", "headrace"), ("connectors", "headrace_connectors")])
-def test_a_source_root_holds_its_import_package_and_nothing_else(root: str, package: str) -> None:
+@pytest.mark.parametrize(
+    ("root", "packages"), [("platform", {"headrace", "headrace_dev"}), ("connectors", {"headrace_connectors"})]
+)
+def test_a_source_root_holds_its_import_packages_and_nothing_else(root: str, packages: set[str]) -> None:
     # platform/__init__.py would hide the standard library's `platform`, connectors/kafka a library called `kafka`
     inside = {path.parts[1] for path in tracked_files() if path.parts[0] == root}
-    assert inside == {package}
+    assert inside == packages
     assert not (ROOT / root / "__init__.py").exists()
 
 

@@ -60,7 +60,7 @@ def loaded_by(code: str, home: Path | None = None) -> Loaded:
 
 ENGINE = """
 from headrace.processes.template import preload
-preload(["headrace.worker.slot", "headrace.coordinator.connector_host_process"])
+preload(["headrace.worker.slot.process", "headrace.coordinator.host.process"])
 """
 LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "psycopg", "s3fs", "sqlalchemy"}
 """Clients of the world outside: they load when a job opens what needs them, never with a connector's config."""
@@ -72,7 +72,7 @@ ENGINE_TASKS = {"python", "jemalloc_bg_thd", "polars-ooc-clea"}
 def test_the_engine_loads_no_client_and_starts_no_thread() -> None:
     loaded = loaded_by(ENGINE)
     wanted = {"headrace_connectors.kafka.config", "headrace_connectors.sql.config", "polars"}
-    wanted |= {"headrace.worker.slot_runtime", "headrace.coordinator.hosted_job", "headrace.formats.json.decode"}
+    wanted |= {"headrace.worker.slot.runtime", "headrace.execution.connectors", "headrace.formats.json.decode"}
     assert wanted <= set(loaded.modules)
     assert loaded.within(LIVE_HALVES | {"pandas"}) == []
     assert [name for name in loaded.libraries if any(each in name for each in FOREIGN_LIBRARIES)] == []
@@ -86,7 +86,7 @@ import polars as pl
 from headrace.connect import registry
 from headrace.core.arrow_arrays import binary_array
 from headrace.core.types import schema_of
-from headrace.exchange.wire import BatchEncoder
+from headrace.exchange.network.wire import BatchEncoder
 
 for name, good in (("json", b'{"n": 1, "t": null}'), ("csv", b"1,x")):
     decoder = registry.format_named(name).config().open_decoder(schema_of({"n": "int64", "t": "string"}))
@@ -104,19 +104,19 @@ def test_rows_load_no_pandas() -> None:
 SERVING = {
     "coordinator": """
 import uvicorn
-from headrace.coordinator.connector_host import PROGRAM
-from headrace.coordinator.dispatcher import Dispatcher
-from headrace.coordinator.fleet import Fleet
+from headrace.coordinator.host.client import PROGRAM
+from headrace.coordinator.dispatch.dispatcher import Dispatcher
+from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.main import serve
-from headrace.coordinator.rest import rest_app
+from headrace.coordinator.rest.app import rest_app
 """,
     "worker": """
-from headrace.cli.worker import worker
+from headrace.cli.cluster.worker import worker
 from headrace.processes.forking import own_starter
 from headrace.rpc.time_settings import times_from
-from headrace.worker.advertise import address_towards
-from headrace.worker.slot_process import PROGRAM
-from headrace.worker.supervisor import Supervisor
+from headrace.worker.host.advertise import address_towards
+from headrace.worker.host.slot_process import PROGRAM
+from headrace.worker.host.supervisor import Supervisor
 """,
 }
 """What the processes of a cluster import before they serve."""
@@ -147,16 +147,16 @@ ON_DEMAND = {"asyncio", "httpx", "hypothesis", "pandas", "py4j", "pyspark", "ric
 LIVE_OPERATORS = {
     "numpy",
     "headrace.core.keygroups",
-    "headrace.operators.running",
+    "headrace.operators.aggregation.running",
     "headrace.operators.window.operator",
 }
 """What steps are opened with."""
 CLIENT = {"httpx", "asyncio", "rich"}
 """The HTTP client and what it imports itself."""
 FORBIDDEN = {
-    "--version": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"pydantic", "headrace.cli.run"},
-    "--help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"pydantic", "headrace.cli.run"},
-    "run --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.cli.replay"},
+    "--version": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"pydantic", "headrace.cli.runs.run"},
+    "--help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"pydantic", "headrace.cli.runs.run"},
+    "run --help": ENGINE_PACKAGES | SERVICES | ON_DEMAND | {"headrace.cli.spark.replay"},
     "list": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "status job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
     "cancel job": ENGINE_PACKAGES | SERVICES | (ON_DEMAND - CLIENT),
@@ -198,7 +198,7 @@ def test_a_command_loads_what_it_uses(command: str, tmp_path: Path) -> None:
 
 SUBMITTED = """
 import httpx
-from headrace.cli.submit import load_to_submit, request_for
+from headrace.cli.jobs.submit import load_to_submit, request_for
 loaded = load_to_submit({file!r}, None, None)
 request_for(
     loaded.pipeline,

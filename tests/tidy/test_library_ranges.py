@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from packaging.requirements import Requirement
 
-from headrace_connectors.kafka.tested_versions import CONFLUENT_KAFKA, TESTED_BELOW, TESTED_FROM, version_text
+from headrace_connectors.kafka.librdkafka.tested_versions import (
+    CONFLUENT_KAFKA,
+    TESTED_BELOW,
+    TESTED_FROM,
+    version_text,
+)
 from libraries.entries import LIBRARIES, declared, lowest
 from support.repository import ROOT
 

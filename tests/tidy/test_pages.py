@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.local.compile import compile_loaded
+from headrace.local.engine.compile import compile_loaded
 from headrace.local.pipeline_file import load_file
 from support.repository import ROOT, pages
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from headrace import api as hr
 from headrace.client.models import JobStatus
-from headrace.local.job import JobState, Progress
+from headrace.local.engine.job import JobState, Progress
 from headrace.spec.pipeline import Pipeline as PipelineModel
 
 

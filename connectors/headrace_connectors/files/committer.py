@@ -8,9 +8,9 @@ from pathlib import Path
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError
 from headrace_connectors.files.config import FilesSinkConfig
-from headrace_connectors.files.folder import hidden_files, refused_by
-from headrace_connectors.files.part_names import WriterName, prepared_name
-from headrace_connectors.files.publication import StagedFile, Standing, publish
+from headrace_connectors.files.parts.folder import hidden_files, refused_by
+from headrace_connectors.files.parts.part_names import WriterName, prepared_name
+from headrace_connectors.files.parts.publication import StagedFile, Standing, publish
 
 
 class FilesCommitter:

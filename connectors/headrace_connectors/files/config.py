@@ -79,7 +79,7 @@ class FilesSinkConfig(SinkConfig):
 
     def transactions(self, context: SinkContext) -> tuple[str, ...]:
         """The one name that this writer's hidden files carry."""
-        from headrace_connectors.files.part_names import WriterName
+        from headrace_connectors.files.parts.part_names import WriterName
 
         return (str(WriterName.of(context)),) if self.exactly_once else ()
 
@@ -113,7 +113,7 @@ class FilesSinkConfig(SinkConfig):
 
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
         """Refuses rows that are no line of text; Parquet takes every row."""
-        from headrace_connectors.files.part_files import encoder_of
+        from headrace_connectors.files.parts.part_files import encoder_of
         from headrace_connectors.files.row_check import LinesCheck
 
         encoder = encoder_of(context)
@@ -121,6 +121,6 @@ class FilesSinkConfig(SinkConfig):
 
     def prepare(self, context: SinkContext) -> None:
         """Makes the folder. Raises UserError where that is not possible."""
-        from headrace_connectors.files.folder import make_folder
+        from headrace_connectors.files.parts.folder import make_folder
 
         make_folder(self.path)

@@ -18,10 +18,10 @@ from pathlib import Path
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace_connectors.files.config import FilesSinkConfig
-from headrace_connectors.files.folder import hidden_files, make_folder, refused_by, sync
-from headrace_connectors.files.part_files import EpochFiles, WrittenFile
-from headrace_connectors.files.part_names import WriterName, published_name, staged_name
-from headrace_connectors.files.share_record import ShareRecord, ShareRecords
+from headrace_connectors.files.parts.folder import hidden_files, make_folder, refused_by, sync
+from headrace_connectors.files.parts.part_files import EpochFiles, WrittenFile
+from headrace_connectors.files.parts.part_names import WriterName, published_name, staged_name
+from headrace_connectors.files.parts.share_record import ShareRecord, ShareRecords
 
 
 class FilesPublisher:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace_connectors.files.config import FilesSinkConfig
-from headrace_connectors.files.folder import hidden_files, make_folder, refused_by, sync
-from headrace_connectors.files.part_files import EpochFiles
-from headrace_connectors.files.part_names import published_name
+from headrace_connectors.files.parts.folder import hidden_files, make_folder, refused_by, sync
+from headrace_connectors.files.parts.part_files import EpochFiles
+from headrace_connectors.files.parts.part_names import published_name
 
 
 class FilesWriter:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace_connectors.files.config import FilesSinkConfig
-from headrace_connectors.files.folder import make_folder, refused_by, sync
-from headrace_connectors.files.part_files import EpochFiles, WrittenFile
-from headrace_connectors.files.part_names import WriterName, prepared_name, staged_name
-from headrace_connectors.files.publication import StagedFile
-from headrace_connectors.files.published_numbers import shared_numbers
+from headrace_connectors.files.parts.folder import make_folder, refused_by, sync
+from headrace_connectors.files.parts.part_files import EpochFiles, WrittenFile
+from headrace_connectors.files.parts.part_names import WriterName, prepared_name, staged_name
+from headrace_connectors.files.parts.publication import StagedFile
+from headrace_connectors.files.parts.published_numbers import shared_numbers
 
 
 class StagingWriter:

@@ -17,17 +17,17 @@ from headrace.connect.row_check import Encode, RowCheck
 from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
 from headrace.core.config import Config, Duration
-from headrace_connectors.kafka.broker_list import hosts_and_ports
-from headrace_connectors.kafka.positions import StartField, StopField
-from headrace_connectors.kafka.properties import (
+from headrace_connectors.kafka.clients.broker_list import hosts_and_ports
+from headrace_connectors.kafka.clients.properties import (
     OWNED_BY_SINK,
     OWNED_BY_SOURCE,
     PropertiesField,
     connection_settings,
     refused,
 )
-from headrace_connectors.kafka.transaction_names import lanes_of, names_of
-from headrace_connectors.kafka.transaction_terms import (
+from headrace_connectors.kafka.source.positions import StartField, StopField
+from headrace_connectors.kafka.transactions.names import lanes_of, names_of
+from headrace_connectors.kafka.transactions.terms import (
     TRANSACTION_TIMEOUT_MAX_MS,
     TRANSACTION_TIMEOUT_MIN_MS,
     unmet_terms,
@@ -160,17 +160,17 @@ class KafkaSourceConfig(SourceConfig):
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
         """Finds partitions and resolves `start` and `stop` with the broker."""
-        from headrace_connectors.kafka.enumerator import KafkaEnumerator
+        from headrace_connectors.kafka.source.enumerator import KafkaEnumerator
 
         return KafkaEnumerator(self, context)
 
     def open_reader(self, context: SourceContext) -> Reader:
         """Consumes assigned partitions; first from the archive, where there is one."""
         if self.archive is not None:
-            from headrace_connectors.kafka.archived_reader import ArchivedReader
+            from headrace_connectors.kafka.source.archived_reader import ArchivedReader
 
             return ArchivedReader(self, context)
-        from headrace_connectors.kafka.reader import KafkaReader
+        from headrace_connectors.kafka.source.reader import KafkaReader
 
         return KafkaReader(self, context)
 
@@ -280,7 +280,7 @@ class KafkaSinkConfig(SinkConfig):
         whether the committer can connect and log in as the writers do."""
         if not self.exactly_once:
             return []
-        from headrace_connectors.kafka.client_security import unmapped
+        from headrace_connectors.kafka.clients.client_security import unmapped
 
         problems = [] if (problem := unmapped(self.properties)) is None else [problem]
         if context.checkpoint is not None:
@@ -291,7 +291,7 @@ class KafkaSinkConfig(SinkConfig):
         """Ends the writers' transactions."""
         if not self.exactly_once:
             return None
-        from headrace_connectors.kafka.committer import KafkaCommitter
+        from headrace_connectors.kafka.transactions.committer import KafkaCommitter
 
         return KafkaCommitter(self, context)
 
@@ -308,39 +308,39 @@ class KafkaSinkConfig(SinkConfig):
 
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
         """Publishes staged rows in transactions, whatever `delivery` says."""
-        from headrace_connectors.kafka.publisher import KafkaPublisher
+        from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
 
         return KafkaPublisher(self, context, share)
 
     def remembers_ms(self) -> int:
         """As long as the brokers keep offsets of groups that nobody joins."""
-        from headrace_connectors.kafka.marker_retention import markers_kept_ms
+        from headrace_connectors.kafka.publishing.marker_retention import markers_kept_ms
 
         return markers_kept_ms(self)
 
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
         """Refuses rows without a key in upsert mode, and records that the client does not take."""
         assert encode is not None, "a Kafka sink takes encoded messages"
-        from headrace_connectors.kafka.row_check import KafkaRowCheck
+        from headrace_connectors.kafka.sink.row_check import KafkaRowCheck
 
         return KafkaRowCheck(self, context, encode)
 
     def open_writer(self, context: SinkContext) -> Writer:
         """Produces to the topic."""
         if self.exactly_once:
-            from headrace_connectors.kafka.transactional_writer import TransactionalWriter
+            from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
 
             return TransactionalWriter(self, context)
-        from headrace_connectors.kafka.writer import KafkaWriter
+        from headrace_connectors.kafka.sink.writer import KafkaWriter
 
         return KafkaWriter(self, context)
 
     def prepare(self, context: SinkContext) -> None:
         """Checks that the topic is there, or creates it where `create_topic` says so; and the transactions' timeout."""
-        from headrace_connectors.kafka.topics import ensure_topic
+        from headrace_connectors.kafka.clients.topics import ensure_topic
 
         ensure_topic(self)
         if self.exactly_once:
-            from headrace_connectors.kafka.timeout_check import require_timeout_allowed
+            from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
 
             require_timeout_allowed(self)

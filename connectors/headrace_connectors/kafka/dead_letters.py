@@ -17,7 +17,7 @@ from headrace.connect.dead_letters import DeadLetter, Resent
 from headrace.connect.sink import SinkContext
 from headrace.connect.source import SplitId
 from headrace.core.errors import ExternalError, UserError
-from headrace_connectors.kafka.client import (
+from headrace_connectors.kafka.clients.client import (
     CONNECT_TIMEOUT_S,
     ClientWatch,
     base_settings,
@@ -25,10 +25,10 @@ from headrace_connectors.kafka.client import (
     topic_partitions,
     translated,
 )
+from headrace_connectors.kafka.clients.properties import connection_settings
+from headrace_connectors.kafka.clients.topics import missing_topic
 from headrace_connectors.kafka.config import KafkaSinkConfig
-from headrace_connectors.kafka.listed_offsets import EARLIEST, LATEST, ListedOffsets
-from headrace_connectors.kafka.properties import connection_settings
-from headrace_connectors.kafka.topics import missing_topic
+from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
 
 READ_TIMEOUT_S = 30.0
 """How long nothing may come before reading is given up."""

@@ -11,8 +11,7 @@ from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkConfig
-from headrace_connectors.sql.staged_parts import StagedBy, StagedPart, part_of, writer_named
-from headrace_connectors.sql.statements import (
+from headrace_connectors.sql.tables.statements import (
     count_part,
     delete_all,
     forget_moved,
@@ -24,8 +23,9 @@ from headrace_connectors.sql.statements import (
     unnote_moved,
     upsert_all,
 )
-from headrace_connectors.sql.tables import plain, plain_staged
-from headrace_connectors.sql.target import ATTEMPT, JOB, PART_COLUMNS, SINK
+from headrace_connectors.sql.tables.tables import plain, plain_staged
+from headrace_connectors.sql.tables.target import ATTEMPT, JOB, PART_COLUMNS, SINK
+from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart, part_of, writer_named
 
 EPOCHS_KEPT = 1_000
 """Notes of older epochs are dropped: nobody commits those again."""

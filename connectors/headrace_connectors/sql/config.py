@@ -16,8 +16,8 @@ from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
 from headrace.connect.sink_terms import refused_terms
 from headrace.core.config import secret
 from headrace.core.errors import UserError
-from headrace_connectors.sql.staged_parts import StagedBy
-from headrace_connectors.sql.target import IDENTIFIER_BYTES_MAX, STAGED_SUFFIX, Target
+from headrace_connectors.sql.tables.target import IDENTIFIER_BYTES_MAX, STAGED_SUFFIX, Target
+from headrace_connectors.sql.writing.staged_parts import StagedBy
 
 if TYPE_CHECKING:
     from headrace_connectors.sql.client import Database
@@ -137,10 +137,10 @@ class SqlSinkConfig(SinkConfig):
         """Writes into the table, or stages for it."""
         database = _open_database(self, context)
         if self.exactly_once:
-            from headrace_connectors.sql.staging_writer import StagingWriter
+            from headrace_connectors.sql.writing.staging_writer import StagingWriter
 
             return StagingWriter(self, context, database)
-        from headrace_connectors.sql.direct_writer import DirectWriter
+        from headrace_connectors.sql.writing.direct_writer import DirectWriter
 
         return DirectWriter(self, context, database)
 
@@ -179,7 +179,7 @@ class SqlSinkConfig(SinkConfig):
         Raises UserError with the statement that puts it right; Unreachable where no database answers.
         """
         database = _open_database(self, context)
-        from headrace_connectors.sql.prepare import prepare_tables
+        from headrace_connectors.sql.tables.prepare import prepare_tables
 
         try:
             prepare_tables(self, context, database)

@@ -12,10 +12,10 @@ from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkContext
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.config import SqlSinkConfig
-from headrace_connectors.sql.direct_writer import DirectWriter
-from headrace_connectors.sql.row_buffer import refuse_null_keys
 from headrace_connectors.sql.share_progress import ShareProgress
-from headrace_connectors.sql.target import DELETE
+from headrace_connectors.sql.tables.target import DELETE
+from headrace_connectors.sql.writing.direct_writer import DirectWriter
+from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
 
 
 class SqlPublisher(DirectWriter):

@@ -10,7 +10,7 @@ from headrace.connect.sink import SinkContext
 from headrace.core.types import Primitive
 from headrace.formats.writable_times import TEXT_DAYS, times_check
 from headrace_connectors.sql.config import SqlSinkConfig
-from headrace_connectors.sql.row_buffer import refuse_null_keys
+from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
 
 _YEARS_1_TO_9999 = (-719_162, 2_932_897)
 """Days since the epoch: the first, and the one after the last."""

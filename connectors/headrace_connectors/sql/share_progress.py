@@ -18,7 +18,7 @@ from headrace.connect.sink import SinkContext
 from headrace.core.errors import ExternalError
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.failures import is_duplicate, is_transient
-from headrace_connectors.sql.target import Target
+from headrace_connectors.sql.tables.target import Target
 
 PUBLISHED_TABLE = "headrace_published"
 

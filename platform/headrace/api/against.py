@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from headrace.core.row_equality import RowsCompared
     from headrace.plan.physical import SinkSpec
-    from headrace.spark.publication import Say
-    from headrace.spark.start import Prepared
+    from headrace.spark.driver.publication import Say
+    from headrace.spark.launch.replay import Prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ def compare_with_topic(
 
     sink   None: the only one that writes to topics. Raises UserError, ExternalError, and what tasks raise.
     """
-    from headrace.coordinator.planning import plan_sinks
     from headrace.core.row_equality import compare_rows
-    from headrace.local.published import as_read_back, read_published
-    from headrace.spark.bounds import parsed
-    from headrace.spark.staged_rows import stage
+    from headrace.execution.planning import plan_sinks
+    from headrace.local.inspection.published import as_read_back, read_published
+    from headrace.spark.launch.bounds import parsed
+    from headrace.spark.launch.staged_rows import stage
 
     assert not prepared.options.publish, "history is looked at, not published"
     spec = chosen_sink({each.node: each for _, each in plan_sinks(prepared.plans.plan(1))}, sink)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.api.bound import Bound
     from headrace.api.on_spark import ReplaySettings
     from headrace.api.replay_result import ReplayResult
-    from headrace.local.job import Progress
+    from headrace.local.engine.job import Progress
     from headrace.spec.pipeline import Pipeline as PipelineModel
 
 Columns = Mapping[str, Expression | Value]

@@ -13,7 +13,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.core.named_file import named_file
+from headrace.core.files.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.api.builder import Pipeline
@@ -46,7 +46,7 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
     from headrace.client.discovery import connect
     from headrace.client.models import SubmitRequest
     from headrace.client.submission import file_form, job_code
-    from headrace.local.compile import compile_pipeline
+    from headrace.local.engine.compile import compile_pipeline
     from headrace.spec.pipeline import Pipeline as Model
 
     model, folder = _model_and_folder(pipeline)

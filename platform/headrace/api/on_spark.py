@@ -61,10 +61,10 @@ def replay(
     No sink is opened unless `publish=True`: the rows are in the result. Raises UserError, InvalidPipeline,
     ExternalError, and what tasks raise.
     """
-    from headrace.coordinator.origin import OriginWish
     from headrace.core.settings import Home
-    from headrace.spark.staged_rows import stage
-    from headrace.spark.start import ReplayOptions, prepare
+    from headrace.execution.origin import OriginWish
+    from headrace.spark.launch.replay import ReplayOptions, prepare
+    from headrace.spark.launch.staged_rows import stage
 
     origin, publish, say = settings.get("from_savepoint"), settings.get("publish", False), settings.get("say", _quiet)
     options = ReplayOptions(

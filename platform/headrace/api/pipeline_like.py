@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.api.builder import Pipeline
 from headrace.api.running import load
-from headrace.core.named_file import named_file
+from headrace.core.files.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.spec.pipeline import Pipeline as PipelineModel

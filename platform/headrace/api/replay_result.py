@@ -11,8 +11,8 @@ from headrace.core.errors import UserError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.spark.replay_driver import ReplayOutcome
-    from headrace.spark.staged_rows import StagedRows
+    from headrace.spark.driver.replay import ReplayOutcome
+    from headrace.spark.launch.staged_rows import StagedRows
 
 
 class ReplayResult(Mapping[str, "DataFrame"]):

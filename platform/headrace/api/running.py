@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.local.job import JobState, Progress
+    from headrace.local.engine.job import JobState, Progress
     from headrace.spec.pipeline import Pipeline as PipelineModel
 
 
@@ -47,8 +47,8 @@ def run_model(
     `on_progress` is called about 20 times a second in the calling thread. Once `stop_when` is true the job reads no
     further and ends without closing windows, as after Ctrl-C of `headrace run`.
     """
-    from headrace.local.compile import compile_pipeline
-    from headrace.local.job import JobOptions, LocalJob
+    from headrace.local.engine.compile import compile_pipeline
+    from headrace.local.engine.job import JobOptions, LocalJob
 
     physical = compile_pipeline(model).physical
     # names what the run makes (files of a sink), so that two runs never write to the same name
@@ -68,7 +68,7 @@ def run_model(
 
 def explain_model(model: PipelineModel) -> str:
     """The logical and the physical plan as text, as `headrace explain` prints them. Raises InvalidPipeline."""
-    from headrace.local.compile import compile_pipeline
+    from headrace.local.engine.compile import compile_pipeline
     from headrace.plan.explain import explain_lines
 
     compiled = compile_pipeline(model)

@@ -78,12 +78,12 @@ def verify(
     Windows are closed at the end, on both. Rows lie on local disk, twice, where temporary files do (TMPDIR).
     Raises UserError, InvalidPipeline, ExternalError, and what either run raises.
     """
-    from headrace.coordinator.planning import plan_sinks
     from headrace.core.settings import Home
-    from headrace.local.range_run import run_range
-    from headrace.local.spilled_rows import SpilledRows, compare_spilled
-    from headrace.spark.staged_rows import stage
-    from headrace.spark.start import ReplayOptions, prepare
+    from headrace.execution.planning import plan_sinks
+    from headrace.local.comparison.spilled_rows import SpilledRows, compare_spilled
+    from headrace.local.engine.range_run import run_range
+    from headrace.spark.launch.replay import ReplayOptions, prepare
+    from headrace.spark.launch.staged_rows import stage
 
     model, say = model_of(pipeline), settings.get("say", _quiet)
     options = ReplayOptions(

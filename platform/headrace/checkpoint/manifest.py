@@ -33,7 +33,7 @@ class FilePart(Document):
     bytes      size of the whole file
     rows       rows in the row groups named
     portion    of an engine that runs in increments: which unit of state the rows belong to, and what it is about
-               (`operators.deltas`); empty: nothing is said
+               (`operators.aggregation.deltas`); empty: nothing is said
     """
 
     path: str

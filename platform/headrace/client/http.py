@@ -49,7 +49,7 @@ from headrace.client.output_models import (
     TransactionList,
 )
 from headrace.core.errors import ExternalError, Unreachable, UserError
-from headrace.core.hosts import is_loopback
+from headrace.core.network.hosts import is_loopback
 from headrace.tls.contexts import client_context
 from headrace.tls.diagnosis import is_plain_answer, speaks_tls
 from headrace.tls.files import CA_VARIABLE

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 from headrace.client.discovery import metrics_token_file, token_file
 from headrace.client.token_files import ensure_token, required_token
 from headrace.core.errors import ExternalError, UserError
-from headrace.core.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.replaced_file import replace_file
+from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
+from headrace.core.files.replaced_file import replace_file
+from headrace.core.network.hosts import LOOPBACK
 from headrace.core.settings import Home
 from headrace.tls.checks import checked_files
 from headrace.tls.files import TlsFiles
@@ -30,13 +31,12 @@ from headrace.tls.files import TlsFiles
 if TYPE_CHECKING:
     from uvicorn import Server
 
-    from headrace.coordinator.access import Tokens
-    from headrace.coordinator.service import ClusterService
+    from headrace.coordinator.rest.access import Tokens
+    from headrace.coordinator.rest.service import ClusterService
     from headrace.processes.spawning import Starter
 
 LOG = logging.getLogger("headrace.coordinator")
 COORDINATOR_FILE = "coordinator.json"
-LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_SECONDS = 75
 """For how long a connection without requests is kept: far longer than our clients use one again (5 s), for a request
 that comes just as it is closed fails."""
@@ -67,8 +67,8 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
 
     starter: starts connector hosts; else they are fresh interpreters.
     """
-    from headrace.coordinator.dispatcher import Dispatcher
-    from headrace.coordinator.fleet import Fleet
+    from headrace.coordinator.dispatch.dispatcher import Dispatcher
+    from headrace.coordinator.fleet.fleet import Fleet
     from headrace.core.clock import SystemClock
     from headrace.rpc.time_settings import times_from
 
@@ -108,7 +108,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
 
 def _warm_up(starter: Starter | None) -> None:
     """What the first job would wait for, loaded before it comes: a coordinator answers earlier than it can plan."""
-    from headrace.coordinator.preparation import load_planning
+    from headrace.coordinator.dispatch.preparation import load_planning
 
     try:
         if starter is not None:
@@ -125,8 +125,8 @@ async def _start_rest(
 ) -> tuple[Server, asyncio.Task[None], int]:
     import uvicorn
 
-    from headrace.coordinator.rest import rest_app
-    from headrace.coordinator.rest_connections import bounded_protocol
+    from headrace.coordinator.rest.app import rest_app
+    from headrace.coordinator.rest.connections import bounded_protocol
     from headrace.tls.contexts import rest_context
 
     app = rest_app(service, tokens)
@@ -149,7 +149,7 @@ async def _start_rest(
 
 def _tokens(config: CoordinatorConfig) -> Tokens:
     """The same for all runs of a home's coordinator. A file that was named has to be there: others know it already."""
-    from headrace.coordinator.access import Tokens
+    from headrace.coordinator.rest.access import Tokens
 
     home, full, metrics = Home(config.home), config.token_file, config.metrics_token_file
     return Tokens(
@@ -198,7 +198,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in ("cert", "key", "ca"):
         parser.add_argument(f"--tls-{name}", type=Path)
     given = parser.parse_args(arguments)
-    from headrace.coordinator.connector_host import PROGRAM as HOST_PROGRAM
+    from headrace.coordinator.host.client import PROGRAM as HOST_PROGRAM
     from headrace.processes.forking import own_starter
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

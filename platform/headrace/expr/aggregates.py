@@ -10,12 +10,12 @@ from sqlglot import exp
 from headrace.core.errors import ExpressionError
 from headrace.core.types import FLOAT_TYPES, INT_TYPES, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct
 from headrace.expr.check import checked
-from headrace.expr.coercion import is_number
 from headrace.expr.compiled import AggregateCall, AggregateFunction, CompiledAggregate, CompiledScalar
-from headrace.expr.parse import offset_of, parse, source_text
 from headrace.expr.scope import Scope
-from headrace.expr.term import Term
-from headrace.expr.translate import AGGREGATES, Translator
+from headrace.expr.sql.parse import offset_of, parse, source_text
+from headrace.expr.sql.translate import AGGREGATES, Translator
+from headrace.expr.terms.coercion import is_number
+from headrace.expr.terms.term import Term
 
 
 class AggregateCompiler:

@@ -8,7 +8,7 @@ from headrace.core.batch import TS
 from headrace.core.errors import ExpressionError
 from headrace.core.types import Schema, polars_type
 from headrace.expr.compiled import CompiledScalar
-from headrace.expr.term import Term
+from headrace.expr.terms.term import Term
 
 
 def checked(text: str, term: Term, schema: Schema) -> CompiledScalar:

@@ -15,9 +15,9 @@ from headrace.core.types import Primitive, Schema
 from headrace.expr.aggregates import compile_step
 from headrace.expr.check import checked
 from headrace.expr.compiled import CompiledAggregate, CompiledScalar
-from headrace.expr.parse import parse
 from headrace.expr.scope import Scope
-from headrace.expr.translate import Translator
+from headrace.expr.sql.parse import parse
+from headrace.expr.sql.translate import Translator
 
 KEPT_MAX = 256
 """Steps whose aggregates are kept."""

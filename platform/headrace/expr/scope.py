@@ -10,8 +10,8 @@ import polars as pl
 from headrace.core.errors import ExpressionError, did_you_mean
 from headrace.core.ids import HIDDEN_PREFIX
 from headrace.core.types import Field, Schema, Struct
-from headrace.expr.foreign import FOREIGN_NAMES
-from headrace.expr.term import Term, combine
+from headrace.expr.sql.other_dialects import FOREIGN_NAMES
+from headrace.expr.terms.term import Term, combine
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from headrace.core.errors import UserError, did_you_mean
-from headrace.spec.load import load_pipeline
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.load import load_pipeline
 
 if TYPE_CHECKING:
     from headrace.plan.problems import Locator

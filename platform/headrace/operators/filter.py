@@ -9,9 +9,9 @@ import polars as pl
 from headrace.core.types import Schema
 from headrace.expr.compiled import CompiledScalar
 from headrace.expr.compiler import compile_predicate
+from headrace.operators.aggregation.updates import keep_rows
 from headrace.operators.operator import Collector, OnError, Operator, Stateless
 from headrace.operators.row_errors import RowErrors, failed_rows
-from headrace.operators.updates import keep_rows
 
 _PASS = "__pass"
 _FAILS = "__fails"

@@ -11,10 +11,10 @@ from headrace.core.errors import UserError
 from headrace.core.types import Field, Schema
 from headrace.expr.compiled import CompiledScalar
 from headrace.expr.compiler import compile_scalar
+from headrace.operators.aggregation.updates import keep_rows
 from headrace.operators.columns import input_field
 from headrace.operators.operator import Collector, OnError, Operator, Stateless
 from headrace.operators.row_errors import RowErrors, failed_rows
-from headrace.operators.updates import keep_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from headrace.core.errors import ExternalError
-from headrace.core.private_files import PRIVATE_FILE
+from headrace.core.files.private_files import PRIVATE_FILE
 from headrace.processes.double_fork import double_fork
 from headrace.processes.forkable import has_one_thread, variables_at_start
 from headrace.processes.inheritance import reset

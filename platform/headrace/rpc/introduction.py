@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
-from headrace.core.mutual_proof import NONCE_BYTES, MutualProof, Role
+from headrace.core.network.mutual_proof import NONCE_BYTES, MutualProof, Role
 from headrace.rpc.v1 import control_pb2
 
 _PROTOCOL = "headrace control 1"

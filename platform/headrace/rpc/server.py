@@ -24,10 +24,10 @@ import grpc
 import grpc.aio
 
 from headrace import __version__
-from headrace.core.entrance import Entrance
 from headrace.core.errors import ExternalError, UserError
-from headrace.core.hosts import is_loopback
-from headrace.core.mutual_proof import NONCE_BYTES, MutualProof, Role
+from headrace.core.network.entrance import Entrance
+from headrace.core.network.hosts import is_loopback
+from headrace.core.network.mutual_proof import NONCE_BYTES, MutualProof, Role
 from headrace.core.settings import WHERE_A_TOKEN_LIES
 from headrace.rpc import codec
 from headrace.rpc.credentials import server_credentials

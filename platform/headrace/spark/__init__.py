@@ -12,8 +12,8 @@ __all__ = ["replay", "verify", "bootstrap", "bootstrap_columns", "register"]
 _HOMES = {
     "replay": ("headrace.api.on_spark", "replay"),
     "verify": ("headrace.api.verifying", "verify"),
-    "bootstrap": ("headrace.spark.bootstrapping", "bootstrap"),
-    "bootstrap_columns": ("headrace.spark.bootstrapping", "bootstrap_columns"),
+    "bootstrap": ("headrace.spark.savepoints.bootstrapping", "bootstrap"),
+    "bootstrap_columns": ("headrace.spark.savepoints.bootstrapping", "bootstrap_columns"),
     "register": ("headrace.spark.state_source", "register_state"),
 }
 """Name -> module and name there. No module of this package is called as one of these: importing it would hide the

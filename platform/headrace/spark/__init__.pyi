@@ -1,7 +1,7 @@
 from headrace.api.on_spark import replay as replay
 from headrace.api.verifying import verify as verify
-from headrace.spark.bootstrapping import bootstrap as bootstrap
-from headrace.spark.bootstrapping import bootstrap_columns as bootstrap_columns
+from headrace.spark.savepoints.bootstrapping import bootstrap as bootstrap
+from headrace.spark.savepoints.bootstrapping import bootstrap_columns as bootstrap_columns
 from headrace.spark.state_source import register_state as register
 
 __all__ = ["replay", "verify", "bootstrap", "bootstrap_columns", "register"]

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from headrace.checkpoint.manifest import FilePart
 from headrace.core.errors import UserError, did_you_mean
-from headrace.spark.state_rows import StateTable, state_table
+from headrace.spark.savepoints.state_rows import StateTable, state_table
 
 NAME = "headrace_state"
 _OPTIONS = ("path", "node", "state", "epoch")

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from headrace.core.config import duration_text
-from headrace.spec.wording import file_key, is_secret
+from headrace.spec.reading.wording import file_key, is_secret
 
 
 @dataclass(frozen=True, slots=True)

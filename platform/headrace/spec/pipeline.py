@@ -31,9 +31,9 @@ from headrace.spec.fields import (
     format_form,
     partition_form,
 )
-from headrace.spec.finding import wrong
 from headrace.spec.masking import masked_config
 from headrace.spec.model import FileModel
+from headrace.spec.reading.finding import wrong
 from headrace.spec.settings import Batch, Checkpoint, ExponentialDelay, RestartField, State, restart_dict
 from headrace.spec.verbs import Expression, Union, Verb, verb_dict, verb_name
 
@@ -215,7 +215,7 @@ class Pipeline(PipelineFields):
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Pipeline:
         """A pipeline from its file form as plain data. Raises InvalidPipeline; problems carry dotted paths."""
-        from headrace.spec.read import read_or_raise
+        from headrace.spec.reading.read import read_or_raise
 
         return read_or_raise(data)
 

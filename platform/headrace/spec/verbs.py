@@ -13,10 +13,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from headrace.core.config import Duration
 from headrace.spec.columns import ColumnName, Columns, check_column_name, schema_dict
-from headrace.spec.finding import Finding, Path, Wrong, collecting, wrong
 from headrace.spec.model import FileModel
+from headrace.spec.reading.finding import Finding, Path, Wrong, collecting, wrong
+from headrace.spec.reading.wording import kind_of, read_model
 from headrace.spec.window import WindowField, window_dict
-from headrace.spec.wording import kind_of, read_model
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
 Pairs = tuple[tuple[str, str], ...]

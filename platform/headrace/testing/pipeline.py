@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 
 from headrace.core.errors import UserError, did_you_mean
-from headrace.local.compile import compile_loaded
+from headrace.local.engine.compile import compile_loaded
+from headrace.local.engine.rows_run import RowsRun, resized, run_on_rows
+from headrace.local.engine.substitute import input_schema
+from headrace.local.engine.typed_rows import problems_of, typed_frame
 from headrace.local.pipeline_file import Loaded, PipelineSource, load_file
-from headrace.local.rows_run import RowsRun, resized, run_on_rows
-from headrace.local.substitute import input_schema
-from headrace.local.typed_rows import problems_of, typed_frame
-from headrace.spec.finding import Wrong
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.finding import Wrong
 from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY
 
 Rows = pl.DataFrame | Sequence[Mapping[str, Any]]

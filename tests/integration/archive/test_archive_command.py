@@ -12,8 +12,8 @@ import pytest
 
 from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.archive.ranges import Range, covered
-from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSourceConfig
+from headrace_dev.broker import EmbeddedBroker
 from support.archive import delete_records, read_records
 from support.broker import create_topic, produce, unique_topic
 from support.commands import invoked

@@ -17,8 +17,8 @@ from headrace.core.errors import UserError
 from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.archive.ranges import Range, covered
 from headrace.formats.archive.schema import footer_of
-from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSourceConfig
+from headrace_dev.broker import EmbeddedBroker
 from support.archive import EVERYTHING, archive_topics, delete_records, read_records
 from support.broker import create_topic, produce, unique_topic
 from support.log_ends import wait_settled
@@ -225,7 +225,7 @@ def test_an_archive_that_grows_is_followed(
 ) -> None:
     """Kafka deletes what a reader that is still in the archive has not read: it was archived in the meantime."""
     # how far the log goes is not asked for long: a broker that is busy would leave the lag unknown
-    monkeypatch.setattr("headrace_connectors.kafka.archived_reader.LOG_END_TIMEOUT_S", WAIT_SECONDS)
+    monkeypatch.setattr("headrace_connectors.kafka.source.archived_reader.LOG_END_TIMEOUT_S", WAIT_SECONDS)
     archive_topics(config_of(broker, topic, stop={"0": "5"}), str(tmp_path))
     config = config_of(broker, topic, archive=str(tmp_path))
     before = read_records(config)

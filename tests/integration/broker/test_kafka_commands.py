@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from headrace.cli.kafka import app
-from headrace.local.broker import EmbeddedBroker
-from headrace.local.broker.process import BrokerProcess
+from headrace.cli.development.kafka import app
+from headrace_dev.broker import EmbeddedBroker
+from headrace_dev.broker.process import BrokerProcess
 from support.broker import create_topic, produce, unique_topic
 from support.permissions import open_to_others
 from support.running import WAIT_SECONDS, wait_until
@@ -82,7 +82,7 @@ def test_topics_survive_down_and_up(home: Path, monkeypatch: pytest.MonkeyPatch)
 
 def up_with_a_topic(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A broker of the home, with three messages in a topic."""
-    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr("headrace.local.topics.topics.ANSWER_SECONDS", WAIT_SECONDS)
     first = document("up", "--port", "0")
     assert first["started"]
     assert first["data"] == str(home / "kafka" / "data")
@@ -115,7 +115,7 @@ def test_a_taken_port_is_a_clear_error() -> None:
 
 @pytest.mark.usefixtures("home")
 def test_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("headrace.local.topics.topics.ANSWER_SECONDS", 0.5)
     assert run("status").exit_code == 3
     assert json.loads(run("status", "--json").stdout) == {"running": False, "answering": False}
     assert document("down") == {"running": False, "stopped": False}
@@ -129,8 +129,8 @@ def test_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 def brokers(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> EmbeddedBroker:
     """The session's broker, as the one that KAFKA_BROKERS names. It may stand still for a while."""
     monkeypatch.setenv("KAFKA_BROKERS", broker.bootstrap)
-    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", WAIT_SECONDS)
-    monkeypatch.setattr("headrace.local.broker.records._SILENT_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr("headrace.local.topics.topics.ANSWER_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr("headrace.local.topics.records._SILENT_SECONDS", WAIT_SECONDS)
     return broker
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.local.broker import BrokerConfig, EmbeddedBroker
+from headrace_dev.broker import BrokerConfig, EmbeddedBroker
 from support.broker import broker_config, consume_all, create_topic, produce, unique_topic
 
 pytestmark = pytest.mark.broker

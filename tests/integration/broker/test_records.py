@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker, records
-from headrace.local.broker.records import consume
+from headrace.local.topics import records
+from headrace.local.topics.records import consume
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import create_topic, produce, unique_topic
 from support.raw_transactions import transactional
 from support.running import WAIT_SECONDS
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.broker
 @pytest.fixture
 def topic(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> str:
     """A record in each of two partitions."""
-    monkeypatch.setattr("headrace.local.broker.topics.ANSWER_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr("headrace.local.topics.topics.ANSWER_SECONDS", WAIT_SECONDS)
     monkeypatch.setattr(records, "_SILENT_SECONDS", WAIT_SECONDS)
     name = create_topic(broker, unique_topic(), 2)
     produce(broker, name, ["a", "b"], partition=[0, 1])

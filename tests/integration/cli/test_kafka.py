@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.running import WAIT_SECONDS, wait_until
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.cluster import Cluster, running_cluster
 from support.cluster_flow import Flow, running_flow
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import create_topic, produce, unique_topic
 from support.cluster import Cluster, kill
 from support.running import wait_until

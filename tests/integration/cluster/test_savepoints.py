@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.cluster import Cluster, wait_gone
 from support.cluster_flow import Flow
 from support.open_transactions import require_none_left

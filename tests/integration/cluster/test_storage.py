@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.cluster import Cluster
 from support.cluster_flow import Flow, running_flow
 from support.running import WAIT_SECONDS, wait_until

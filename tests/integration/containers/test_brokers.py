@@ -10,10 +10,10 @@ from confluent_kafka import Producer
 from headrace.connect.sink import Committable, SinkContext
 from headrace.core.errors import Unreachable
 from headrace.core.types import schema_of
-from headrace.local.broker import topics as broker_topics
+from headrace.local.topics import topics as broker_topics
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.committer import KafkaCommitter
-from headrace_connectors.kafka.transaction_names import names_of
+from headrace_connectors.kafka.transactions.committer import KafkaCommitter
+from headrace_connectors.kafka.transactions.names import names_of
 from support.broker import consume_all, produce, unique_topic
 from support.containers.kafka import KafkaContainers
 from support.running import WAIT_SECONDS, wait_until

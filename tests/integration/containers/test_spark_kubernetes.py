@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.spark.kubernetes_pods import pods_from_here
-from headrace.spark.spark_submit import installed_spark_submit
+from headrace.spark.cluster.kubernetes_pods import pods_from_here
+from headrace.spark.cluster.spark_submit import installed_spark_submit
 from support.containers.engine import leftovers
 from support.kubernetes.cluster import IMAGE, NAMESPACE, SERVICE_ACCOUNT, Kubernetes, kubernetes_cluster
 from support.running import WAIT_SECONDS, finish, headrace, start, wait_until

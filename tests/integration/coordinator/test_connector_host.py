@@ -18,10 +18,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
-from headrace.coordinator.connector_host import ConnectorHost, HostTimes
+from headrace.coordinator.host.client import ConnectorHost, HostTimes
 from headrace.core.errors import ExternalError, InternalError, UserError
-from headrace.local.broker import EmbeddedBroker
-from headrace.local.broker.topics import partitions_of
+from headrace.local.topics.topics import partitions_of
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import create_topic, produce, unique_topic
 from support.running import WAIT_SECONDS, wait_until
 from support.starters import shared_starter
@@ -357,7 +357,7 @@ def test_a_host_that_is_killed_while_it_looks_says_so(ledger: Path) -> None:
 
 PARENT = """
 import asyncio, sys
-from headrace.coordinator.connector_host import ConnectorHost
+from headrace.coordinator.host.client import ConnectorHost
 
 async def main():
     host = await ConnectorHost.start("0123456789ab")

@@ -9,20 +9,21 @@ from typing import Any
 
 import pytest
 
-from headrace.checkpoint.journal import Verdict
-from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.records import FinishedRecord, Record
+from headrace.checkpoint.journal.journal import Verdict
+from headrace.checkpoint.journal.records import FinishedRecord, Record
+from headrace.checkpoint.journal.shell import JournalStore
 from headrace.client.models import SubmitRequest
-from headrace.coordinator import dispatcher as dispatcher_module
-from headrace.coordinator import effects as do
-from headrace.coordinator import events as on
-from headrace.coordinator import job_store, registry_shell, storage_lane
-from headrace.coordinator.dispatcher import Dispatcher
-from headrace.coordinator.fleet import Fleet
-from headrace.coordinator.job_store import JobStore, JobSubmission
-from headrace.coordinator.machine import Machine
-from headrace.coordinator.preparation import earlier_origin
-from headrace.coordinator.service import JobConflict
+from headrace.coordinator.dispatch import dispatcher as dispatcher_module
+from headrace.coordinator.dispatch import job_store, registry_shell
+from headrace.coordinator.dispatch.dispatcher import Dispatcher
+from headrace.coordinator.dispatch.job_store import JobStore, JobSubmission
+from headrace.coordinator.dispatch.preparation import earlier_origin
+from headrace.coordinator.driver import storage_lane
+from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.machine import Machine
+from headrace.coordinator.rest.service import JobConflict
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Home
@@ -151,7 +152,7 @@ def test_storage_that_hangs_delays_its_own_jobs_only(tmp_path: Path, monkeypatch
             free.wait()
         return earlier_origin(submission, plans)
 
-    monkeypatch.setattr("headrace.coordinator.registry_shell.earlier_origin", slow)
+    monkeypatch.setattr("headrace.coordinator.dispatch.registry_shell.earlier_origin", slow)
     monkeypatch.setattr(registry_shell, "START_PATIENCE_S", 0.1)
 
     async def test() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.store import open_store
-from headrace.coordinator import effects as do
-from headrace.coordinator import events as on
-from headrace.coordinator.history import JobHistory
-from headrace.coordinator.job_state import JobState
-from headrace.coordinator.states.leaving import Leaving
+from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.stores.store import open_store
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.leaving import Leaving
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import Acked, Failed, Failure
 from support.checkpoints import attempt, checkpoint, committed

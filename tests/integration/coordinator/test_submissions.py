@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from headrace.client.models import SubmitRequest
-from headrace.coordinator import registry_shell
-from headrace.coordinator.job_store import JobStore
-from headrace.coordinator.service import JobConflict
+from headrace.coordinator.dispatch import registry_shell
+from headrace.coordinator.dispatch.job_store import JobStore
+from headrace.coordinator.rest.service import JobConflict
 from headrace.core.errors import ExternalError, InvalidPipeline
 from headrace.core.settings import Home
 from support.dispatching import (
@@ -120,7 +120,7 @@ def test_submissions_from_storage_that_hangs_delay_no_other_one(
             free.wait()
             raise ExternalError("it was away")
 
-    monkeypatch.setattr("headrace.coordinator.registry_shell.wished_origin", slow)
+    monkeypatch.setattr("headrace.coordinator.dispatch.registry_shell.wished_origin", slow)
 
     async def test() -> None:
         async with dispatching(Home(tmp_path)) as dispatcher:

@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 import pytest
 
-from headrace.coordinator import effects as do
-from headrace.coordinator import events as on
-from headrace.coordinator.driver import JobDriver
-from headrace.coordinator.job_state import JobState
+from headrace.coordinator.driver.driver import JobDriver
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.job_state import JobState
 from headrace.rpc.messages import Failed, Failure
 from support.driven_job import JOB, SLOT, Driven, PromptHost, driven, run
 

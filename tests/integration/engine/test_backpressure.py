@@ -10,8 +10,8 @@ from pydantic import ConfigDict
 
 from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
 from headrace.exchange.channel import ChannelBounds
-from headrace.local.compile import compile_pipeline
-from headrace.local.job import JobOptions, LocalJob
+from headrace.local.engine.compile import compile_pipeline
+from headrace.local.engine.job import JobOptions, LocalJob
 from headrace.spec.pipeline import Pipeline
 from support.running import WAIT_SECONDS, wait_until
 

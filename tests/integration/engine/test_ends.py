@@ -9,8 +9,8 @@ import pytest
 
 from headrace.core.errors import ExternalError
 from headrace.exchange.channel import ChannelBounds
-from headrace.local.compile import compile_pipeline
-from headrace.local.job import JobOptions, JobState, LocalJob, Progress
+from headrace.local.engine.compile import compile_pipeline
+from headrace.local.engine.job import JobOptions, JobState, LocalJob, Progress
 from headrace.plan.physical import PhysicalPlan
 from headrace.spec.pipeline import Pipeline
 from support.running import WAIT_SECONDS, wait_until

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import broker_config, consume_all, create_topic, produce, unique_topic
 from support.running import WAIT_SECONDS, Finished, finish, headrace, start, wait_until
 

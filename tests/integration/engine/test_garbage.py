@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.running import headrace
 

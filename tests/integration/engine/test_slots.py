@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.exchange.transport import Listener
-from headrace.local.compile import compile_pipeline
+from headrace.exchange.network.transport import Listener
+from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.explain import plan_dict
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Left
 from headrace.spec.pipeline import Pipeline
-from headrace.worker.slot_runtime import SlotRuntime
+from headrace.worker.slot.runtime import SlotRuntime
 from headrace_connectors.memory import Collected, Feed, open_collected, open_feed
 from support.running import WAIT_SECONDS, wait_until
 from support.slots import Attempt, SlotFailedError, deployed

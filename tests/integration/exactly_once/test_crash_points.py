@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.cluster import Cluster, kill
 from support.cluster_flow import Flow
 from support.open_transactions import require_none_left

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
-from headrace_connectors.kafka.transaction_rules import NONE
-from headrace_connectors.kafka.txn_admin import TxnAdmin
+from headrace_connectors.kafka.transactions.rules import NONE
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import running_broker
 from support.cluster import Cluster
 from support.copying_job import CopyingJob

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
 from support.cluster import Cluster, kill
 from support.cluster_job import ClusterJob

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.cluster import Cluster, frozen, kill, running_cluster, wait_gone
 from support.cluster_flow import Flow
 from support.open_transactions import require_none_left

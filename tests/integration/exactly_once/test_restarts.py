@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, unique_topic
 from support.cluster import Cluster, kill, running_cluster
 from support.cluster_flow import Flow

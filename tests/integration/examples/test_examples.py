@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
-from headrace.local.broker import EmbeddedBroker
-from headrace.local.demo.flights import load_flights
+from headrace_dev.broker import EmbeddedBroker
+from headrace_dev.demo.flights import load_flights
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.repository import ROOT
 from support.running import RUN_TIMES

@@ -18,14 +18,14 @@ from kafka.admin import KafkaAdminClient
 from headrace.connect.sink import CheckpointTerms, Committable, Committer, SinkBatch, SinkContext
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.broker_requests import EndCall
-from headrace_connectors.kafka.committer import KafkaCommitter
-from headrace_connectors.kafka.timeout_check import require_timeout_allowed
-from headrace_connectors.kafka.transaction_names import names_of
-from headrace_connectors.kafka.transactional_writer import TransactionalWriter
-from headrace_connectors.kafka.txn_admin import TxnAdmin
+from headrace_connectors.kafka.requests.requests import EndCall
+from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
+from headrace_connectors.kafka.transactions.committer import KafkaCommitter
+from headrace_connectors.kafka.transactions.names import names_of
+from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, running_broker, unique_topic
 from support.raw_transactions import raw_transactions
 from support.running import WAIT_SECONDS, wait_until

@@ -19,11 +19,11 @@ from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, Us
 from headrace.connect.sink import Committable, SinkContext
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
-from headrace.local.broker.ports import free_port
+from headrace.processes.ports import free_port
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.committer import KafkaCommitter
-from headrace_connectors.kafka.timeout_check import require_timeout_allowed
+from headrace_connectors.kafka.transactions.committer import KafkaCommitter
+from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import broker_config, consume_all, create_topic, produce, unique_topic
 from support.certificates import Authority, Issued
 from support.running import WAIT_SECONDS, headrace, wait_until

@@ -9,9 +9,9 @@ import pytest
 from headrace.connect.sink import SinkContext
 from headrace.core.errors import UserError
 from headrace.core.types import Schema
-from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka.config import KafkaSinkConfig
 from headrace_connectors.kafka.dead_letters import KafkaDeadLetters
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import Record, consume_all, create_topic, produce, unique_topic
 from support.running import headrace
 

@@ -15,12 +15,12 @@ import pytest
 from headrace.connect.sink import SinkContext
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
-from headrace.local.broker.ports import free_port
+from headrace.processes.ports import free_port
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.committer import KafkaCommitter
-from headrace_connectors.kafka.timeout_check import require_timeout_allowed
-from headrace_connectors.kafka.txn_admin import TxnAdmin
+from headrace_connectors.kafka.transactions.committer import KafkaCommitter
+from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import broker_config, consume_all, create_topic, produce, unique_topic
 from support.patience import SHORT_TOKEN_LIFE_S
 from support.running import Running, finish, headrace, start, wait_until

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.local.broker import EmbeddedBroker
-from headrace_connectors.kafka.broker_connection import BrokerConnection, ConnectionBrokenError, ConnectionSettings
-from headrace_connectors.kafka.broker_requests import describe_transactions, metadata
-from headrace_connectors.kafka.raw_protocol import NETWORK_EXCEPTION, BrokerClient
+from headrace_connectors.kafka.requests.client import NETWORK_EXCEPTION, BrokerClient
+from headrace_connectors.kafka.requests.connection import BrokerConnection, ConnectionBrokenError, ConnectionSettings
+from headrace_connectors.kafka.requests.requests import describe_transactions, metadata
+from headrace_dev.broker import EmbeddedBroker
 from support.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker

@@ -15,10 +15,10 @@ from headrace.connect.source import SourceContext, Split
 from headrace.core.batch import OP, TS
 from headrace.core.errors import DataError, ExternalError, UserError
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
 from headrace.testing.source_conformance import Received
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
-from headrace_connectors.kafka.records import QUEUED_ROWS_MAX
+from headrace_connectors.kafka.sink.records import QUEUED_ROWS_MAX
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import Record, consume_all, create_topic, unique_topic
 from support.running import WAIT_SECONDS
 

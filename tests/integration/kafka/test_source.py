@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient
 from headrace.connect.source import MessageBatch, Reader, SourceContext, Split, SplitId
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
 from headrace.testing.source_conformance import Received, read_to_end
 from headrace_connectors.kafka import KafkaSourceConfig
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import create_topic, produce, unique_topic
 from support.log_ends import wait_settled
 from support.raw_transactions import transactional
@@ -110,7 +110,7 @@ def test_default_group_is_named_after_pipeline_and_node(broker: EmbeddedBroker, 
 
 def test_pattern_finds_topics_and_later_ones(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     # who looks again gives up soon: a job asks once more
-    monkeypatch.setattr("headrace_connectors.kafka.enumerator.LATER_TIMEOUT_S", WAIT_S)
+    monkeypatch.setattr("headrace_connectors.kafka.source.enumerator.LATER_TIMEOUT_S", WAIT_S)
     stem = unique_topic("pat")
     create_topic(broker, f"{stem}-a", 1)
     create_topic(broker, f"not-{stem}", 1)
@@ -285,8 +285,8 @@ def test_position_that_expires_is_an_error_and_never_a_jump(broker: EmbeddedBrok
 
 @pytest.mark.usefixtures("consumer_kind")
 def test_deleted_topic_is_an_error(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace_connectors.kafka.topic_watch.QUIET_S", 0.2)
-    monkeypatch.setattr("headrace_connectors.kafka.topic_watch.GONE_AFTER_S", 1.0)
+    monkeypatch.setattr("headrace_connectors.kafka.source.topic_watch.QUIET_S", 0.2)
+    monkeypatch.setattr("headrace_connectors.kafka.source.topic_watch.GONE_AFTER_S", 1.0)
     topic = create_topic(broker, unique_topic("gone"), 1)
     produce(broker, topic, ["a"])
     config = config_of(broker, topic)

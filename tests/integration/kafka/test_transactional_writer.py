@@ -22,10 +22,10 @@ from headrace.core.digest import digest_of
 from headrace.core.digest_text import add_digests, digest_text
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
-from headrace.local.broker import EmbeddedBroker
 from headrace_connectors.kafka import KafkaSinkConfig
-from headrace_connectors.kafka.tested_versions import version_of, version_text
-from headrace_connectors.kafka.transactional_writer import TransactionalWriter
+from headrace_connectors.kafka.librdkafka.tested_versions import version_of, version_text
+from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import Broker, consume_all, create_topic, unique_topic
 from support.raw_transactions import RawTransactions, raw_transactions
 from support.running import WAIT_SECONDS, wait_until

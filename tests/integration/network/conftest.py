@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import broker_config
 from support.cluster_flow import Flow, running_flow
 from support.network_hosts import HERE, Network, SpreadCluster, running_network, spread_cluster

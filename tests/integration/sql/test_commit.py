@@ -20,7 +20,7 @@ from headrace.core.errors import ExternalError, Unreachable
 from headrace.core.types import schema_of
 from headrace_connectors.sql import client
 from headrace_connectors.sql.committer import SqlCommitter
-from headrace_connectors.sql.staging_writer import StagingWriter
+from headrace_connectors.sql.writing.staging_writer import StagingWriter
 from support.postgres import started_postgres
 from support.running import WAIT_SECONDS
 from support.sql_tables import Sink, Tables

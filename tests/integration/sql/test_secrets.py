@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headrace.local.broker.broker import EmbeddedBroker
+from headrace_dev.broker.broker import EmbeddedBroker
 from support.broker import create_topic, produce, unique_topic
 from support.local_cluster import LocalCluster, home_of_processes
 from support.patience import CLUSTER_TIMES

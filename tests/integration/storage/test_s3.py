@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.checkpoint.journal import Replaced, Written
-from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.store import ObjectMissing, open_store, read_url
+from headrace.checkpoint.journal.journal import Replaced, Written
+from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.stores.store import ObjectMissing, open_store, read_url
 from headrace.core.errors import ExternalError, UserError
 from support.checkpoints import attempt, checkpoint, committed
 from support.running import WAIT_SECONDS

@@ -13,14 +13,14 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 
 from headrace.checkpoint.manifest import OutputTotal
 from headrace.client.models import SinkAudit
-from headrace.coordinator.held_job import ToolHosts
-from headrace.coordinator.job_audit import JobAudit
+from headrace.coordinator.output.job_audit import JobAudit
+from headrace.coordinator.output.job_handle import ToolHosts
 from headrace.core.digest import digest_of
 from headrace.core.digest_text import digest_text
 from headrace.core.errors import UserError
-from headrace.local.broker import EmbeddedBroker
-from headrace_connectors.kafka.audit import output_begin
 from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.transactions.audit import output_begin
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import produce
 from support.left_job import DECIDED, Left
 from support.running import wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import create_topic, produce, unique_topic
 from support.left_job import left_open
 from support.local_cluster import LocalCluster, home_of_processes

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
-from headrace.coordinator.held_job import HeldJob, ToolHosts
-from headrace.coordinator.transaction_safety import Phase
+from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
+from headrace.coordinator.output.transaction_safety import Phase
 from headrace.core.errors import UserError
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, produce, unique_topic
 
 pytestmark = pytest.mark.broker

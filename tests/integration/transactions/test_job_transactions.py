@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.coordinator.service import JobConflict
-from headrace.coordinator.transaction_safety import Phase
-from headrace.local.broker import EmbeddedBroker
+from headrace.coordinator.output.transaction_safety import Phase
+from headrace.coordinator.rest.service import JobConflict
+from headrace_dev.broker import EmbeddedBroker
 from support.left_job import DECIDED, JOB, OPEN, Left
 from support.open_transactions import wait_settled
 from support.patience import WAIT_SECONDS

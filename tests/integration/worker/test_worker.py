@@ -13,7 +13,7 @@ import pytest
 
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SplitDocument
 from headrace.core.errors import InternalError, Unreachable, UserError
-from headrace.local.compile import compile_pipeline
+from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.explain import plan_dict
 from headrace.rpc.deployment import ASSIGNED_SPLITS, AssignedSplitDocument, Deployment, PeerDocument
 from headrace.rpc.messages import (
@@ -37,8 +37,8 @@ from headrace.rpc.messages import (
     WorkerLeaving,
 )
 from headrace.spec.pipeline import Pipeline
-from headrace.worker.slot_process import SlotProcess
-from headrace.worker.supervisor import Supervisor, WorkerConfig
+from headrace.worker.host.slot_process import SlotProcess
+from headrace.worker.host.supervisor import Supervisor, WorkerConfig
 from support.control_server import TOKEN, ServerInThread
 from support.patience import CONTROL_TIMES, SHORT_CONTROL_LEASES, WAIT_SECONDS
 from support.reserved_port import reserved_port

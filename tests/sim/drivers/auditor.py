@@ -16,11 +16,8 @@ import re
 from collections.abc import Sequence
 from typing import assert_never
 
-from headrace.checkpoint.journal import own_files
-from headrace.checkpoint.journal_shell import parse_record
-from headrace.checkpoint.manifest import Manifest, StateHandle
-from headrace.checkpoint.paths import MANIFEST, record_number, state_file
-from headrace.checkpoint.records import (
+from headrace.checkpoint.journal.journal import own_files
+from headrace.checkpoint.journal.records import (
     AttemptRecord,
     CheckpointRecord,
     CommittedRecord,
@@ -28,8 +25,11 @@ from headrace.checkpoint.records import (
     Record,
     StoppingRecord,
 )
-from headrace.spark.driver.effects import End
-from headrace.spark.publication import staged_files
+from headrace.checkpoint.journal.shell import parse_record
+from headrace.checkpoint.manifest import Manifest, StateHandle
+from headrace.checkpoint.paths import MANIFEST, record_number, state_file
+from headrace.spark.driver.publication import staged_files
+from headrace.spark.driver_machine.effects import End
 from sim.chunks import read_chunk, tiled
 from sim.drivers.story import Story
 from sim.outside import SOURCE, Range

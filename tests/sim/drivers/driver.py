@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.manifest import Manifest, SplitDocument, StateHandle
-from headrace.checkpoint.records import CheckpointRecord
 from headrace.core.errors import HeadraceError
 from headrace.core.source_state import SourceState
-from headrace.spark.cut import share_of
-from headrace.spark.driver import effects as do
-from headrace.spark.driver import events as on
-from headrace.spark.driver.machine import DriverMachine
-from headrace.spark.driver_shell import DriverParts, DriverShell
-from headrace.spark.epoch import Epoch, Splits, Work
+from headrace.spark.driver.manifest import share_of
+from headrace.spark.driver.shell import DriverParts, DriverShell
+from headrace.spark.driver_machine import effects as do
+from headrace.spark.driver_machine import events as on
+from headrace.spark.driver_machine.epoch import Epoch, Splits, Work
+from headrace.spark.driver_machine.machine import DriverMachine
 from sim.drivers.blocking import UNFORESEEN, BlockingProcess, Reach
 from sim.drivers.outside import behind
 from sim.drivers.tasks import STORAGE

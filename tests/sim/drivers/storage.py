@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from headrace.checkpoint.store import Data, StoredObject
+from headrace.checkpoint.stores.store import Data, StoredObject
 from sim.replayed import Call, Replayer, outcome
 from support.memory_store import MemoryStore
 

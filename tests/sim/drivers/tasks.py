@@ -12,11 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.checkpoint.manifest import CommittableDocument, FilePart, Manifest, StateHandle
-from headrace.checkpoint.savepoint import located
+from headrace.checkpoint.savepoints.savepoint import located
 from headrace.core.errors import ExternalError
 from headrace.core.source_state import SourceState, SplitState
-from headrace.spark.cut import STAGED_FILES
-from headrace.spark.epoch import Epoch
+from headrace.spark.driver.manifest import STAGED_FILES
+from headrace.spark.driver_machine.epoch import Epoch
 from sim.chunks import chunk
 from sim.drivers.outside import count
 from sim.names import JOB

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.checkpoint import journal
-from headrace.checkpoint.journal import Journal, Prunable, Verdict, Written
+from headrace.checkpoint.journal import journal
+from headrace.checkpoint.journal.journal import Journal, Prunable, Verdict, Written
+from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, Record
+from headrace.checkpoint.journal.resolve import Resolution
 from headrace.checkpoint.paths import STAGED, STATE
-from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, Record
-from headrace.checkpoint.resolve import Resolution
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace.spark.driver import effects as do
-from headrace.spark.driver import events as on
-from headrace.spark.driver.effects import Step
-from headrace.spark.driver.machine import DriverMachine
-from headrace.spark.driver_shell import DriverShell
+from headrace.spark.driver.shell import DriverShell
+from headrace.spark.driver_machine import effects as do
+from headrace.spark.driver_machine import events as on
+from headrace.spark.driver_machine.effects import Step
+from headrace.spark.driver_machine.machine import DriverMachine
 from sim.drivers.run import play
 from sim.finds import Breaks, each_of, require_found
 
@@ -58,7 +58,9 @@ def _a_driver_deletes_before_it_owns(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_driver_deletes_all_that_its_journal_does_not_name(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headrace.spark.leftovers._before", lambda store, attempt: [*store.list(STAGED), *store.list(STATE)])
+    patch.setattr(
+        "headrace.spark.driver.leftovers._before", lambda store, attempt: [*store.list(STAGED), *store.list(STATE)]
+    )
 
 
 def _a_driver_that_is_replaced_deletes_what_it_has_made(patch: pytest.MonkeyPatch) -> None:
@@ -163,17 +165,17 @@ def _an_epoch_is_computed_from_where_the_job_began(patch: pytest.MonkeyPatch) ->
 
 
 def _state_of_the_newest_checkpoint_is_a_leftover(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headrace.spark.leftovers.own_files", lambda manifest: set())
+    patch.setattr("headrace.spark.driver.leftovers.own_files", lambda manifest: set())
 
 
 def _staged_rows_that_are_decided_are_a_leftover(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headrace.spark.leftovers.staged_files", lambda manifest: ())
+    patch.setattr("headrace.spark.driver.leftovers.staged_files", lambda manifest: ())
 
 
 def _staged_rows_of_committed_epochs_stay(patch: pytest.MonkeyPatch) -> None:
     """As they did before, where a driver died between `committed` and its tidying."""
     patch.setattr(
-        "headrace.spark.leftovers.own_files",
+        "headrace.spark.driver.leftovers.own_files",
         lambda manifest: (
             journal.own_files(manifest)
             | {part["path"] for item in manifest.committables for part in item.payload["staged"]}
@@ -206,7 +208,7 @@ def _files_that_are_needed_are_pruned(patch: pytest.MonkeyPatch) -> None:
 
 
 def _strays_stay_in_a_savepoint(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headrace.spark.driver_shell.remove_strays", lambda savepoint, states: None)
+    patch.setattr("headrace.spark.driver.shell.remove_strays", lambda savepoint, states: None)
 
 
 # ---- the end ---------------------------------------------------------------------------------------------------------

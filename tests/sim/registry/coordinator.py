@@ -9,7 +9,7 @@ from headrace.coordinator.registry import effects as do
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.registry.registry import Registry
-from headrace.coordinator.service import JobConflict
+from headrace.coordinator.rest.service import JobConflict
 from headrace.core.errors import ExternalError
 from headrace.rpc.messages import Failure
 from sim.registry.driver import Driver

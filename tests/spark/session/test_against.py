@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headrace.cli.app import app
-from headrace.local.broker import EmbeddedBroker
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, produce, unique_topic
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def in_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     def session(*_: object) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr("headrace.spark.session.session", session)
+    monkeypatch.setattr("headrace.spark.cluster.session.session", session)
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
 
 

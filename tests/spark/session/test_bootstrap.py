@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from headrace.checkpoint.bootstrap import given_states, share_numbers
-from headrace.checkpoint.kept_state import chosen_state, rows_of
-from headrace.checkpoint.savepoint import damage, find
-from headrace.coordinator.job_state import JobState
-from headrace.coordinator.origin import OriginWish, find_origin
-from headrace.coordinator.planning import JobPlans
+from headrace.checkpoint.savepoints.bootstrap import given_states, share_numbers
+from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of
+from headrace.checkpoint.savepoints.savepoint import damage, find
+from headrace.coordinator.job.job_state import JobState
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
-from headrace.local.slot_run import RunOptions, SlotRun
-from headrace.spark.bootstrapping import bootstrap, bootstrap_columns
+from headrace.execution.origin import OriginWish, find_origin
+from headrace.execution.planning import JobPlans
+from headrace.local.runs.slot_run import RunOptions, SlotRun
+from headrace.spark.savepoints.bootstrapping import bootstrap, bootstrap_columns
 from headrace.spec.pipeline import Pipeline
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.local.broker import EmbeddedBroker
 from headrace.spark import bootstrap
+from headrace_dev.broker import EmbeddedBroker
 from support.archive import delete_records
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.running import finish, start, wait_until

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from headrace.core.settings import Home
-from headrace.spark.exchange import DataFrameExchange
-from headrace.spark.start import ReplayOptions, prepare
+from headrace.spark.launch.replay import ReplayOptions, prepare
+from headrace.spark.levels.exchange import DataFrameExchange
 from support.flow_site import Flow
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.local.broker import EmbeddedBroker
-from headrace.spark.exchange import RddExchange
+from headrace.spark.levels.exchange import RddExchange
+from headrace_dev.broker import EmbeddedBroker
 from support.flow_cuts import Cut, ends_of, random_cut, stopping
 from support.flow_engines import Stretch, live, replayable_flows, replayed
 from support.flow_in_memory import messages

@@ -24,8 +24,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # re-exported
 
 from headrace.core.errors import UserError
-from headrace.local.broker import EmbeddedBroker
-from headrace.spark.exchange import RddExchange
+from headrace.spark.levels.exchange import RddExchange
+from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.followed import STEPS, Batch, Feed, FollowOrder, run_killed
 from support.local_exchange import LocalExchange

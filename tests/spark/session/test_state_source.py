@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from headrace.checkpoint.journal_shell import JournalStore
-from headrace.checkpoint.kept_state import chosen_state, rows_of
-from headrace.checkpoint.savepoint import find
-from headrace.checkpoint.store import open_store
+from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of
+from headrace.checkpoint.savepoints.savepoint import find
+from headrace.checkpoint.stores.store import open_store
 from headrace.core.batch import TS
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.keygroups import key_groups
 from headrace.core.types import schema_of
-from headrace.operators.aggregate import AggregateConfig
+from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import Operator
 from headrace.operators.window.windows import Tumbling
-from headrace.spark.state_rows import KEY_GROUP, state_table, states
+from headrace.spark.savepoints.state_rows import KEY_GROUP, state_table, states
 from support.checkpoints import attempt, checkpoint, committed
 from support.collector import Collected
 from support.kept import savepoint_with, write_states

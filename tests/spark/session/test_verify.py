@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 import headrace.spark
 from headrace.cli.app import app
-from headrace.spark import staged
+from headrace.spark.task import staging_end as staged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def in_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     def session(*_: object) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr("headrace.spark.session.session", session)
+    monkeypatch.setattr("headrace.spark.cluster.session.session", session)
 
 
 def verify(*arguments: str) -> Result:
@@ -78,7 +78,7 @@ def test_the_command_shows_differences_and_ends_with_1(monkeypatch: pytest.Monke
             rows = pl.concat([changed, rows[2:], rows[-1:]])
         yield rows
 
-    monkeypatch.setattr("headrace.spark.staged_rows.read_staged", read_otherwise)
+    monkeypatch.setattr("headrace.spark.launch.staged_rows.read_staged", read_otherwise)
     result = verify(str(FLOWS / "sliding.yaml"), "--parallelism", "1")
     assert result.exit_code == 1, result.output
     assert "same  late" in result.stdout

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from docker.types import EndpointConfig, IPAMConfig, IPAMPool
 
-from headrace.local.broker.ports import free_port
+from headrace.processes.ports import free_port
 from support.containers.engine import patient_client
 from support.network_hosts import free_subnets
 

@@ -18,8 +18,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata  # type: ignore[attr-defined]  # re-exported without saying so
 
 from headrace.core.errors import HeadraceError
-from headrace.local.broker import topics as broker_topics
-from headrace.local.broker.topics import client_settings
+from headrace.local.topics import topics as broker_topics
+from headrace.local.topics.topics import client_settings
 from support.containers.container_network import container_network
 from support.containers.engine import require_engine
 from support.containers.kafka_settings import INSIDE_PORT, KafkaNode, KafkaPrograms, find_programs, prepare

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.local.broker.class_archive import reading
-from headrace.local.broker.jars import ensure_jars, jars_folder
-from headrace.local.broker.java import find_java
-from headrace.local.broker.properties import LOGGING, server_properties
+from headrace_dev.broker.class_archive import reading
+from headrace_dev.broker.jars import ensure_jars, jars_folder
+from headrace_dev.broker.java import find_java
+from headrace_dev.broker.properties import LOGGING, server_properties
 
 INSIDE_PORT, CONTROLLER_PORT = 9092, 9093
 _HEAP_MB = 256

@@ -14,9 +14,9 @@ def preload() -> None:
     """What commands import: the command line, clients, the engine."""
     import headrace.cli.app
     import headrace.client.http
-    import headrace.coordinator.connector_host_process
-    import headrace.local.compile
-    from headrace.worker import slot
+    import headrace.coordinator.host.process
+    import headrace.local.engine.compile
+    from headrace.worker.slot import process as slot
 
     assert headrace.cli.app
     slot.preload()

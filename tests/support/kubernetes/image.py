@@ -12,7 +12,7 @@ import tarfile
 from functools import cache
 from pathlib import Path
 
-from headrace.local.broker.java import find_java
+from headrace_dev.broker.java import find_java
 from support.containers.engine import SESSION_LABEL, engine_client
 from support.containers.machine_image import machine_folders, machine_image
 from support.repository import ROOT

@@ -17,12 +17,12 @@ import pytest
 import headrace
 from headrace import api as hr
 from headrace.core.errors import InvalidPipeline, UserError
-from headrace.local.compile import compile_pipeline
-from headrace.local.job import JobState, Progress
+from headrace.local.engine.compile import compile_pipeline
+from headrace.local.engine.job import JobState, Progress
 from headrace.local.pipeline_file import load_file
 from headrace.plan.explain import explain_dict
-from headrace.spec.load import load_text
 from headrace.spec.pipeline import Pipeline as PipelineModel
+from headrace.spec.reading.load import load_text
 
 YAML = """
 name: delays

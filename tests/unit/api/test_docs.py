@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace import api
-from headrace.local.compile import compile_pipeline
+from headrace.local.engine.compile import compile_pipeline
 from headrace.local.pipeline_file import load_file
 
 ROOT = Path(__file__).parents[3]

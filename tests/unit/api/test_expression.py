@@ -19,7 +19,7 @@ from headrace.api.literal import Value
 from headrace.core.errors import UserError
 from headrace.core.types import Schema
 from headrace.expr.compiler import compile_scalar
-from headrace.expr.parse import parse
+from headrace.expr.sql.parse import parse
 from support.suite.properties import weighted
 
 A, B = col("a"), col("b")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoint.file_store import FileStore
+from headrace.checkpoint.stores.file import FileStore
 from support.permissions import mode_of, open_to_others
 
 

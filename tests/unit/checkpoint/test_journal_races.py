@@ -12,11 +12,11 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.checkpoint.journal import Journal, Replaced, Settled, Written
-from headrace.checkpoint.journal_shell import JournalStore, parse_record
+from headrace.checkpoint.journal.journal import Journal, Replaced, Settled, Written
+from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, Record, StoppingRecord
+from headrace.checkpoint.journal.resolve import resolve
+from headrace.checkpoint.journal.shell import JournalStore, parse_record
 from headrace.checkpoint.paths import JOURNAL, record_number
-from headrace.checkpoint.records import AttemptRecord, CheckpointRecord, Record, StoppingRecord
-from headrace.checkpoint.resolve import resolve
 from headrace.core.errors import ExternalError
 from support.checkpoints import attempt, checkpoint, committed
 from support.memory_store import Fault, MemoryStore, ScheduledStore

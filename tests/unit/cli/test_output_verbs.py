@@ -9,7 +9,7 @@ import pytest
 
 from headrace.client.models import SinkAudit, moment
 from headrace.client.output_models import DeadLetterInfo, EndTransactionsRequest, TransactionInfo
-from headrace.coordinator.service import JobConflict
+from headrace.coordinator.rest.service import JobConflict
 from support.commands import headrace
 from support.scripted_cluster import TOKEN, ScriptedCluster, serving
 

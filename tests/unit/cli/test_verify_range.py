@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.cli.verify import range_of
+from headrace.cli.spark.verify import range_of
 from headrace.core.errors import UserError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.exchange import transport
+from headrace.exchange.network import transport
 from support.running import WAIT_SECONDS
 
 

@@ -15,13 +15,13 @@ import pytest
 from headrace.core.errors import HeadraceError
 from headrace.core.signals import TIME_MAX, Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.channel import ChannelBounds, Mailbox
+from headrace.exchange.network.transport import Connection, Identity, LinkTimes, Listener
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import Channel, EdgeOutput
-from headrace.exchange.transport import Connection, Identity, LinkTimes, Listener
-from headrace.local.compile import compile_pipeline
+from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import PhysicalPlan
 from headrace.spec.pipeline import Pipeline
-from headrace.worker.wiring import wire
+from headrace.worker.slot.wiring import wire
 from support.running import WAIT_SECONDS
 
 BATCHES, ROWS = 12, 50

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import InvalidPipeline
-from headrace.local.compile import compile_pipeline
+from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import SinkSpec
 from headrace.spec.pipeline import Pipeline
 from headrace_connectors.kafka import KafkaSinkConfig

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.local.compile import Compiled, compile_pipeline
+from headrace.local.engine.compile import Compiled, compile_pipeline
 from headrace.plan.explain import explain_dict, explain_lines, plan_dict
 from headrace.spec.pipeline import Pipeline
 

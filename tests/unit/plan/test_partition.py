@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import InvalidPipeline
-from headrace.local.compile import Compiled, compile_pipeline
+from headrace.local.engine.compile import Compiled, compile_pipeline
 from headrace.plan.partitioning import Hash, Partitioning, Rebalance
 from headrace.spec.pipeline import Pipeline
 

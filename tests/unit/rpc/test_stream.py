@@ -19,7 +19,7 @@ import pytest
 
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
-from headrace.core.mutual_proof import NONCE_BYTES
+from headrace.core.network.mutual_proof import NONCE_BYTES
 from headrace.rpc import codec
 from headrace.rpc import server as server_module
 from headrace.rpc.client import CHANNEL_OPTIONS, ClientHandlers, ControlClient, CoordinatorAccess

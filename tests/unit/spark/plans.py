@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.coordinator.planning import JobPlans
+from headrace.execution.planning import JobPlans
 from headrace.plan.physical import PhysicalPlan
 
 COLUMNS = {"id": {"sequence": {}}, "key": {"choice": ["a", "b"]}}

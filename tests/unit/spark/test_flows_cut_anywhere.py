@@ -15,8 +15,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.core.errors import UserError
-from headrace.local.compile import compile_pipeline
-from headrace.spark.start import require_replayable
+from headrace.local.engine.compile import compile_pipeline
+from headrace.spark.launch.replay import require_replayable
 from headrace.spec.pipeline import Pipeline
 from support.flow_cuts import random_cut
 from support.flow_engines import NOT_REPLAYABLE, Stretch, live, replayed
@@ -64,11 +64,11 @@ def test_the_rows_of_the_golden_whatever_is_drawn(
 def stretch_by_stretch(flow: Flow, inputs: Path, folder: Path, engines: str, draw: random.Random) -> None:
     """Runs the flow to its end, a stretch by each of the engines, and checks its rows."""
     with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headrace.spark.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
-        patch.setattr("headrace.spark.reading_task.MERGE_ROWS", draw.choice(BLOB_ROWS))
-        patch.setattr("headrace.spark.fold.LOOK_BYTES", 10_000)
-        patch.setattr("headrace.spark.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
-        patch.setattr("headrace.spark.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
+        patch.setattr("headrace.spark.task.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
+        patch.setattr("headrace.spark.task.reading_task.MERGE_ROWS", draw.choice(BLOB_ROWS))
+        patch.setattr("headrace.spark.task.fold.LOOK_BYTES", 10_000)
+        patch.setattr("headrace.spark.task.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
+        patch.setattr("headrace.spark.task.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
         begin, cut = None, None
         for number, engine in enumerate(engines, start=1):
             last = number == len(engines)

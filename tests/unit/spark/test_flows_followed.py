@@ -15,11 +15,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from headrace.coordinator.origin import OriginWish, find_origin
-from headrace.coordinator.planning import JobPlans
-from headrace.spark.bounds import up_to_now
-from headrace.spark.follow_job import Follow, FollowOutcome, FollowWish
-from headrace.spark.follow_sources import FollowSources, Look, Splits
+from headrace.execution.origin import OriginWish, find_origin
+from headrace.execution.planning import JobPlans
+from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
+from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
+from headrace.spark.launch.bounds import up_to_now
 from support.flow_cuts import Cut, position, random_cut
 from support.flow_engines import NOT_REPLAYABLE, Stretch, live, replayed
 from support.flow_in_memory import InMemory, in_memory, write_inputs
@@ -101,12 +101,12 @@ def test_the_rows_of_the_golden_whatever_is_drawn(
 def increment_by_increment(flow: Flow, inputs: Path, folder: Path, draw: random.Random) -> None:
     """Follows the flow to its end, one driver after the other, and checks its rows."""
     with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headrace.operators.key_buckets.BUCKET_ROWS_MAX", draw.choice([1, 5, 4_096]))
-        patch.setattr("headrace.spark.earlier_state.UNITS_MAX", draw.choice([1, 3, 32]))
+        patch.setattr("headrace.operators.aggregation.key_buckets.BUCKET_ROWS_MAX", draw.choice([1, 5, 4_096]))
+        patch.setattr("headrace.spark.task.earlier_state.UNITS_MAX", draw.choice([1, 3, 32]))
         patch.setattr("headrace.operators.window.operator._PORTIONS_MAX", draw.choice([1, 2, 8]))
-        patch.setattr("headrace.spark.fold.LOOK_BYTES", 10_000)
-        patch.setattr("headrace.spark.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
-        patch.setattr("headrace.spark.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
+        patch.setattr("headrace.spark.task.fold.LOOK_BYTES", 10_000)
+        patch.setattr("headrace.spark.task.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
+        patch.setattr("headrace.spark.task.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
         cuts: list[Cut] = []
         for _ in range(INCREMENTS):
             cuts.append(random_cut(draw, cuts[-1] if cuts else None, run.ends))

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.core.errors import InvalidPipeline, UserError
-from headrace.spec.load import load_text
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.load import load_text
 from support.suite.properties import weighted
 
 pytestmark = pytest.mark.usefixtures("own_connectors")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headrace.connect import registry
-from headrace.spec.load import load_text
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.load import load_text
 from headrace.spec.render import TARGET, main, pipeline_schema, rendered
 
 ROOT = Path(__file__).parents[3]

@@ -15,14 +15,14 @@ from contextlib import AbstractContextManager
 
 def main() -> None:
     """Runs the command with what stands behind this file on spark-submit's command line."""
-    from headrace.cli.last_word import last_word
-    from headrace.spark.driver_files import unpack_files
+    from headrace.cli.spark.pod_result import last_word
+    from headrace.spark.cluster.driver_files import unpack_files
 
     # modules beside the pipeline file, where `--deploy-mode cluster` has brought them
     folder = unpack_files()
     sys.path.insert(0, "headrace-pipeline-code" if folder is None else str(folder))
     from headrace.cli.app import main as headrace
-    from headrace.cli.overheard import end_told
+    from headrace.cli.spark.output_copy import end_told
 
     arguments = sys.argv[1:]
     told: AbstractContextManager[None] = last_word()

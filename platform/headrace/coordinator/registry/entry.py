@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from headrace.coordinator.job_state import JobState
+from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.registry.effects import Answer
 from headrace.coordinator.registry.events import End, Stop
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.coordinator.journaling import EndState
+from headrace.coordinator.job.journaling import EndState
 from headrace.rpc.messages import Failure
 
 

@@ -39,7 +39,7 @@ from typing import assert_never
 from headrace.coordinator.registry import effects as do
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Entry, Phase
-from headrace.coordinator.service import JobConflict
+from headrace.coordinator.rest.service import JobConflict
 from headrace.core.errors import Domain, ExternalError
 from headrace.rpc.messages import Failure
 

@@ -11,12 +11,12 @@ import polars as pl
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import DataType, Decimal, Primitive, polars_type
-from headrace.expr.arithmetic import arithmetic
-from headrace.expr.coercion import INT32_MIN, INT64_MIN, PRECISION_MAX
-from headrace.expr.elementwise import power, quotient
 from headrace.expr.functions.overload import Function, Kind, Overload, plain, same
-from headrace.expr.pattern import literal_integer
-from headrace.expr.term import Term, literal
+from headrace.expr.terms.arithmetic import arithmetic
+from headrace.expr.terms.coercion import INT32_MIN, INT64_MIN, PRECISION_MAX
+from headrace.expr.terms.elementwise import power, quotient
+from headrace.expr.terms.pattern import literal_integer
+from headrace.expr.terms.term import Term, literal
 
 _LOWEST = {Primitive.INT32: INT32_MIN, Primitive.INT64: INT64_MIN}
 _HALF: Final = "half_away_from_zero"

@@ -11,9 +11,9 @@ import polars as pl
 
 from headrace.core.errors import ExpressionError
 from headrace.core.types import INT_TYPES, TIMESTAMP, DataType, Decimal, ListOf, Primitive
-from headrace.expr.binding import bound
-from headrace.expr.coercion import is_number, is_time
-from headrace.expr.term import Term, combine, with_type
+from headrace.expr.terms.binding import bound
+from headrace.expr.terms.coercion import is_number, is_time
+from headrace.expr.terms.term import Term, combine, with_type
 
 
 class Kind(StrEnum):

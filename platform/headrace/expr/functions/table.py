@@ -14,16 +14,16 @@ import polars as pl
 from headrace.core.batch import TS
 from headrace.core.errors import ExpressionError
 from headrace.core.types import TIMESTAMP, ListOf, Primitive
-from headrace.expr.cast import cast
-from headrace.expr.coercion import unify_for_comparison
-from headrace.expr.comparison import contains_float, greatest
-from headrace.expr.conditional import choose, coalesce, nullif
 from headrace.expr.functions.numeric import NUMERIC
 from headrace.expr.functions.overload import Function
 from headrace.expr.functions.temporal import TEMPORAL
 from headrace.expr.functions.text import TEXT
-from headrace.expr.term import Term, combine
-from headrace.expr.timestamps import STAMP
+from headrace.expr.terms.cast import cast
+from headrace.expr.terms.coercion import unify_for_comparison
+from headrace.expr.terms.comparison import contains_float, greatest
+from headrace.expr.terms.conditional import choose, coalesce, nullif
+from headrace.expr.terms.term import Term, combine
+from headrace.expr.terms.timestamps import STAMP
 
 FUNCTIONS: dict[str, Function] = {item.name: item for item in (*NUMERIC, *TEXT, *TEMPORAL)}
 assert len(FUNCTIONS) == len(NUMERIC) + len(TEXT) + len(TEMPORAL), "function names are unique"

@@ -9,8 +9,8 @@ import polars as pl
 from headrace.core.errors import ExpressionError
 from headrace.core.types import ListOf, Primitive
 from headrace.expr.functions.overload import Function, Kind, Overload, plain
-from headrace.expr.pattern import checked_regex, literal_integer, literal_text
-from headrace.expr.term import Term
+from headrace.expr.terms.pattern import checked_regex, literal_integer, literal_text
+from headrace.expr.terms.term import Term
 
 _S = Kind.STRING
 LENGTH_MAX = 65_536

@@ -24,8 +24,8 @@ from pathlib import Path
 from headrace.client.discovery import cluster_folder, connect, own_clusters
 from headrace.client.models import FINAL_STATES
 from headrace.core.errors import ExternalError, HeadraceError, Unreachable
-from headrace.core.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.replaced_file import replace_file
+from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
+from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.cluster.commands import environment, log_file
 from headrace.local.cluster.lifecycle import start, status, stop

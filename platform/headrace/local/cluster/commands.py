@@ -8,11 +8,11 @@ from pathlib import Path
 
 from headrace.client.discovery import COORDINATOR_VARIABLE, cluster_folder, token_file
 from headrace.client.token_files import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from headrace.core.network.hosts import LOOPBACK
 from headrace.core.settings import Home
 from headrace.processes.detached import ModuleCommand
 from headrace.tls.files import CERT_VARIABLE, KEY_VARIABLE, TlsFiles
 
-LOOPBACK = "127.0.0.1"
 COORDINATOR_ROLE, WORKER_ROLE, SLOT_ROLE = "headrace-coordinator", "headrace-worker", "headrace-slot"
 
 

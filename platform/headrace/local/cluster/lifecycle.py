@@ -18,11 +18,10 @@ from headrace.client.discovery import coordinator_file, record_file, token_file
 from headrace.client.models import ClusterInfo
 from headrace.client.token_files import ensure_token, read_token
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.core.private_files import make_private_folder
+from headrace.core.files.private_files import make_private_folder
+from headrace.core.network.hosts import LOOPBACK
 from headrace.core.settings import Home
-from headrace.local.broker.ports import free_port
 from headrace.local.cluster.commands import (
-    LOOPBACK,
     SLOT_ROLE,
     coordinator_command,
     coordinator_marks,
@@ -34,6 +33,7 @@ from headrace.local.cluster.commands import (
 from headrace.local.cluster.record import ClusterRecord, ClusterStatus, Member, locked, read_record, write_record
 from headrace.local.marked_process import MarkedProcess, command_line, start_module
 from headrace.processes.detached import ModuleCommand, Surroundings
+from headrace.processes.ports import free_port
 from headrace.tls.files import TlsFiles
 
 if TYPE_CHECKING:

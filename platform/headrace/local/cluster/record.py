@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headrace.client.discovery import cluster_folder, record_file
 from headrace.core.errors import UserError
-from headrace.core.private_files import PRIVATE_FILE, make_private_folder
-from headrace.core.replaced_file import replace_file
+from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
+from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
 from headrace.local.marked_process import MarkedProcess
 from headrace.tls.files import TlsFiles

@@ -1,18 +1,8 @@
-"""`python -m headrace.local.demo`: the flights as lines, airport, tab, message, for `headrace kafka produce`."""
+"""`python -m headrace.local.demo`: the old name of `python -m headrace_dev.demo`, for one version."""
 
 from __future__ import annotations
 
-import os
-import sys
-
-from headrace.core.errors import HeadraceError
-from headrace.local.demo.flights import load_flights, write_lines
+from headrace_dev.demo.__main__ import main
 
 if __name__ == "__main__":
-    try:
-        write_lines(sys.stdout.buffer, load_flights())
-    except BrokenPipeError:
-        # the reader has enough, `| head` for one; what is left in the buffer is written to nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except HeadraceError as error:
-        sys.exit(f"error: {error}")
+    main()

@@ -11,7 +11,7 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS
 from headrace.core.signals import TIME_MIN
-from headrace.operators.combining import Partials
+from headrace.operators.aggregation.combining import Partials
 from headrace.operators.operator import Collector
 from headrace.operators.window.accumulator import columns
 from headrace.operators.window.accumulator.layout import Layout

@@ -17,8 +17,8 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, TS
 from headrace.core.signals import TIME_MAX, TIME_MIN
-from headrace.operators.combining import Partials
-from headrace.operators.deltas import EarlierState, NothingEarlier, Portion, Unit
+from headrace.operators.aggregation.combining import Partials
+from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Portion, Unit
 from headrace.operators.operator import Collector
 from headrace.operators.row_errors import RowErrors
 from headrace.operators.window.accumulator.layout import Layout

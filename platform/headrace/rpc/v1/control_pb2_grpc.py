@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class ControlStub:
     """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
-    (headrace.core.mutual_proof):
+    (headrace.core.network.mutual_proof):
 
     coordinator  nonce
     worker       Register, with its own nonce and its proof
@@ -51,7 +51,7 @@ class ControlStub:
 
 class ControlServicer:
     """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
-    (headrace.core.mutual_proof):
+    (headrace.core.network.mutual_proof):
 
     coordinator  nonce
     worker       Register, with its own nonce and its proof
@@ -84,7 +84,7 @@ def add_ControlServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Control:
     """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
-    (headrace.core.mutual_proof):
+    (headrace.core.network.mutual_proof):
 
     coordinator  nonce
     worker       Register, with its own nonce and its proof

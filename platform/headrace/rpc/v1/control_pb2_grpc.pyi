@@ -31,7 +31,7 @@ GRPC_VERSION: str
 
 class ControlStub:
     """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
-    (headrace.core.mutual_proof):
+    (headrace.core.network.mutual_proof):
 
         coordinator  nonce
         worker       Register, with its own nonce and its proof
@@ -49,7 +49,7 @@ class ControlStub:
 @_typing.type_check_only
 class ControlAsyncStub(ControlStub):
     """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
-    (headrace.core.mutual_proof):
+    (headrace.core.network.mutual_proof):
 
         coordinator  nonce
         worker       Register, with its own nonce and its proof
@@ -63,7 +63,7 @@ class ControlAsyncStub(ControlStub):
 
 class ControlServicer(metaclass=_abc_1.ABCMeta):
     """A worker keeps one stream to the coordinator. Both prove on it that they know the cluster's token, which neither sends
-    (headrace.core.mutual_proof):
+    (headrace.core.network.mutual_proof):
 
         coordinator  nonce
         worker       Register, with its own nonce and its proof

@@ -1,4 +1,1 @@
-"""The driver of one command, `replay` or `replay --follow`: a pure machine over the journal's events.
-
-`machine` decides, `effects` and `events` are its words; `headrace.spark.driver_shell` performs the effects.
-"""
+"""The shell of a driver: performs its machine's effects, for replays and for pipelines that are followed."""

@@ -15,7 +15,7 @@ from headrace.core.batch import TS
 from headrace.core.errors import UserError
 from headrace.core.signals import TIME_MAX
 from headrace.core.types import schema_of
-from headrace.operators.aggregate import AggregateConfig
+from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import BAD, LATE
 from headrace.operators.window.accumulator.layout import Order
 from headrace.operators.window.windows import Tumbling, Window

@@ -1,0 +1,178 @@
+"""The files of one epoch while they are written: hidden, one after another, each up to a size. Owns their content and
+what is known of it; not when it is put on disk, nor what becomes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.connect.format import Encoder
+from headrace.connect.registry import format_named
+from headrace.connect.sink import SinkContext
+from headrace.core.errors import DataError
+from headrace_connectors.files.parts.part_names import WriterName, open_name
+
+PARQUET = "parquet"
+FILE_BYTES_MAX = 256 << 20
+"""A file that has grown to this is closed, and the epoch goes on in another."""
+CHECKSUM_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A closed file. `checksum`: BLAKE2b of its content in hex, or empty: not asked for."""
+
+    path: Path
+    rows: int
+    bytes: int
+    checksum: str
+
+
+class EpochFiles:
+    """What one writer has written since the last barrier. Raises OSError where the file system refuses."""
+
+    def __init__(self, folder: Path, context: SinkContext, *, checked: bool) -> None:
+        self._folder = folder
+        self._context = context
+        self._checked = checked
+        self._encoder = encoder_of(context)
+        self._current: _OpenFile | None = None
+        self._rows = 0
+        self._paths: list[Path] = []
+        self._closed: list[WrittenFile] = []
+
+    def write(self, rows: pl.DataFrame) -> None:
+        """Appends rows; they are not empty."""
+        if self._current is None:
+            self._current = self._open()
+        self._current.write(rows.select(self._context.schema.names))
+        self._rows += rows.height
+        if self._current.file.bytes >= FILE_BYTES_MAX:
+            self._close_current()
+
+    def _open(self) -> _OpenFile:
+        path = self._folder / open_name(WriterName.of(self._context), uuid.uuid4().hex)
+        self._paths.append(path)
+        file = _NewFile(path, checked=self._checked)
+        if self._encoder is None:
+            return _ParquetFile(file, self._context.schema.empty().to_arrow().schema)
+        return _LinesFile(file, self._encoder)
+
+    def _close_current(self) -> None:
+        if self._current is not None:
+            current, self._current = self._current, None
+            current.close()
+            file = current.file
+            self._closed.append(WrittenFile(file.path, self._rows, file.bytes, file.checksum))
+            self._rows = 0
+
+    def complete(self) -> list[WrittenFile]:
+        """Closes the last file and gives all of them; they stay this object's until `handed_over`."""
+        self._close_current()
+        return list(self._closed)
+
+    def handed_over(self) -> None:
+        """What was written is somebody else's now; the next epoch begins."""
+        self._paths.clear()
+        self._closed.clear()
+
+    def discard(self) -> None:
+        """Removes what was not handed over. Idempotent."""
+        self._close_current()
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+        self.handed_over()
+
+
+def encoder_of(context: SinkContext) -> Encoder | None:
+    """What makes lines of rows; None: files are made of columns."""
+    assert context.format is not None, "a files sink has a format"
+    if context.format == PARQUET:
+        return None
+    return format_named(context.format).config.model_validate(context.format_options).open_encoder(context.schema)
+
+
+class _NewFile:
+    """A file that did not exist, written from begin to end: as much of a binary file as Arrow asks for."""
+
+    def __init__(self, path: Path, *, checked: bool) -> None:
+        self.path = path
+        self.bytes = 0
+        self._file = path.open("xb")
+        self._hash = hashlib.blake2b(digest_size=CHECKSUM_BYTES) if checked else None
+
+    def write(self, data: bytes) -> int:
+        if self._hash is not None:
+            self._hash.update(data)
+        self.bytes += len(data)
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self.bytes
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def checksum(self) -> str:
+        return "" if self._hash is None else self._hash.hexdigest()
+
+
+class _OpenFile(Protocol):
+    """A file in a format."""
+
+    file: _NewFile
+
+    def write(self, rows: pl.DataFrame) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _LinesFile:
+    """One message a line."""
+
+    def __init__(self, file: _NewFile, encoder: Encoder) -> None:
+        self.file = file
+        self._encoder = encoder
+        file.write(encoder.file_header())
+
+    def write(self, rows: pl.DataFrame) -> None:
+        messages = pl.from_arrow(self._encoder.encode(rows))
+        assert isinstance(messages, pl.Series)
+        lines = messages.cast(pl.Binary).to_list()
+        text = b"\n".join(lines) + b"\n"
+        if text.count(b"\n") != len(lines):
+            raise DataError("a message has a line break, so it cannot be one line of a file", remedy="write it as json")
+        self.file.write(text)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class _ParquetFile:
+    """Row groups of what came together."""
+
+    def __init__(self, file: _NewFile, schema: pa.Schema) -> None:
+        self.file = file
+        self._writer = pq.ParquetWriter(file, schema, compression="zstd")
+
+    def write(self, rows: pl.DataFrame) -> None:
+        self._writer.write_table(rows.to_arrow())
+
+    def close(self) -> None:
+        self._writer.close()
+        self.file.close()

@@ -1,0 +1,1 @@
+"""What every Kafka client shares: settings, security, broker lists, topics."""

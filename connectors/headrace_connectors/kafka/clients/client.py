@@ -1,0 +1,179 @@
+"""What every Kafka client of headrace shares: base settings, what its callbacks tell, and client errors as our errors.
+
+Knows nothing of sources or sinks.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import ClusterMetadata
+
+from headrace.core.errors import ExternalError, HeadraceError, Unreachable, UserError
+from headrace_connectors.kafka.clients.properties import connection_settings
+from headrace_connectors.kafka.transactions.names import PREFIX
+
+CONNECT_TIMEOUT_S = 8.0
+"""How long a first answer of the brokers may take before they count as not there."""
+
+LOST_ANSWER_S = 40.0
+"""A request that has no answer by then never has one: the client may lose what it asked a broker that went away."""
+
+_Answer = TypeVar("_Answer")
+LOG = logging.getLogger("headrace.kafka")
+# a library without a handler prints to stderr by itself: a broker restart would flood the terminal
+LOG.addHandler(logging.NullHandler())
+
+_AUTH_CODES = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+    }
+)
+_DENIED_CODES = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+_FENCED_CODES = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
+    }
+)
+UNKNOWN_TOPIC_CODES = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+)
+
+
+class ClientWatch:
+    """Takes a client's error callbacks: remembers why it cannot connect, and what it cannot get over."""
+
+    def __init__(self, brokers: str) -> None:
+        self._brokers = brokers
+        self._last = ""
+        self._hopeless: KafkaError | None = None
+
+    def on_error(self, error: KafkaError) -> None:
+        """The client's `error_cb`."""
+        if error.fatal() or error.code() in _AUTH_CODES:
+            self._hopeless = error
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._last = error.str()
+
+    def raise_if_hopeless(self) -> None:
+        """Raises what the client's error is to us, when the client reported what waiting does not heal."""
+        if self._hopeless is not None:
+            raise translated(self._hopeless, self._brokers)
+
+    def unreachable(self) -> Unreachable:
+        """The error for brokers that did not answer in time."""
+        detail = f": {self._last}" if self._last else ""
+        return Unreachable(
+            f"no Kafka broker answers at {self._brokers}{detail}",
+            remedy="start it (`headrace kafka up` starts one here) or correct `brokers:`",
+        )
+
+
+def translated(error: KafkaError, brokers: str) -> HeadraceError:
+    """A client error as ours, with what to do about it."""
+    code = error.code()
+    if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        return UserError(
+            f"the brokers at {brokers} allow no transaction as long as transaction_timeout",
+            remedy="lower the sink's transaction_timeout, or raise the brokers' transaction.max.timeout.ms",
+        )
+    if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return UserError(
+            f"Kafka at {brokers} denied the transaction: {error.str()}",
+            remedy="delivery: exactly-once needs an ACL that allows this principal WRITE on the TransactionalIds with "
+            f"prefix {PREFIX}-",
+        )
+    if code in _AUTH_CODES:
+        remedy = "check security.protocol, sasl.mechanism and the credentials under `properties:`"
+        return ExternalError(f"Kafka at {brokers} refused the login: {error.str()}", remedy=remedy)
+    if code in _DENIED_CODES:
+        remedy = "ask for an ACL that allows this principal to do it"
+        return ExternalError(f"Kafka at {brokers} denied access: {error.str()}", remedy=remedy)
+    if code in _FENCED_CODES:
+        remedy = (
+            "nothing of it becomes visible: a newer attempt of this job has taken over, or the transaction was open "
+            "for longer than transaction_timeout"
+        )
+        return ExternalError(f"Kafka at {brokers} ended the transaction: {error.str()}", remedy=remedy, retry=True)
+    again = error.retriable() or error.fatal()
+    return ExternalError(f"Kafka at {brokers}: {error.str()} ({error.name()})", retry=again)
+
+
+def base_settings(brokers: str, properties: Mapping[str, str], watch: ClientWatch) -> dict[str, Any]:
+    """Settings of any client; what the pipeline passes through comes last."""
+    return {
+        "bootstrap.servers": brokers,
+        "client.id": "headrace",
+        "error_cb": watch.on_error,
+        "logger": LOG,
+        # a restarted broker is back within this, instead of the 10 s that back-off grows to
+        "reconnect.backoff.max.ms": 2_000,
+        **properties,
+    }
+
+
+def open_admin(brokers: str, properties: Mapping[str, str], watch: ClientWatch) -> AdminClient:
+    """An admin client with the pipeline's connection settings. Raises UserError for settings that are not valid."""
+    try:
+        return AdminClient(base_settings(brokers, connection_settings(properties), watch))
+    except KafkaException as cause:
+        raise bad_settings(cause) from cause
+
+
+def bad_settings(cause: KafkaException) -> UserError:
+    """The error for settings that librdkafka refuses."""
+    error = cause.args[0]
+    text = error.str() if isinstance(error, KafkaError) else str(error)
+    return UserError(f"Kafka client settings are not valid: {text}", remedy="correct `properties:`")
+
+
+def answered(future: Future[_Answer], watch: ClientWatch) -> _Answer:
+    """What an admin client was asked for. Raises its KafkaException, and Unreachable where the client never answers."""
+    try:
+        return future.result(timeout=LOST_ANSWER_S)
+    except TimeoutError as cause:
+        raise watch.unreachable() from cause
+
+
+def known_cluster(admin: AdminClient, watch: ClientWatch, *, timeout_s: float = CONNECT_TIMEOUT_S) -> ClusterMetadata:
+    """Brokers and topics that can be seen. Raises ExternalError when no broker answers in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return admin.list_topics(timeout=1.0)
+        except KafkaException as cause:
+            admin.poll(0)
+            watch.raise_if_hopeless()
+            if time.monotonic() >= deadline:
+                raise watch.unreachable() from cause
+
+
+def topic_partitions(
+    admin: AdminClient, watch: ClientWatch, *, timeout_s: float = CONNECT_TIMEOUT_S
+) -> dict[str, tuple[int, ...]]:
+    """All topics that can be seen, with their partitions. Raises ExternalError when no broker answers in time."""
+    listing = known_cluster(admin, watch, timeout_s=timeout_s)
+    return {
+        name: tuple(sorted(topic.partitions))
+        for name, topic in listing.topics.items()
+        if topic.error is None or topic.error.code() not in UNKNOWN_TOPIC_CODES
+    }

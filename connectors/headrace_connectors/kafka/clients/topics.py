@@ -1,0 +1,76 @@
+"""Whether topics exist, and what to say or do where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from headrace.core.errors import HeadraceError, UserError, did_you_mean
+from headrace_connectors.kafka.clients.client import (
+    CONNECT_TIMEOUT_S,
+    ClientWatch,
+    answered,
+    open_admin,
+    topic_partitions,
+    translated,
+)
+from headrace_connectors.kafka.config import CreateTopic, KafkaSinkConfig
+
+_CREATE_TIMEOUT_S = 30.0
+"""Making a topic of many partitions takes its time."""
+
+
+def missing_topic(topic: str, brokers: str, existing: Iterable[str], *, sink: bool = False) -> UserError:
+    """The error for a topic that is not there: the nearest name, and how to create it."""
+    names = sorted(name for name in existing if not name.startswith("__"))
+    hint = did_you_mean(topic, names)
+    create = f"create it with `headrace kafka create {topic}`"
+    if sink:
+        create += " or give the sink `create_topic: {partitions: 1}`"
+    listed = (
+        f"topics there: {', '.join(names[:10])}{', ..' if len(names) > 10 else ''}" if names else "it has no topics"
+    )
+    remedy = " ".join(part for part in (hint, f"{create};", listed) if part)
+    return UserError(f"topic {topic!r} does not exist at {brokers}", remedy=remedy)
+
+
+def ensure_topic(config: KafkaSinkConfig) -> None:
+    """Checks that a sink's topic exists, or creates it. Raises UserError or ExternalError with the remedy."""
+    watch = ClientWatch(config.brokers)
+    admin = open_admin(config.brokers, config.properties, watch)
+    existing = topic_partitions(admin, watch)
+    if config.topic in existing:
+        return
+    if config.create_topic is None:
+        raise missing_topic(config.topic, config.brokers, existing, sink=True)
+    _create(admin, watch, config, config.create_topic)
+
+
+def _create(admin: AdminClient, watch: ClientWatch, config: KafkaSinkConfig, wanted: CreateTopic) -> None:
+    topic = NewTopic(
+        config.topic,
+        num_partitions=wanted.partitions,
+        replication_factor=wanted.replication,
+        config=wanted.config,
+    )
+    try:
+        asked = admin.create_topics([topic], operation_timeout=CONNECT_TIMEOUT_S, request_timeout=_CREATE_TIMEOUT_S)
+        answered(asked[config.topic], watch)
+    except KafkaException as cause:
+        error = cause.args[0]
+        if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise _refused_creation(error, config) from cause
+
+
+def _refused_creation(error: KafkaError, config: KafkaSinkConfig) -> HeadraceError:
+    if error.code() in {
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.POLICY_VIOLATION,
+    }:
+        return UserError(f"topic {config.topic!r} cannot be created: {error.str()}", remedy="correct `create_topic:`")
+    return translated(error, config.brokers)

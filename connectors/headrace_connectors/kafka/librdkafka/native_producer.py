@@ -1,0 +1,190 @@
+"""The record queue on librdkafka's batch call: Arrow buffers go over as they are, at about half the CPU of one call a
+record. Takes keys and tombstones; records with headers or timestamps of their own go through `client_producer`.
+
+As strict as that one: a record counts as failed when its delivery report says so, and the first failure is kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.core.arrow_arrays import mask_of
+from headrace.core.errors import HeadraceError
+from headrace_connectors.kafka.clients.client import CONNECT_TIMEOUT_S, ClientWatch, base_settings, translated
+from headrace_connectors.kafka.librdkafka import functions as librdkafka
+from headrace_connectors.kafka.librdkafka.functions import DELIVERY_CALLBACK, MESSAGE
+from headrace_connectors.kafka.librdkafka.native_client import NativeClient
+from headrace_connectors.kafka.sink.records import (
+    HELD_SETTINGS,
+    HURRY_MS,
+    SETTINGS,
+    Records,
+    delivery_failed,
+    rows_allowed,
+)
+from headrace_connectors.kafka.transactions.errors import ABORT_TIMEOUT_MS, init_outcome
+
+
+class NativeProducer:
+    """A producer to one topic. Its callbacks run inside its own calls, on the caller's thread.
+
+    held   settings that `properties` may not change; with a transactional.id it is a producer for one transaction
+    """
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        brokers: str,
+        topic: str,
+        properties: Mapping[str, str],
+        *,
+        held: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self._lib = library
+        self._brokers, self._topic = brokers, topic
+        self._watch = ClientWatch(brokers)
+        self._failed: KafkaError | None = None
+        self._in_transaction = False
+        # kept here: the library holds a bare pointer to it
+        self._on_report = DELIVERY_CALLBACK(self._on_delivery)
+        settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS | dict(held)
+        self._opened = NativeClient(
+            library,
+            librdkafka.PRODUCER,
+            settings,
+            self._watch,
+            callbacks={"rd_kafka_conf_set_dr_msg_cb": self._on_report},
+        )
+        self._handle: int | None = self._opened.handle
+        self._topic_handle = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
+        assert self._topic_handle, f"librdkafka makes no handle for topic {topic!r}"
+
+    def _on_delivery(self, _handle: int, message: int, _opaque: int) -> None:
+        # only failures are reported; the first one tells why. `err` is the struct's first field
+        code = ctypes.c_int32.from_address(message).value
+        if code and self._failed is None:
+            self._failed = KafkaError(code)
+
+    def _raise_if_failed(self) -> None:
+        if self._failed is not None:
+            raise delivery_failed(self._failed, self._topic, self._brokers)
+        self._watch.raise_if_hopeless()
+
+    def send(self, records: Records, partition: int) -> None:
+        """Queues records; see RecordQueue."""
+        assert records.headers is None, "headers need a call for each record"
+        assert records.timestamps is None, "timestamps need a call for each record"
+        lib, handle, count = self._lib, self._handle, len(records)
+        allowed = rows_allowed(count, records.values.nbytes)
+        lib.rd_kafka_poll(handle, 0)
+        self._raise_if_failed()
+        while (queued := lib.rd_kafka_outq_len(handle)) and queued + count > allowed:
+            lib.rd_kafka_poll(handle, 10)
+            self._raise_if_failed()
+        messages = np.zeros(count, MESSAGE)
+        messages["payload"], messages["len"] = _pointers(records.values)
+        if records.keys is not None:
+            messages["key"], messages["key_len"] = _pointers(records.keys)
+        taken = lib.rd_kafka_produce_batch(
+            self._topic_handle, partition, librdkafka.COPY_PAYLOAD, messages.ctypes.data, count
+        )
+        if taken < count:
+            # in a transaction that has failed, every record is refused: the reason is the first failure's
+            lib.rd_kafka_poll(handle, 0)
+            self._raise_if_failed()
+            self._raise_if_doomed()
+            codes = messages["err"]
+            raise delivery_failed(KafkaError(int(codes[codes != 0][0])), self._topic, self._brokers)
+
+    def hurry(self) -> None:
+        """Sends what is queued: while a flush is under way, the library does not linger."""
+        self._lib.rd_kafka_flush(self._handle, HURRY_MS)
+
+    def flush(self) -> None:
+        """Waits for every record; each one is either acknowledged or failed after message.timeout.ms."""
+        while self._lib.rd_kafka_outq_len(self._handle):
+            self._lib.rd_kafka_flush(self._handle, 500)
+            self._raise_if_failed()
+            self._raise_if_doomed()
+        self._raise_if_failed()
+        self._raise_if_doomed()
+
+    def partitions(self) -> int:
+        """How many partitions the topic has now."""
+        try:
+            error, count = self._opened.described(self._topic_handle, CONNECT_TIMEOUT_S)
+        except KafkaException as cause:
+            self._lib.rd_kafka_poll(self._handle, 0)
+            self._watch.raise_if_hopeless()
+            raise self._watch.unreachable() from cause
+        if error is not None:
+            raise delivery_failed(error, self._topic, self._brokers)
+        return count
+
+    def init_transactions(self, timeout_s: float) -> HeadraceError | None:
+        """Registers the name; see TransactionalQueue."""
+        error = self._opened.outcome(self._lib.rd_kafka_init_transactions(self._handle, int(timeout_s * 1000)))
+        self._lib.rd_kafka_poll(self._handle, 0)
+        return init_outcome(error, self._brokers, self._watch)
+
+    def begin_transaction(self) -> None:
+        """See TransactionalQueue."""
+        error = self._opened.outcome(self._lib.rd_kafka_begin_transaction(self._handle))
+        if error is not None:
+            raise translated(error, self._brokers)
+        self._in_transaction = True
+
+    def _raise_if_doomed(self) -> None:
+        """A second begin is refused and changes nothing; the refusal names the transaction's failure, if it has one."""
+        if self._in_transaction:
+            error = self._opened.outcome(self._lib.rd_kafka_begin_transaction(self._handle))
+            assert error is not None, "a transaction is open already"
+            if error.code() != KafkaError._STATE:
+                raise delivery_failed(error, self._topic, self._brokers)
+
+    def drop(self) -> None:
+        """Releases the client alone: see TransactionalQueue."""
+        assert not self._lib.rd_kafka_outq_len(self._handle), "a producer is dropped when all it had is delivered"
+        handle, self._handle = self._handle, None
+        self._destroy(handle)
+
+    def _destroy(self, handle: int | None) -> None:
+        # the library's own end: it sends nothing, and what is open stays open
+        self._lib.rd_kafka_topic_destroy(self._topic_handle)
+        self._lib.rd_kafka_destroy(handle)
+
+    def close(self) -> None:
+        """Drops what is queued, and aborts a transaction that is open."""
+        if self._handle is None:
+            return
+        handle, self._handle = self._handle, None
+        flags = librdkafka.PURGE_QUEUED | librdkafka.PURGE_IN_FLIGHT | librdkafka.PURGE_NON_BLOCKING
+        self._lib.rd_kafka_purge(handle, flags)
+        self._lib.rd_kafka_flush(handle, 200)
+        if self._in_transaction:
+            self._opened.outcome(self._lib.rd_kafka_abort_transaction(handle, ABORT_TIMEOUT_MS))
+        self._destroy(handle)
+
+
+def _pointers(column: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Address and length of each value of a large_binary column; address 0 for NULL, which is no value at all."""
+    assert pa.types.is_large_binary(column.type), f"values are large_binary, not {column.type}"
+    count = len(column)
+    _, offset_buffer, data = column.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64, count + 1, column.offset * 8)
+    base = 0 if data is None else data.address
+    # an empty value is not NULL, so it needs an address even where there is no data at all
+    starts = offsets[:-1].astype(np.uint64) + np.uint64(base or offset_buffer.address)
+    lengths = (offsets[1:] - offsets[:-1]).astype(np.uint64)
+    if column.null_count:
+        missing = mask_of(column.is_null())
+        starts[missing], lengths[missing] = 0, 0
+    return starts, lengths

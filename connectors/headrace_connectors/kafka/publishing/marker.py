@@ -1,0 +1,137 @@
+"""How far a share is published: a marker that is committed in the same transactions as its rows.
+
+The marker is the offset of a consumer group that nobody joins, `headrace-<job>-<sink>-publish-<subtask>`, on the sink's
+topic, partition 0 (each share has a group of its own: the partition exists, and who deletes the topic deletes both).
+
+    offset     rows of the share that are visible
+    metadata   {"epoch": 3, "of": 500}: the share's epoch, and how many rows it has
+
+Brokers keep the offset for `offsets.retention.minutes` after the last transaction (7 days); names of transactions live
+as long. A share that is taken up again later than that finds no marker, and would be published from its first row on:
+who publishes asks before how long it is (`SinkConfig.remembers_ms`, by `marker_retention`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from headrace.connect.share_marker import ShareMarker
+from headrace.connect.sink import SinkContext
+from headrace.core.errors import ExternalError, HeadraceError
+from headrace_connectors.kafka.clients.client import ClientWatch, bad_settings, base_settings, translated
+from headrace_connectors.kafka.clients.properties import connection_settings
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.transactions.names import PREFIX, job_prefix
+
+_PARTITION = 0
+_SLICE_S = 2.0
+_PAUSE_S = 0.1
+_PASSING = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._WAIT_COORD,
+        KafkaError._TRANSPORT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+"""No answer yet, a coordinator that moves, an offset whose transaction is about to end."""
+_DENIED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+
+
+def share_name(context: SinkContext) -> str:
+    """The transactional id of a share's publishers, and its marker's group. `transaction_names.parsed` takes it for no
+    writer's, so committers leave it alone: the next publisher ends what one left open, or the brokers do."""
+    return f"{job_prefix(context.job)}{context.node}-publish-{context.subtask}"
+
+
+class MarkerGroup:
+    """The group of one share's marker: reads it, and is what a producer commits it with."""
+
+    def __init__(self, config: KafkaSinkConfig, context: SinkContext) -> None:
+        self._config = config
+        self._watch = ClientWatch(config.brokers)
+        held = {
+            "group.id": share_name(context),
+            "enable.auto.commit": False,
+            # the marker of a transaction that is about to end is waited for, not passed over
+            "isolation.level": "read_committed",
+        }
+        settings = base_settings(config.brokers, connection_settings(config.properties), self._watch)
+        try:
+            self._consumer = Consumer(settings | held)
+        except KafkaException as cause:
+            raise bad_settings(cause) from cause
+        self.metadata: object = self._consumer.consumer_group_metadata()
+        """For `send_offsets_to_transaction`; usable when this group is closed."""
+
+    def read(self, patience_s: float) -> ShareMarker | None:
+        """The marker; None: there is none. Raises ExternalError where brokers do not say within that time."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                found = self._consumer.committed([TopicPartition(self._config.topic, _PARTITION)], timeout=_SLICE_S)[0]
+                error = found.error
+            except KafkaException as cause:
+                error = cause.args[0]
+            if error is None:
+                return self._parsed(found)
+            self._consumer.poll(0)
+            self._watch.raise_if_hopeless()
+            if not _passes(error):
+                raise marker_refused(error, self._config.brokers)
+            if time.monotonic() >= deadline:
+                raise self._untold(error, patience_s)
+            time.sleep(_PAUSE_S)
+
+    def _parsed(self, found: TopicPartition) -> ShareMarker | None:
+        if found.offset < 0:
+            return None
+        try:
+            told = json.loads(found.metadata or "")
+            return ShareMarker(int(told["epoch"]), found.offset, int(told["of"]))
+        except (ValueError, KeyError, TypeError) as cause:
+            raise ExternalError(
+                f"the offset of a consumer group that tells what of topic {self._config.topic!r} is published is not "
+                f"one of ours: {found.metadata!r}",
+                remedy=f"leave groups with the prefix {PREFIX}- to headrace",
+            ) from cause
+
+    def _untold(self, error: KafkaError, patience_s: float) -> ExternalError:
+        return ExternalError(
+            f"Kafka at {self._config.brokers} did not tell within {patience_s:.0f} s what of topic "
+            f"{self._config.topic!r} is published: {error.str()}",
+            remedy="the brokers do not answer, or a transaction before is not settled yet; it is tried again",
+            retry=True,
+        )
+
+    def close(self) -> None:
+        """Ends the connection. Idempotent."""
+        self._consumer.close()
+
+
+def marked(topic: str, marker: ShareMarker) -> list[TopicPartition]:
+    """The marker as offsets to commit."""
+    told = json.dumps({"epoch": marker.epoch, "of": marker.of})
+    return [TopicPartition(topic, _PARTITION, marker.rows, metadata=told)]
+
+
+def marker_refused(error: KafkaError, brokers: str) -> HeadraceError:
+    """The error where the brokers do not give or take a marker."""
+    if error.code() in _DENIED:
+        return ExternalError(
+            f"Kafka at {brokers} denied access: {error.str()}",
+            remedy=f"publishing needs ACLs that allow this principal READ on Groups with prefix {PREFIX}- and on the "
+            "topic",
+        )
+    return translated(error, brokers)
+
+
+def _passes(error: KafkaError) -> bool:
+    """Whether waiting heals it: the client does not say so of all of them."""
+    return error.code() in _PASSING or error.retriable()

@@ -1,0 +1,112 @@
+"""The producer of a publisher: one after another it fills transactions, marks in each how far it is, and commits it.
+
+Knows nothing of shares. It sends by confluent-kafka's own producer, which takes every kind of record.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from headrace.core.errors import ExternalError
+from headrace_connectors.kafka.clients.client import translated
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.publishing.marker import marker_refused
+from headrace_connectors.kafka.sink.client_producer import ClientProducer
+from headrace_connectors.kafka.transactions.terms import (
+    TRANSACTION_TIMEOUT_MIN_MS,
+    message_timeout_ms,
+    transaction_settings,
+)
+
+TRANSACTION_TIMEOUT_MAX_MS = 300_000
+"""So long a publisher that died may hold readers back, if no other one follows it. Each transaction is far shorter."""
+_SLICE_S = 2.0
+_PAUSE_S = 0.5
+"""The client goes on by itself in it. Asked anew while its request is under way, it might send a second one, which
+shuts out the producer of the first."""
+MARK_PATIENCE_S = 30.0
+"""How long the brokers may take to take a marker. librdkafka may never come back from that call where the group's
+coordinator went away (its issues 5456 and 5511, open as of 2.16): then the client is given up, for another one."""
+
+
+class PublishingProducer(ClientProducer):
+    """A producer under a name; `begin_transaction`, `send` .., `commit`, and again.
+
+    timeout_ms   of its transactions, at the brokers
+    """
+
+    def __init__(self, config: KafkaSinkConfig, name: str) -> None:
+        wanted_ms = min(config.transaction_timeout_ms, TRANSACTION_TIMEOUT_MAX_MS)
+        self.timeout_ms = max(wanted_ms, TRANSACTION_TIMEOUT_MIN_MS)
+        self._patience_s = message_timeout_ms(config.properties, self.timeout_ms) / 1000
+        self._name = name
+        self._stuck = False
+        properties, held = transaction_settings(name, self.timeout_ms, config.properties)
+        super().__init__(config.brokers, config.topic, properties, held=held)
+
+    def register(self) -> None:
+        """Ends what an earlier producer of the name left open, and shuts it out. Raises HeadraceError."""
+        deadline = time.monotonic() + self._patience_s
+        while (error := self.init_transactions(_SLICE_S)) is not None:
+            if time.monotonic() >= deadline:
+                raise error
+            time.sleep(_PAUSE_S)
+
+    def commit(self, marker: list[TopicPartition], group: object) -> None:
+        """Waits until all that was sent is taken, and makes it and the marker visible together.
+
+        After an error nobody here knows whether it is: the next producer of the name finds out. Raises HeadraceError.
+        """
+        self.flush()
+        self._mark(marker, group)
+        self._end()
+        self._in_transaction = False
+
+    def _mark(self, marker: list[TopicPartition], group: object) -> None:
+        producer, outcome = self._producer, list[KafkaError | None]()
+
+        def send() -> None:
+            outcome.append(self._outcome(lambda: producer.send_offsets_to_transaction(marker, group, MARK_PATIENCE_S)))
+
+        # the time limit of the call is not kept: another thread can be left behind
+        thread = threading.Thread(target=send, name=f"mark-{self._name}", daemon=True)
+        thread.start()
+        thread.join(MARK_PATIENCE_S)
+        if thread.is_alive():
+            self._stuck = True
+            raise ExternalError(
+                f"Kafka at {self._brokers} took no marker of transaction {self._name} within {MARK_PATIENCE_S:.0f} s",
+                remedy="nothing of the transaction becomes visible; the next publisher goes on from where the one "
+                "before it ended",
+                retry=True,
+            )
+        (error,) = outcome
+        if error is not None:
+            self._serve(0)
+            self._raise_if_failed()
+            raise marker_refused(error, self._brokers)
+
+    def close(self) -> None:
+        """As `ClientProducer.close`; a client that is stuck goes when its call comes back, or with the process."""
+        if not self._stuck:
+            super().close()
+        elif not self._closed:
+            self._release()
+
+    def _end(self) -> None:
+        """Commits; asked again until it is done, for the client takes up the call where the one before left it."""
+        deadline = time.monotonic() + self._patience_s
+        while (error := self._outcome(lambda: self._producer.commit_transaction(_SLICE_S))) is not None:
+            self._serve(0)
+            self._raise_if_failed()
+            if not (error.retriable() or error.code() == KafkaError._TIMED_OUT) or error.txn_requires_abort():
+                raise translated(error, self._brokers)
+            if time.monotonic() >= deadline:
+                raise ExternalError(
+                    f"transaction {self._name} could not be committed within {self._patience_s:.0f} s: {error.str()}",
+                    remedy=f"look at the brokers at {self._brokers}; what is visible already is not written again",
+                    retry=True,
+                )

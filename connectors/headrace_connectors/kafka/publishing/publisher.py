@@ -1,0 +1,104 @@
+"""Publishes a share of staged rows to a topic, exactly once: in transactions, each of which also commits how far it is.
+
+    open     register the share's name (ends what an earlier publisher left open, and shuts it out) ─> read the marker
+    write    rows ─> transaction ── full, or open for long ─> flush, marker, commit ─> rows ─> the next transaction
+    finish   the last one
+
+A transaction is short, so a share may have any size. Rows become visible to readers with isolation.level
+read_committed, transaction by transaction, whatever the sink's `delivery` is. What the marker is, and how long brokers
+remember it, is `publish_marker`'s.
+"""
+
+from __future__ import annotations
+
+import time
+
+from headrace.connect.publisher import Share
+from headrace.connect.share_marker import ShareMarker
+from headrace.connect.sink import SinkBatch, SinkContext
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.publishing.marker import MarkerGroup, marked, share_name
+from headrace_connectors.kafka.publishing.producer import PublishingProducer
+from headrace_connectors.kafka.sink.batch_sender import BatchSender
+from headrace_connectors.kafka.sink.record_maker import RecordMaker
+from headrace_connectors.kafka.sink.records import Records
+
+TRANSACTION_ROWS_MAX = 250_000
+"""Rows that one transaction has at most: what a publisher that dies may have sent in vain."""
+_OPEN_MAX_S = 10.0
+_OPEN_PART_MAX = 0.25
+"""A transaction is committed, at the next row, when it was open for so long or for this part of its timeout."""
+_MARKER_PATIENCE_S = 60.0
+
+
+class KafkaPublisher:
+    """`connect.publisher.Publisher` for Kafka. Opening it does all that it says above."""
+
+    def __init__(
+        self,
+        config: KafkaSinkConfig,
+        context: SinkContext,
+        share: Share,
+        *,
+        transaction_rows_max: int = TRANSACTION_ROWS_MAX,
+    ) -> None:
+        self._topic, self._share, self._rows_max = config.topic, share, transaction_rows_max
+        self._make = RecordMaker(config, context)
+        self._sender = BatchSender(context, config.properties, transactional=True)
+        self._producer = PublishingProducer(config, share_name(context))
+        self._open_max_s = min(_OPEN_MAX_S, self._producer.timeout_ms / 1000 * _OPEN_PART_MAX)
+        self._open_rows = 0
+        self._opened_at = 0.0
+        try:
+            self._producer.register()
+            group = MarkerGroup(config, context)
+            try:
+                self._group = group.metadata
+                marker = group.read(_MARKER_PATIENCE_S)
+            finally:
+                group.close()
+            self._published = 0 if marker is None else marker.published(share)
+        except BaseException:
+            self._producer.close()
+            raise
+
+    @property
+    def published(self) -> int:
+        """Rows of the share that are visible."""
+        return self._published
+
+    def write(self, batch: SinkBatch) -> None:
+        """Sends rows; commits whenever a transaction is full. Raises ExternalError: nothing more may be written."""
+        if not len(batch):
+            return
+        records = self._make(batch)
+        begin = 0
+        while begin < len(records):
+            part = records.slice(begin, self._rows_max - self._open_rows)
+            self._send(part)
+            begin += len(part)
+
+    def _send(self, records: Records) -> None:
+        if not self._open_rows:
+            self._producer.begin_transaction()
+            self._opened_at = time.monotonic()
+        self._open_rows += len(records)
+        self._sender.send(self._producer, records)
+        if self._open_rows >= self._rows_max or time.monotonic() - self._opened_at >= self._open_max_s:
+            self._commit()
+
+    def _commit(self) -> None:
+        rows = self._published + self._open_rows
+        assert rows <= self._share.rows, "no more rows are written than the share has"
+        self._producer.commit(marked(self._topic, ShareMarker(self._share.epoch, rows, self._share.rows)), self._group)
+        self._published, self._open_rows = rows, 0
+
+    def finish(self) -> None:
+        """Commits the last transaction."""
+        if self._open_rows:
+            self._commit()
+        assert self._published == self._share.rows, "all rows were written"
+
+    def close(self) -> None:
+        """Aborts what is open. Idempotent."""
+        self._producer.close()

@@ -1,0 +1,258 @@
+"""Raw requests about transactions to the brokers of a cluster.
+
+Owns connections: which broker a request goes to, and that requests to several brokers are under way at the same time.
+It decides nothing and repeats nothing. A request without an answer has code 13 (the connection broke), whatever broke;
+after that the caller closes this and opens another one, which asks the addresses of the start anew. That is how brokers
+that go, come back or move are followed.
+
+No thread: connections are read in the caller's.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from confluent_kafka import KafkaError
+
+from headrace.core.errors import ExternalError, UserError
+from headrace_connectors.kafka.clients.broker_list import hosts_and_ports
+from headrace_connectors.kafka.requests.connection import (
+    BrokerConnection,
+    ConnectionBrokenError,
+    ConnectionSettings,
+    VersionUnknownError,
+)
+from headrace_connectors.kafka.requests.requests import (
+    BrokerPlace,
+    Coordinator,
+    EndCall,
+    RawDescription,
+    Request,
+    broker_setting,
+    describe_transactions,
+    end_transaction,
+    find_coordinators,
+    init_producer_id,
+    list_transactions,
+    metadata,
+)
+from headrace_connectors.kafka.requests.sasl import LoginRefusedError
+
+NETWORK_EXCEPTION = 13
+"""Kafka's own code for: disconnected before an answer came."""
+_UNDER_WAY_MAX = 256
+"""Requests that wait for their answers at a time: their answers fit into the sockets' buffers, so no sender blocks."""
+_CONNECT_S = 3.0
+_NAMES = {105: "TRANSACTIONAL_ID_NOT_FOUND"}
+"""Of codes that librdkafka has no name for."""
+
+A = TypeVar("A")
+
+
+def error_name(code: int) -> str:
+    """`INVALID_TXN_STATE (48)`."""
+    return f"{_NAMES.get(code) or KafkaError(code).name()} ({code})"
+
+
+class BrokerClient:
+    """Connections to the brokers of a cluster. Used by one thread. Not to be used again once `broken` is set.
+
+    Raises ExternalError where the login is refused or no broker answers in time, UserError for brokers before 3.0.
+    """
+
+    def __init__(self, brokers: str, settings: ConnectionSettings, *, answer_timeout_ms: int) -> None:
+        self._brokers = brokers
+        self._settings = settings
+        self._answer_timeout_s = answer_timeout_ms / 1_000
+        self.broken = False
+        self._last_failure = ""
+        self._places: dict[int, BrokerPlace] = {}
+        self._connections: dict[int | None, BrokerConnection] = {}
+        try:
+            self._bootstrap()
+        except BaseException:
+            self.close()
+            raise
+
+    def _bootstrap(self) -> None:
+        """Connects to an address that answers; its connection serves requests to any broker."""
+        addresses = hosts_and_ports(self._brokers)
+        # in another order each time: a frozen broker, which answers nothing, is not asked first again and again
+        random.shuffle(addresses)
+        for host, port in addresses:
+            try:
+                self._connections[None] = self._opened(canonical_name(host) if self._settings.canonical else host, port)
+            except ConnectionBrokenError as error:
+                self._last_failure = str(error)
+                continue
+            if self._know_brokers():
+                # an address before this one may have failed
+                self.broken = False
+                return
+            self._connections.pop(None).close()
+        raise self._no_answer()
+
+    def brokers(self) -> tuple[int, ...]:
+        """The brokers that the cluster has now. Raises ExternalError with `retry` where none says so."""
+        if not self._know_brokers():
+            raise self._no_answer()
+        return tuple(self._places)
+
+    def _know_brokers(self) -> bool:
+        """Asks for them; False: no answer."""
+        (places,) = self._exchanged([(None, metadata())])
+        if places is None:
+            return False
+        self._places = {place.broker: place for place in places}
+        return True
+
+    def find(self, names: Sequence[str]) -> dict[str, Coordinator]:
+        """FindCoordinator: one request for all names."""
+        (places,) = self._answers([(None, find_coordinators(names))])
+        if places is None:
+            return {name: Coordinator(NETWORK_EXCEPTION) for name in names}
+        self._places |= {each.place.broker: each.place for each in places if each.coordinator.code == 0}
+        return {each.name: each.coordinator for each in places}
+
+    def describe(self, by_broker: Mapping[int, Sequence[str]]) -> dict[str, RawDescription]:
+        """DescribeTransactions: one request a broker."""
+        calls = [(broker, describe_transactions(names)) for broker, names in by_broker.items()]
+        found: dict[str, RawDescription] = {}
+        for names, answer in zip(by_broker.values(), self._answers(calls), strict=True):
+            found |= dict.fromkeys(names, RawDescription(NETWORK_EXCEPTION)) if answer is None else answer
+        return found
+
+    def end(self, by_broker: Mapping[int, Sequence[EndCall]]) -> dict[str, int]:
+        """EndTxn for each, pipelined: name -> error code."""
+        calls = [(broker, call) for broker, group in by_broker.items() for call in group]
+        answers = self._answers([(broker, end_transaction(call)) for broker, call in calls])
+        return {call.name: _code(answer) for (_, call), answer in zip(calls, answers, strict=True)}
+
+    def init_producer_ids(self, by_broker: Mapping[int, Sequence[str]], *, timeout_ms: int) -> dict[str, int]:
+        """InitProducerId for each, pipelined: name -> error code. Aborts what is open and raises the epoch."""
+        calls = [(broker, name) for broker, names in by_broker.items() for name in names]
+        answers = self._answers([(broker, init_producer_id(name, timeout_ms=timeout_ms)) for broker, name in calls])
+        return {name: _code(answer) for (_, name), answer in zip(calls, answers, strict=True)}
+
+    def listed(
+        self, brokers: Sequence[int], *, states: Sequence[str], pattern: str
+    ) -> dict[int, tuple[int, dict[str, str]]]:
+        """ListTransactions: broker -> (error code, name -> state). Brokers before 4.1 do not look at `pattern`."""
+        answers = self._answers([(broker, list_transactions(states, pattern)) for broker in brokers])
+        return {
+            broker: (NETWORK_EXCEPTION, {}) if answer is None else answer
+            for broker, answer in zip(brokers, answers, strict=True)
+        }
+
+    def broker_setting(self, brokers: Sequence[int], name: str) -> dict[int, tuple[int, str | None]]:
+        """DescribeConfigs, asked of each broker for itself: broker -> (error code, value)."""
+        answers = self._answers([(broker, broker_setting(broker, name)) for broker in brokers])
+        return {
+            broker: (NETWORK_EXCEPTION, None) if answer is None else answer
+            for broker, answer in zip(brokers, answers, strict=True)
+        }
+
+    def last_failure(self) -> str:
+        """Why a connection broke or was not made, the last time; empty: none did."""
+        return self._last_failure
+
+    def close(self) -> None:
+        """Ends all connections. Idempotent."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _answers(self, calls: Sequence[tuple[int | None, Request[A]]]) -> list[A | None]:
+        """The answers, None where there was none. Raises where the login or the version is what is wrong."""
+        answers: list[A | None] = []
+        for at in range(0, len(calls), _UNDER_WAY_MAX):
+            answers += self._exchanged(calls[at : at + _UNDER_WAY_MAX])
+        return answers
+
+    def _exchanged(self, calls: Sequence[tuple[int | None, Request[A]]]) -> list[A | None]:
+        """Sends all, then waits for all."""
+        deadline = time.monotonic() + self._answer_timeout_s
+        # until all is answered: an error in between leaves answers on the way that nobody waits for
+        was_broken, self.broken = self.broken, True
+        # one that failed has no answer to any request of this round
+        failed: set[int | None] = set()
+        for broker, request in calls:
+            if broker not in failed:
+                try:
+                    self._connection(broker).send(request, deadline)
+                except ConnectionBrokenError as error:
+                    self._last_failure = str(error)
+                    failed.add(broker)
+                except VersionUnknownError as error:
+                    raise self._too_old(error) from error
+        answers: list[A | None] = []
+        for broker, request in calls:
+            answer = None
+            if broker not in failed:
+                try:
+                    answer = self._connections[broker].receive(request, deadline)
+                except ConnectionBrokenError as error:
+                    self._last_failure = str(error)
+                    failed.add(broker)
+            answers.append(answer)
+        self.broken = was_broken or None in answers
+        return answers
+
+    def _connection(self, broker: int | None) -> BrokerConnection:
+        """One to the broker (None: to any); another one where its login has expired, or the broker has hung up."""
+        known = self._connections.get(broker)
+        if known is not None:
+            if known.usable:
+                return known
+            known.close()
+        places = [place for number, place in self._places.items() if broker in (None, number)]
+        failure = ConnectionBrokenError(f"broker {broker} is not known")
+        for place in places:
+            try:
+                opened = self._connections[broker] = self._opened(place.host, place.port)
+            except ConnectionBrokenError as error:
+                failure = error
+            else:
+                return opened
+        raise failure
+
+    def _opened(self, host: str, port: int) -> BrokerConnection:
+        """A connection, logged in. Raises ConnectionBrokenError, ExternalError for a refused login."""
+        for last in (False, True):
+            try:
+                return BrokerConnection(host, port, self._settings, deadline=time.monotonic() + _CONNECT_S)
+            except LoginRefusedError as error:
+                # a token may have been revoked, or expired on the way: another one is tried once
+                if last or not self._settings.forget_login():
+                    raise ExternalError(
+                        f"Kafka at {self._brokers} refused the committer: {error}",
+                        remedy="check security.protocol, sasl.mechanism and the credentials under `properties:`",
+                    ) from error
+        raise AssertionError("the second try returns or raises")
+
+    def _no_answer(self) -> ExternalError:
+        return ExternalError(
+            f"no Kafka broker answers the committer at {self._brokers}: {self._last_failure}", retry=True
+        )
+
+    def _too_old(self, error: VersionUnknownError) -> UserError:
+        return UserError(
+            f"Kafka at {self._brokers} does not have the requests that delivery: exactly-once needs: {error}",
+            remedy="it needs brokers of version 3.0 or later; write delivery: at-least-once",
+        )
+
+
+def _code(answer: int | None) -> int:
+    return NETWORK_EXCEPTION if answer is None else answer
+
+
+def canonical_name(host: str) -> str:
+    """The name that Kerberos knows a host by; its own where it has no other."""
+    try:
+        return socket.gethostbyaddr(host)[0]
+    except OSError:
+        return host

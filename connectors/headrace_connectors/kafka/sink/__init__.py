@@ -1,0 +1,1 @@
+"""The Kafka sink in a slot: records from rows, producers, the two writers."""

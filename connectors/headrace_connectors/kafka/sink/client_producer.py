@@ -1,0 +1,195 @@
+"""The record queue on confluent-kafka's own producer: one call a record; takes timestamps and headers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from headrace.core.errors import HeadraceError
+from headrace_connectors.kafka.clients.client import (
+    CONNECT_TIMEOUT_S,
+    ClientWatch,
+    bad_settings,
+    base_settings,
+    translated,
+)
+from headrace_connectors.kafka.sink.records import (
+    HELD_SETTINGS,
+    HURRY_MS,
+    SETTINGS,
+    Records,
+    delivery_failed,
+    rows_allowed,
+)
+from headrace_connectors.kafka.transactions.errors import ABORT_TIMEOUT_MS, init_outcome
+
+
+class ClientProducer:
+    """A producer to one topic.
+
+    held   settings that `properties` may not change; with a transactional.id it is a producer for one transaction
+    """
+
+    def __init__(
+        self,
+        brokers: str,
+        topic: str,
+        properties: Mapping[str, str],
+        *,
+        held: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self._brokers, self._topic = brokers, topic
+        self._watch = ClientWatch(brokers)
+        self._failed: KafkaError | None = None
+        settings = SETTINGS | base_settings(brokers, properties, self._watch) | HELD_SETTINGS | dict(held)
+        try:
+            self._producer = Producer(settings | {"on_delivery": self._on_delivery})
+        except KafkaException as cause:
+            raise bad_settings(cause) from cause
+        self._in_transaction = False
+        self._closed = False
+
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+        # only failures are reported; the first one tells why
+        if error is not None and self._failed is None:
+            self._failed = error
+
+    def _serve(self, timeout_s: float) -> None:
+        """Runs callbacks. The client raises by itself what is fatal to it."""
+        self._raise_if_fatal(self._outcome(lambda: self._producer.poll(timeout_s)))
+
+    def _flushed(self, timeout_s: float) -> bool:
+        """Whether nothing is left to send; as `_serve`."""
+        self._raise_if_fatal(self._outcome(lambda: self._producer.flush(timeout_s)))
+        return not len(self._producer)
+
+    def _raise_if_fatal(self, error: KafkaError | None) -> None:
+        if error is not None:
+            self._raise_if_doomed()
+            raise delivery_failed(error, self._topic, self._brokers)
+
+    def _raise_if_failed(self) -> None:
+        if self._failed is not None:
+            raise delivery_failed(self._failed, self._topic, self._brokers)
+        self._watch.raise_if_hopeless()
+
+    def send(self, records: Records, partition: int) -> None:
+        """Queues records; see RecordQueue."""
+        count = len(records)
+        allowed = rows_allowed(count, records.values.nbytes)
+        self._serve(0)
+        self._raise_if_failed()
+        while (queued := len(self._producer)) and queued + count > allowed:
+            self._serve(0.01)
+            self._raise_if_failed()
+        values = _as_list(records.values)
+        keys = repeat(None) if records.keys is None else _as_list(records.keys)
+        columns: list[Iterable[object]] = [repeat(self._topic), values, keys, repeat(partition)]
+        if records.timestamps is not None or records.headers is not None:
+            stamps = repeat(0) if records.timestamps is None else records.timestamps
+            columns += [repeat(None), repeat(None), stamps]
+            if records.headers is not None:
+                columns.append(records.headers)
+        try:
+            deque(map(self._producer.produce, *columns), maxlen=0)
+        except KafkaException as cause:
+            # in a transaction that has failed, every record is refused: the reason is the first failure's
+            self._serve(0)
+            self._raise_if_failed()
+            self._raise_if_doomed()
+            raise delivery_failed(cause.args[0], self._topic, self._brokers) from cause
+
+    def hurry(self) -> None:
+        """Sends what is queued: while a flush is under way, the client does not linger."""
+        self._flushed(HURRY_MS / 1000)
+
+    def flush(self) -> None:
+        """Waits for every record; each one is either acknowledged or failed after message.timeout.ms."""
+        while not self._flushed(0.5):
+            self._raise_if_failed()
+            self._raise_if_doomed()
+        self._raise_if_failed()
+        self._raise_if_doomed()
+
+    def partitions(self) -> int:
+        """How many partitions the topic has now."""
+        try:
+            listing = self._producer.list_topics(self._topic, timeout=CONNECT_TIMEOUT_S)
+        except KafkaException as cause:
+            self._watch.raise_if_hopeless()
+            raise self._watch.unreachable() from cause
+        topic = listing.topics[self._topic]
+        if topic.error is not None:
+            raise delivery_failed(topic.error, self._topic, self._brokers)
+        return len(topic.partitions)
+
+    def init_transactions(self, timeout_s: float) -> HeadraceError | None:
+        """Registers the name; see TransactionalQueue."""
+        error = self._outcome(lambda: self._producer.init_transactions(timeout_s))
+        self._serve(0)
+        return init_outcome(error, self._brokers, self._watch)
+
+    def begin_transaction(self) -> None:
+        """See TransactionalQueue."""
+        error = self._outcome(self._producer.begin_transaction)
+        if error is not None:
+            raise translated(error, self._brokers)
+        self._in_transaction = True
+
+    def _raise_if_doomed(self) -> None:
+        """A second begin is refused and changes nothing; the refusal names the transaction's failure, if it has one."""
+        if self._in_transaction:
+            error = self._outcome(self._producer.begin_transaction)
+            assert error is not None, "a transaction is open already"
+            if error.code() != KafkaError._STATE:
+                raise delivery_failed(error, self._topic, self._brokers)
+
+    def _outcome(self, call: Callable[[], object]) -> KafkaError | None:
+        try:
+            call()
+        except KafkaException as cause:
+            return _error_of(cause)
+        except SystemError as cause:
+            # the client raises what is fatal amid its callbacks; the callback after that trips over it, or loses it
+            lost = cause.__cause__
+            found = _error_of(lost) if isinstance(lost, KafkaException) else self._failed
+            return found or KafkaError(KafkaError._FATAL, "the client gave up and does not say why", True)  # noqa: FBT003
+        return None
+
+    def drop(self) -> None:
+        """Releases the client alone: see TransactionalQueue."""
+        assert not len(self._producer), "a producer is dropped when all it had is delivered"
+        self._release()
+
+    def _release(self) -> None:
+        # the last reference goes, and with it the client: that sends nothing, and what is open stays open
+        self._closed = True
+        del self._producer
+
+    def close(self) -> None:
+        """Drops what is queued, and aborts a transaction that is open."""
+        if self._closed:
+            return
+        self._outcome(lambda: self._producer.purge(in_queue=True, in_flight=True, blocking=False))
+        self._outcome(lambda: self._producer.flush(0.2))
+        if self._in_transaction:
+            self._outcome(lambda: self._producer.abort_transaction(ABORT_TIMEOUT_MS / 1000))
+        self._release()
+
+
+def _error_of(cause: KafkaException) -> KafkaError:
+    error = cause.args[0]
+    assert isinstance(error, KafkaError)
+    return error
+
+
+def _as_list(column: object) -> list[bytes | None]:
+    series = pl.from_arrow(column)
+    assert isinstance(series, pl.Series)
+    return series.to_list()

@@ -1,0 +1,31 @@
+"""Which of the two producers a sink gets: whole batches where the library takes them, else one call a record."""
+
+from __future__ import annotations
+
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.librdkafka.native_library import library
+from headrace_connectors.kafka.librdkafka.native_producer import NativeProducer
+from headrace_connectors.kafka.sink.client_producer import ClientProducer
+from headrace_connectors.kafka.sink.records import RecordQueue, TransactionalQueue
+from headrace_connectors.kafka.transactions.terms import transaction_settings
+
+
+def open_producer(config: KafkaSinkConfig) -> RecordQueue:
+    """A producer without transactions. Raises UserError for settings that are not valid."""
+    found = library()
+    if found is not None and _takes_batches(config):
+        return NativeProducer(found, config.brokers, config.topic, config.properties)
+    return ClientProducer(config.brokers, config.topic, config.properties)
+
+
+def open_transactional_producer(config: KafkaSinkConfig, name: str) -> TransactionalQueue:
+    """A producer for one transaction, under this name; not initialised yet. Raises UserError as `open_producer`."""
+    properties, held = transaction_settings(name, config.transaction_timeout_ms, config.properties)
+    found = library()
+    if found is not None and _takes_batches(config):
+        return NativeProducer(found, config.brokers, config.topic, properties, held=held)
+    return ClientProducer(config.brokers, config.topic, properties, held=held)
+
+
+def _takes_batches(config: KafkaSinkConfig) -> bool:
+    return not config.headers and config.timestamp == "wall"

@@ -1,0 +1,119 @@
+"""Which rows a Kafka sink could not write: those without a key in upsert mode, and those whose record is larger than
+the client takes (`message.max.bytes`).
+
+How large a record can be is told by the lengths of texts, bytes and lists; only rows that may be too large by that are
+encoded to find out.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.connect.row_check import Encode, refused_row
+from headrace.connect.sink import SinkBatch, SinkContext
+from headrace.core.types import DataType, ListOf, Primitive, Struct
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.sink.keys import refuse_null_keys
+from headrace_connectors.kafka.sink.record_maker import RecordMaker
+from headrace_connectors.kafka.sink.records import Records
+
+RECORD_BYTES_MAX = 1_000_000
+"""What librdkafka takes unless `message.max.bytes` says otherwise."""
+OVERHEAD_BYTES = 36
+"""What it adds to a record's key, value and headers before it compares."""
+_PLAIN_BYTES = 48
+"""Text of any plain value: 38 digits with sign and point, a time in quotes."""
+_PER_BYTE = 6
+"""What a byte of text may become: an escape in JSON. Bytes in base64 are fewer."""
+_PER_NAME = 6
+"""Quotes, colon and comma beside a name."""
+_VARINT_BITS = 7
+
+
+class KafkaRowCheck:
+    """`connect.row_check.RowCheck` for Kafka."""
+
+    def __init__(self, config: KafkaSinkConfig, context: SinkContext, encode: Encode) -> None:
+        self._config, self._node, self._encode = config, context.node, encode
+        self._make = RecordMaker(config, context)
+        self._limit = _limit(config) - OVERHEAD_BYTES
+        used = (*context.schema.names, *(config.key or ()), *config.headers.values())
+        parts = [_bytes_max(pl.col(name), context.schema.field(name).type) for name in used]
+        names = sum(len(name.encode()) + _PER_NAME for name in (*used, *config.headers))
+        self._bytes_max = sum((part for part in parts if isinstance(part, pl.Expr)), start=pl.lit(0, dtype=pl.Int64))
+        self._fixed = names + sum(part for part in parts if isinstance(part, int))
+        self._never_large = self._fixed <= self._limit and all(isinstance(part, int) for part in parts)
+
+    def require(self, rows: pl.DataFrame) -> None:
+        """See RowCheck."""
+        key = self._config.key
+        if self._config.mode == "upsert" and key is not None and len(key) == 1:
+            # among several, NULL is a value like any other
+            refuse_null_keys(rows.get_column(key[0]), rows, self._node)
+        if self._never_large:
+            return
+        doubtful = rows.filter(self._bytes_max.fill_null(0) + self._fixed > self._limit)
+        if doubtful.height:
+            self._require_small(doubtful)
+
+    def _require_small(self, rows: pl.DataFrame) -> None:
+        records = self._make(SinkBatch(rows, self._encode(rows)))
+        for index, size in enumerate(_sizes(records)):
+            if size > self._limit:
+                widest = max(rows.columns, key=lambda name: rows.get_column(name)[index : index + 1].estimated_size())
+                raise refused_row(
+                    self._node,
+                    f"the record of a row has {size + OVERHEAD_BYTES:,} bytes, most of them of column {widest}, and "
+                    f"message.max.bytes is {self._limit + OVERHEAD_BYTES:,}",
+                    rows[index],
+                    "raise the topic's max.message.bytes and `properties: {message.max.bytes: ..}`, or write less per "
+                    "row",
+                )
+
+
+def _limit(config: KafkaSinkConfig) -> int:
+    given = config.properties.get("message.max.bytes", "")
+    return int(given) if given.isdecimal() else RECORD_BYTES_MAX
+
+
+def _bytes_max(value: pl.Expr, dtype: DataType) -> pl.Expr | int:
+    """The most bytes that a format may make of a value: the same for all values, or as these say."""
+    match dtype:
+        case Primitive.STRING:
+            return value.str.len_bytes().cast(pl.Int64).fill_null(0) * _PER_BYTE + _PLAIN_BYTES
+        case Primitive.BINARY:
+            return value.bin.size().cast(pl.Int64).fill_null(0) * _PER_BYTE + _PLAIN_BYTES
+        case ListOf(inner):
+            inside = _bytes_max(pl.element(), inner)
+            if isinstance(inside, int):
+                return value.list.len().cast(pl.Int64).fill_null(0) * inside + _PLAIN_BYTES
+            return value.list.eval(inside).list.sum().cast(pl.Int64).fill_null(0) + _PLAIN_BYTES
+        case Struct(fields):
+            parts = [_bytes_max(value.struct.field(field.name), field.type) for field in fields]
+            fixed = _PLAIN_BYTES + sum(len(field.name.encode()) + _PER_NAME for field in fields)
+            fixed += sum(part for part in parts if isinstance(part, int))
+            measured = [part for part in parts if isinstance(part, pl.Expr)]
+            return sum(measured, start=pl.lit(fixed, dtype=pl.Int64)) if measured else fixed
+        case _:
+            return _PLAIN_BYTES
+
+
+def _sizes(records: Records) -> list[int]:
+    """Bytes of key, value and headers of each record, as the client counts them."""
+    values = pl.Series("values", records.values).bin.size().fill_null(0)
+    keys = 0 if records.keys is None else pl.Series("keys", records.keys).bin.size().fill_null(0)
+    sizes = (values.cast(pl.Int64) + keys).to_list()
+    if records.headers is not None:
+        sizes = [size + _headers_bytes(headers) for size, headers in zip(sizes, records.headers, strict=True)]
+    return sizes
+
+
+def _headers_bytes(headers: list[tuple[str, bytes | None]]) -> int:
+    return sum(
+        len(part) + _varint_bytes(len(part)) for name, value in headers for part in (name.encode(), value or b"")
+    )
+
+
+def _varint_bytes(number: int) -> int:
+    """Of a length, which is written as a signed number."""
+    return max(-(-(2 * number).bit_length() // _VARINT_BITS), 1)

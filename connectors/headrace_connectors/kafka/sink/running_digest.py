@@ -1,0 +1,48 @@
+"""Count and digest of the records of a transaction while they are sent. Many small batches are hashed together: a call
+costs as much as a thousand rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from headrace.core.digest import digest_of
+from headrace.core.digest_text import add_digests, digest_text
+from headrace_connectors.kafka.sink.records import Records
+
+TOGETHER_ROWS = 8_192
+TOGETHER_BYTES = 4 << 20
+"""How much may wait to be hashed."""
+
+
+class RunningDigest:
+    """Of one writer's records: all of them have keys, or none has."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._digest = 0
+        self._waiting: list[Records] = []
+        self._waiting_rows = self._waiting_bytes = 0
+
+    def add(self, records: Records) -> None:
+        """Counts them in."""
+        self.rows += len(records)
+        self._waiting.append(records)
+        self._waiting_rows += len(records)
+        self._waiting_bytes += records.values.nbytes
+        if self._waiting_rows >= TOGETHER_ROWS or self._waiting_bytes >= TOGETHER_BYTES:
+            self._hash()
+
+    def text(self) -> str:
+        """The digest of all so far, as `core.digest` writes it."""
+        self._hash()
+        return digest_text(self._digest)
+
+    def _hash(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._waiting_rows = self._waiting_bytes = 0
+        if not waiting:
+            return
+        keys = [each.keys for each in waiting if each.keys is not None]
+        assert len(keys) in (0, len(waiting)), "a sink has a key or has none"
+        values = pa.concat_arrays([each.values for each in waiting])
+        self._digest = add_digests(self._digest, digest_of(values, pa.concat_arrays(keys) if keys else None))

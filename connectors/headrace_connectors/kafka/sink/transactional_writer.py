@@ -1,0 +1,164 @@
+"""The exactly-once writer: one producer for each transaction, which a committer ends later, elsewhere.
+
+    rows ─> producer A, in a transaction ── barrier 7: flush, zero errors ─> A is dropped, its transaction prepared
+                                            rows after the barrier        ─> producer B, made ready meanwhile
+    committed(7): A's name may be used again
+
+Producer B sends only after A's flush, so the order in the log is the order of emission. A producer that is dropped
+neither commits nor aborts: nothing in this process can undo what is prepared. An epoch without rows opens nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import confluent_kafka
+
+from headrace.connect.sink import Committable, SinkBatch, SinkContext
+from headrace.core.config import duration_text
+from headrace.core.errors import ExternalError
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.librdkafka.tested_versions import version_of
+from headrace_connectors.kafka.sink.batch_sender import BatchSender
+from headrace_connectors.kafka.sink.producers import open_transactional_producer
+from headrace_connectors.kafka.sink.record_maker import RecordMaker
+from headrace_connectors.kafka.sink.records import TransactionalQueue
+from headrace_connectors.kafka.sink.running_digest import RunningDigest
+from headrace_connectors.kafka.sink.spare_producer import RENEWED_AFTER_S, SpareProducer
+from headrace_connectors.kafka.transactions.lanes import TransactionLanes
+from headrace_connectors.kafka.transactions.protocol import protocol_of_library, recorded
+from headrace_connectors.kafka.transactions.terms import message_timeout_ms
+
+_CLOSE_WAIT_S = 2.0
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """The open one: under which name, and what is in it so far."""
+
+    name: str
+    queue: TransactionalQueue
+    digest: RunningDigest = field(default_factory=RunningDigest)
+
+
+class TransactionalWriter:
+    """Writes to one topic. `write` and `flush` by one thread, `committed` and `close` by any.
+
+    Raises UserError for a librdkafka whose transaction protocol is not known.
+    """
+
+    def __init__(
+        self, config: KafkaSinkConfig, context: SinkContext, *, renewed_after_s: float = RENEWED_AFTER_S
+    ) -> None:
+        self._config, self._context = config, context
+        self._producer = _producer_record()
+        self._make = RecordMaker(config, context)
+        self._sender = BatchSender(context, config.properties, transactional=True)
+        self._patience_s = message_timeout_ms(config.properties, config.transaction_timeout_ms) / 1000
+        self._open: _Transaction | None = None
+        self._closed = False
+        # held while the producer is in use: a close by another thread must not free it under a call
+        self._in_use = threading.Lock()
+        self._changed = threading.Condition()
+        self._lanes = TransactionLanes(config.transactions(context))
+        self._spare = SpareProducer(
+            lambda name: open_transactional_producer(config, name),
+            owner=f"{context.node}-{context.subtask}",
+            renewed_after_s=renewed_after_s,
+        )
+        self._keep_a_spare()
+
+    def write(self, batch: SinkBatch) -> None:
+        """Queues rows in the open transaction; blocks while the bounded queue is full, or no name is free."""
+        if not len(batch):
+            return
+        records = self._make(batch)
+        with self._in_use:
+            opened = self._open or self._begin()
+            self._sender.send(opened.queue, records)
+            opened.digest.add(records)
+
+    def flush(self, epoch: int) -> Sequence[Committable]:
+        """Prepares the open transaction, and gives all that `committed` has not heard of."""
+        with self._in_use:
+            if self._open is not None:
+                self._open.queue.flush()
+                self._open.queue.drop()
+                prepared, self._open = self._committable(self._open, epoch), None
+                with self._changed:
+                    self._lanes.prepared(prepared)
+        with self._changed:
+            return self._lanes.pending
+
+    def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
+        """Frees the names of what is committed."""
+        with self._changed:
+            self._lanes.committed(epoch, successors)
+            self._changed.notify_all()
+        self._keep_a_spare()
+
+    def close(self) -> None:
+        """Gives up what is open; what is prepared stays as it is. Idempotent."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._spare.close()
+        if self._in_use.acquire(timeout=_CLOSE_WAIT_S):
+            try:
+                opened, self._open = self._open, None
+                if opened is not None:
+                    opened.queue.close()
+            finally:
+                self._in_use.release()
+
+    def _begin(self) -> _Transaction:
+        self._wait_for_a_name()
+        queue = self._spare.take(self._patience_s)
+        with self._changed:
+            name = self._lanes.open()
+        self._open = _Transaction(name, queue)
+        self._keep_a_spare()
+        queue.begin_transaction()
+        return self._open
+
+    def _keep_a_spare(self) -> None:
+        with self._changed:
+            name = None if self._closed else self._lanes.begin_spare()
+            if name is not None:
+                self._spare.want(name)
+
+    def _wait_for_a_name(self) -> None:
+        limit_ms = self._config.transaction_timeout_ms
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._lanes.spare is not None, limit_ms / 1000)
+            if self._closed:
+                raise ExternalError(f"sink {self._context.node!r} was closed", retry=True)
+            if self._lanes.spare is None:
+                epochs = ", ".join(str(item.epoch) for item in self._lanes.pending)
+                raise ExternalError(
+                    f"sink {self._context.node!r}: no transaction is free, for those of epochs {epochs} were not "
+                    f"committed within {duration_text(limit_ms)}",
+                    remedy="see why checkpoints do not complete; checkpoint.tolerable_failures gives one more for each "
+                    "that may fail in a row",
+                    retry=True,
+                )
+
+    def _committable(self, transaction: _Transaction, epoch: int) -> Committable:
+        return Committable(
+            sink=self._context.node,
+            subtask=self._context.subtask,
+            epoch=epoch,
+            payload={"topic": self._config.topic} | self._producer,
+            name=transaction.name,
+            rows=transaction.digest.rows,
+            digest=transaction.digest.text(),
+        )
+
+
+def _producer_record() -> dict[str, Any]:
+    """What committables say of the library in this process."""
+    version = version_of(confluent_kafka.libversion()[1])
+    return recorded(protocol_of_library(version), version)

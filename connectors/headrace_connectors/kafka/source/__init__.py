@@ -1,0 +1,1 @@
+"""The Kafka source: the enumerator finds partitions and offsets, the reader consumes them."""

@@ -1,0 +1,16 @@
+"""Which of the two consumers a reader gets: whole batches where the library gives them, else an object a record."""
+
+from __future__ import annotations
+
+from headrace_connectors.kafka.librdkafka.native_consumer import NativeConsumer
+from headrace_connectors.kafka.librdkafka.native_library import library
+from headrace_connectors.kafka.source.client_consumer import ClientConsumer
+from headrace_connectors.kafka.source.fetched import FetchWish, RecordFetcher
+
+
+def open_fetcher(wish: FetchWish) -> RecordFetcher:
+    """A consumer without partitions. Raises UserError for settings that are not valid."""
+    found = library()
+    if found is not None and not wish.wants_headers:
+        return NativeConsumer(found, wish)
+    return ClientConsumer(wish)

@@ -1,0 +1,223 @@
+"""Finds a source's partitions and turns `start` and `stop` into offsets, once; later it only adds new partitions.
+
+Asks the broker; decides with `positions`. Reads no records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from headrace.connect.offsets_by_partition import require_each
+from headrace.connect.restored import gone
+from headrace.connect.source import SourceContext, Split, SplitId
+from headrace.core.errors import UserError
+from headrace_connectors.kafka.clients.client import (
+    CONNECT_TIMEOUT_S,
+    ClientWatch,
+    base_settings,
+    open_admin,
+    topic_partitions,
+    translated,
+)
+from headrace_connectors.kafka.clients.topics import missing_topic
+from headrace_connectors.kafka.config import KafkaSourceConfig
+from headrace_connectors.kafka.source.archived_starts import ArchivedStarts
+from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
+from headrace_connectors.kafka.source.positions import AtOffsets, AtTime, AtWord, Place, parse_place
+
+DISCOVERY_INTERVAL_MS = 30_000
+"""How often an unbounded source looks for new partitions, unless `topic.metadata.refresh.interval.ms` says so."""
+
+LATER_TIMEOUT_S = 1.0
+"""How long a later look may take: it is repeated anyway, and its caller supervises a running job."""
+
+Found = Mapping[SplitId, int]
+
+
+class KafkaEnumerator:
+    """Resolves splits with the broker; a split keeps its first answer."""
+
+    def __init__(self, config: KafkaSourceConfig, context: SourceContext) -> None:
+        self._config = config
+        self._context = context
+        self._watch = ClientWatch(config.brokers)
+        self._admin = open_admin(config.brokers, config.properties, self._watch)
+        self._offsets = ListedOffsets(self._admin, self._watch, config.brokers)
+        self._archive = ArchivedStarts(config.archive)
+        self._known: dict[SplitId, Split] = {}
+        self._foreign = False
+        self._resolved = False
+
+    @property
+    def discovery_interval_ms(self) -> int | None:
+        """None for a bounded source: its partitions are fixed when it starts."""
+        if self._config.bounded:
+            return None
+        return int(self._config.properties.get("topic.metadata.refresh.interval.ms", DISCOVERY_INTERVAL_MS))
+
+    def restore(self, splits: Sequence[Split], *, foreign: bool) -> None:
+        """Goes on from these: their offsets stay, other partitions are new and read from the earliest offset."""
+        self._known = {split.id: split for split in splits}
+        self._foreign = foreign
+
+    def discover(self) -> Sequence[Split]:
+        """All splits, in order of topic and partition; later calls add what is new, or raise ExternalError soon."""
+        if not self._resolved:
+            self._begin()
+            self._resolved = True
+        elif not self._config.bounded:
+            self._add_new(LATER_TIMEOUT_S)
+        return [self._known[split] for split in sorted(self._known)]
+
+    def _begin(self) -> None:
+        if self._known and not self._foreign:
+            # a bounded source was resolved for good
+            if not self._config.bounded:
+                self._add_new(CONNECT_TIMEOUT_S)
+            return
+        ids = self._partitions(topic_partitions(self._admin, self._watch))
+        splits = self._take_on(ids) if self._known else self._resolve(ids)
+        self._known = {split.id: split for split in splits}
+
+    def _take_on(self, ids: Sequence[SplitId]) -> list[Split]:
+        """Another job's splits: it went on from their starts; where to stop is this job's to say."""
+        there = set(ids)
+        if missing := [split for name, split in self._known.items() if name not in there]:
+            raise gone(self._context.node, missing)
+        low, begin = self._bounds(ids)
+        starts = {name: self._known[name].start if name in self._known else begin[name] for name in ids}
+        splits = _splits(starts, self._stops(ids, low, self._offsets.of(ids, LATEST)))
+        # how far the other job had read is in its state, so that the reader looks whether the rest is there
+        self._archive.require_covered([split for split in splits if split.id not in self._known], low)
+        return splits
+
+    def _bounds(self, ids: Sequence[SplitId]) -> tuple[Found, Found]:
+        """The earliest offsets that Kafka has, and the earliest that can be read, also from the archive."""
+        self._archive.look(ids)
+        low = self._offsets.of(ids, EARLIEST)
+        if self._archive.given:
+            self._archive.require_same_log(self._offsets.of(ids, LATEST, committed_only=False))
+        return low, self._archive.beginnings(low)
+
+    def close(self) -> None:
+        """Nothing is held open beyond the client, which goes with this object."""
+
+    def _partitions(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
+        """The partitions that the config names. Raises UserError where a topic is missing."""
+        config = self._config
+        if config.fixed_topics is not None:
+            for topic in config.fixed_topics:
+                if topic not in existing:
+                    raise missing_topic(topic, config.brokers, existing)
+            topics: Sequence[str] = config.fixed_topics
+        else:
+            assert config.pattern is not None
+            topics = [name for name in existing if not name.startswith("__") and re.fullmatch(config.pattern, name)]
+            if not topics and not self._resolved:
+                names = sorted(name for name in existing if not name.startswith("__"))
+                raise UserError(
+                    f"no topic at {config.brokers} matches pattern {config.pattern!r}",
+                    remedy=f"topics there: {', '.join(names[:10]) or 'none'}",
+                )
+        return sorted(SplitId(topic, partition) for topic in set(topics) for partition in existing[topic])
+
+    def _add_new(self, timeout_s: float) -> None:
+        existing = topic_partitions(self._admin, self._watch, timeout_s=timeout_s)
+        found = [split for split in self._still_there(existing) if split not in self._known]
+        if found:
+            low, begin = self._bounds(found)
+            added = [Split(split, begin[split]) for split in found]
+            self._archive.require_covered(added, low)
+            self._known |= {split.id: split for split in added}
+
+    def _still_there(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
+        # a topic that vanished is the reader's to report: it knows how long it has been gone
+        fixed = self._config.fixed_topics
+        if fixed is None:
+            return self._partitions(existing)
+        return [SplitId(topic, partition) for topic in fixed for partition in existing.get(topic, ())]
+
+    def _resolve(self, ids: Sequence[SplitId]) -> list[Split]:
+        low, begin = self._bounds(ids)
+        high = self._offsets.of(ids, LATEST)
+        start = parse_place(self._config.start)
+        stops = self._stops(ids, low, high)
+        if start == AtWord("archived"):
+            starts: Found = self._archive.ends(low, stops)
+        else:
+            starts = self._places(start, ids, (low, begin, high), what="start")
+        if isinstance(start, AtOffsets):
+            self._check_range(starts, low, begin)
+        splits = _splits(starts, stops)
+        self._archive.require_covered(splits, low)
+        return splits
+
+    def _stops(self, ids: Sequence[SplitId], low: Found, high: Found) -> Found | None:
+        """Where each partition ends; None where the source does not."""
+        if self._config.stop is None:
+            return None
+        bounds = (low, self._archive.beginnings(low), high)
+        return self._places(parse_place(self._config.stop), ids, bounds, what="stop")
+
+    def _places(self, place: Place, ids: Sequence[SplitId], bounds: tuple[Found, Found, Found], *, what: str) -> Found:
+        """`bounds`: the earliest offset in Kafka, the earliest that can be read, and where the log ends."""
+        low, begin, high = bounds
+        match place:
+            case AtWord("earliest"):
+                return begin
+            case AtWord("latest"):
+                return high
+            case AtWord():
+                return self._committed(ids, begin)
+            case AtTime(time_ms):
+                at = self._offsets.of(ids, OffsetSpec.for_timestamp(time_ms))
+                found = {split: high[split] if at[split] < 0 else min(at[split], high[split]) for split in ids}
+                return self._archive.at_time(time_ms, found, low)
+            case AtOffsets():
+                return self._named(place, ids, what=what)
+
+    def _named(self, place: AtOffsets, ids: Sequence[SplitId], *, what: str) -> Found:
+        for topic in dict.fromkeys(split.topic for split in ids):
+            existing = {split.partition for split in ids if split.topic == topic}
+            require_each(what, topic, place.partitions_of(topic), existing)
+        return {split: place.partitions_of(split.topic)[split.partition] for split in ids}
+
+    def _check_range(self, starts: Found, low: Found, begin: Found) -> None:
+        # the end of the log itself, not the last stable offset: behind an open transaction a position may stand
+        end = self._offsets.of(list(starts), LATEST, committed_only=False)
+        for split, asked in starts.items():
+            if not begin[split] <= asked <= end[split]:
+                raise out_of_range(split, asked, low[split], end[split])
+
+    def _committed(self, ids: Sequence[SplitId], low: Found) -> Found:
+        settings = base_settings(self._config.brokers, self._config.properties, self._watch)
+        consumer = Consumer(settings | {"group.id": self._config.group_id(self._context), "enable.auto.commit": False})
+        try:
+            asked = [TopicPartition(split.topic, split.partition) for split in ids]
+            answered = consumer.committed(asked, timeout=CONNECT_TIMEOUT_S)
+        except KafkaException as cause:
+            raise translated(cause.args[0], self._config.brokers) from cause
+        finally:
+            consumer.close()
+        committed = {SplitId(item.topic, item.partition): item.offset for item in answered}
+        # what was committed and has expired since begins at the earliest as well: `committed` is no exact position
+        return {split: max(committed.get(split, -1), low[split]) for split in ids}
+
+
+def _splits(starts: Found, stops: Found | None) -> list[Split]:
+    return [Split(split, start, None if stops is None else stops[split]) for split, start in starts.items()]
+
+
+def out_of_range(split: SplitId, asked: int, low: int, high: int) -> UserError:
+    """The error for a position that the partition does not have (any more)."""
+    gone = "has expired" if asked < low else "is past the end"
+    return UserError(
+        f"{split.topic} partition {split.partition}: offset {asked} {gone}: the partition holds {low} to {high}",
+        remedy=f"start at {low} or later (`start: earliest`), knowing that what lies before is lost to this job"
+        if asked < low
+        else f"start at {high} or before",
+    )

@@ -1,0 +1,296 @@
+"""Consumes assigned partitions in batches: what a consumer fetched becomes rows up to each partition's stop.
+
+Decides nothing about time or formats, and does not know which of the consumers it has. Positions are the job's own: it
+assigns them, never subscribes, and never lets the client choose another offset.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.connect.source import MessageBatch, Offsets, Polled, Run, SourceContext, Split, SplitId
+from headrace.core.errors import HeadraceError
+from headrace_connectors.kafka.clients.client import (
+    LOG,
+    UNKNOWN_TOPIC_CODES,
+    ClientWatch,
+    base_settings,
+    translated,
+)
+from headrace_connectors.kafka.config import KafkaSourceConfig
+from headrace_connectors.kafka.source.consumers import open_fetcher
+from headrace_connectors.kafka.source.enumerator import out_of_range
+from headrace_connectors.kafka.source.fetched import Columns, Fetched, FetchEvent, FetchWish, joined
+from headrace_connectors.kafka.source.offset_commits import OffsetCommits
+from headrace_connectors.kafka.source.runs import Piece
+from headrace_connectors.kafka.source.topic_watch import TopicWatch
+
+WAIT_S = 0.005
+"""The client waits this long unless a whole chunk is there, so at low rates it is the latency."""
+MIN_WAIT_S = 0.001
+PLENTY_ROWS = 2_000
+"""As many within one wait mean that more are on their way: then a poll goes on, up to what it may give."""
+LAG_INTERVAL_S = 0.5
+COMMIT_SETTLE_S = 2.0
+
+_HEALS_BY_ITSELF = UNKNOWN_TOPIC_CODES | frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._WAIT_COORD,
+        KafkaError._WAIT_CACHE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What the fetches of one poll have given so far."""
+
+    rows: int = 0
+    columns: list[Columns] = field(default_factory=list)
+    offsets: list[Offsets] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    moved: dict[SplitId, int] = field(default_factory=dict)
+
+    def add_run(self, split: SplitId, length: int) -> None:
+        """Appends a run, as part of the last one where that is of the same partition."""
+        begin, self.rows = self.rows, self.rows + length
+        if self.runs and self.runs[-1].split == split:
+            begin = self.runs.pop().begin
+        self.runs.append(Run(split, begin, self.rows))
+
+
+class KafkaReader:
+    """One consumer. At most `poll_rows_max` records are in Python's hands at any time."""
+
+    def __init__(self, config: KafkaSourceConfig, context: SourceContext) -> None:
+        self._config = config
+        self._context = context
+        self._watch = ClientWatch(config.brokers)
+        self._commits = OffsetCommits()
+        wish = FetchWish(
+            self._settings(),
+            self._watch,
+            self._commits.on_commit,
+            wants_keys=context.wants_keys,
+            wants_timestamps=context.wants_timestamps,
+            wants_headers=context.wants_headers,
+        )
+        self._fetcher = open_fetcher(wish)
+        self._commits.bind(self._fetcher)
+        self._positions: dict[SplitId, int] = {}
+        self._stops: dict[SplitId, int] = {}
+        self._at_end: set[SplitId] = set()
+        self._finished: set[SplitId] = set()
+        self._topics = TopicWatch(config.brokers)
+        self._lag: dict[SplitId, int] = {}
+        self._lag_due = 0.0
+        self._closed = False
+
+    def _settings(self) -> dict[str, Any]:
+        # order: what the pipeline may choose, then what headrace must hold
+        return {
+            "fetch.queue.backoff.ms": 10,
+            "fetch.wait.max.ms": 100,
+            **base_settings(self._config.brokers, self._config.properties, self._watch),
+            "group.id": self._config.group_id(self._context),
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+
+    def assign(self, splits: Sequence[Split]) -> None:
+        """Adds partitions, each from its `start`."""
+        places = {}
+        for split in splits:
+            assert split.id not in self._positions, f"{split.id} is assigned already"
+            self._positions[split.id] = split.start
+            if split.stop is not None:
+                self._stops[split.id] = split.stop
+                if split.start >= split.stop:
+                    self._finished.add(split.id)
+                    continue
+            places[split.id] = split.start
+        self._topics.heard({split.id.topic for split in splits}, time.monotonic())
+        if places:
+            self._fetcher.assign(places)
+
+    def poll(self, timeout_ms: int) -> Polled:
+        """Waits for rows: at low rates gives what 5 ms brought, at high rates as many as are allowed."""
+        self._watch.raise_if_hopeless()
+        finished_before = frozenset(self._finished)
+        self._finished.clear()
+        gathered = self._gather(time.monotonic() + timeout_ms / 1000)
+        finished = finished_before | self._finished
+        self._finished.clear()
+        if gathered.runs:
+            self._topics.heard({run.split.topic for run in gathered.runs}, time.monotonic())
+        return Polled(
+            batch=self._batch(gathered) if gathered.rows else None,
+            positions=gathered.moved,
+            at_end=frozenset(self._at_end),
+            finished=finished,
+            lag=self._current_lag(),
+        )
+
+    def _gather(self, deadline: float) -> _Gathered:
+        gathered = _Gathered()
+        rows_max = self._context.poll_rows_max
+        while gathered.rows < rows_max:
+            asked = min(self._fetcher.chunk_rows, rows_max - gathered.rows)
+            left = deadline - time.monotonic()
+            # librdkafka waits whole milliseconds: asked for less it would not wait at all, and this loop would spin
+            wait = min(WAIT_S, left) if left >= MIN_WAIT_S else 0.0
+            fetched = self._fetcher.fetch(asked, wait)
+            self._take(fetched, gathered)
+            if len(fetched) < min(asked, PLENTY_ROWS) and (gathered.rows or self._finished or not wait):
+                break
+        return gathered
+
+    def _take(self, fetched: Fetched, gathered: _Gathered) -> None:
+        columns = fetched.columns
+        if columns is not None:
+            kept = [cut for piece in fetched.pieces if (cut := self._advance(piece, gathered)) is not None]
+            if sum(piece.end - piece.begin for piece in kept) == len(columns.values):
+                gathered.columns.append(columns)
+            else:
+                gathered.columns += [columns.slice(piece.begin, piece.end) for piece in kept]
+        for event in fetched.events:
+            self._on_event(event, gathered)
+
+    def _advance(self, piece: Piece, gathered: _Gathered) -> Piece | None:
+        """Moves the position over a piece; gives what lies before the partition's stop."""
+        split = piece.split
+        assert piece.offsets[0] >= self._positions[split], f"{split} went back to offset {piece.offsets[0]}"
+        stop = self._stops.get(split)
+        if stop is not None:
+            if self._positions[split] >= stop:
+                return None
+            if piece.next_position >= stop:
+                keep = int(np.searchsorted(piece.offsets, stop))
+                piece = Piece(split, piece.begin, piece.begin + keep, piece.offsets[:keep])
+                self._finish(split)
+                gathered.moved[split] = self._positions[split] = stop
+                if not keep:
+                    return None
+        if stop is None or self._positions[split] < stop:
+            gathered.moved[split] = self._positions[split] = piece.next_position
+        self._at_end.discard(split)
+        gathered.offsets.append(piece.offsets)
+        gathered.add_run(split, piece.end - piece.begin)
+        return piece
+
+    def _finish(self, split: SplitId) -> None:
+        self._finished.add(split)
+        self._at_end.discard(split)
+        self._lag.pop(split, None)
+        self._fetcher.unassign(split)
+
+    def _batch(self, gathered: _Gathered) -> MessageBatch:
+        columns = joined(gathered.columns)
+        return MessageBatch(
+            values=columns.values,
+            positions=np.concatenate(gathered.offsets),
+            runs=tuple(gathered.runs),
+            timestamps=columns.timestamps,
+            keys=columns.keys,
+            headers=columns.headers,
+        )
+
+    def _on_event(self, event: FetchEvent, gathered: _Gathered) -> None:
+        error, split = event.error, event.split
+        match error.code():
+            case KafkaError._PARTITION_EOF:
+                assert split is not None
+                self._on_end(split, event.offset, gathered)
+            case KafkaError._AUTO_OFFSET_RESET | KafkaError.OFFSET_OUT_OF_RANGE if split in self._positions:
+                raise self._out_of_range(split)
+            case code if code in _HEALS_BY_ITSELF or (error.retriable() and not error.fatal()):
+                LOG.info("%s waits: %s", self._context.node, error)
+            case _:
+                raise translated(error, self._config.brokers)
+
+    def _on_end(self, split: SplitId, offset: int | None, gathered: _Gathered) -> None:
+        """The log ends at `offset`: also past control records and compacted gaps, which are never delivered."""
+        position, stop = self._positions[split], self._stops.get(split)
+        if offset is None or offset < position or (stop is not None and position >= stop):
+            return
+        if offset > position:
+            gathered.moved[split] = self._positions[split] = offset if stop is None else min(offset, stop)
+        if stop is not None and offset >= stop:
+            self._finish(split)
+        else:
+            self._at_end.add(split)
+
+    def _out_of_range(self, split: SplitId) -> HeadraceError:
+        try:
+            low, high = self._fetcher.log_bounds(split, 5.0)
+        except KafkaException as cause:
+            return translated(cause.args[0], self._config.brokers)
+        return out_of_range(split, self._positions[split], low, high)
+
+    def log_bounds(self, split: SplitId, timeout_s: float) -> tuple[int, int] | None:
+        """The first offset of a partition's log and the one after its last, also of one that is not assigned; None
+        where no broker answers in time."""
+        try:
+            return self._fetcher.log_bounds(split, timeout_s)
+        except KafkaException as cause:
+            LOG.info("the bounds of %s are not known: %s", split, cause.args[0])
+            return None
+
+    def _current_lag(self) -> Mapping[SplitId, int]:
+        now = time.monotonic()
+        if now >= self._lag_due:
+            self._lag_due = now + LAG_INTERVAL_S
+            self._lag = {split: lag for split in self._active() if (lag := self._lag_of(split)) is not None}
+            self._topics.check(self._fetcher, now)
+        return self._lag
+
+    def _active(self) -> list[SplitId]:
+        stops = self._stops
+        return [split for split, at in self._positions.items() if split not in stops or at < stops[split]]
+
+    def _lag_of(self, split: SplitId) -> int | None:
+        end = self._fetcher.known_end(split)
+        return None if end is None else max(end - self._positions[split], 0)
+
+    def pause(self, splits: Sequence[SplitId]) -> None:
+        """Stops fetching these partitions; what the client had prefetched is thrown away and fetched again later."""
+        self._fetcher.pause(self._read_on(splits))
+
+    def resume(self, splits: Sequence[SplitId]) -> None:
+        """Goes on with paused partitions."""
+        self._fetcher.resume(self._read_on(splits))
+
+    def _read_on(self, splits: Sequence[SplitId]) -> list[SplitId]:
+        active = set(self._active())
+        return [split for split in splits if split in active]
+
+    def commit(self, positions: Mapping[SplitId, int]) -> None:
+        """Publishes positions to the consumer group, soon."""
+        self._commits.request(positions)
+
+    def close(self) -> None:
+        """Waits up to 2 s for positions on their way to the group, then leaves."""
+        if self._closed:
+            return
+        self._closed = True
+        self._commits.settle(COMMIT_SETTLE_S)
+        self._fetcher.close()

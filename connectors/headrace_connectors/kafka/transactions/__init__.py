@@ -1,0 +1,1 @@
+"""Transactions after they are prepared: names, rules, the committer, the admin client, audits."""

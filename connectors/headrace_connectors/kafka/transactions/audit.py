@@ -1,0 +1,182 @@
+"""Reads a topic back, as read_committed readers see it, and counts and hashes its records in columns.
+
+Owns where output begins and what makes a topic unfit as a proof: compaction, expired records, another topic of the
+same name. What the sums mean is the engine's business.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+
+from headrace.connect.sink import OutputSeen
+from headrace.connect.source import MessageBatch, SourceContext, Split, SplitId
+from headrace.core.digest import digest_of
+from headrace.core.digest_text import add_digests
+from headrace.core.types import Schema
+from headrace_connectors.kafka.clients.client import (
+    CONNECT_TIMEOUT_S,
+    ClientWatch,
+    answered,
+    open_admin,
+    topic_partitions,
+)
+from headrace_connectors.kafka.clients.properties import connection_settings
+from headrace_connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig
+from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
+from headrace_connectors.kafka.source.reader import KafkaReader
+
+POLL_ROWS_MAX = 32_768
+POLL_MS = 200
+
+
+class _TopicEnds:
+    """Where the partitions of a sink's topic begin and end."""
+
+    def __init__(self, config: KafkaSinkConfig) -> None:
+        self.topic = config.topic
+        self.watch = ClientWatch(config.brokers)
+        self.admin: AdminClient = open_admin(config.brokers, config.properties, self.watch)
+        self._offsets = ListedOffsets(self.admin, self.watch, config.brokers)
+
+    def partitions(self) -> list[SplitId]:
+        """None where the topic does not exist. Raises ExternalError."""
+        found = topic_partitions(self.admin, self.watch)
+        return [SplitId(self.topic, number) for number in found.get(self.topic, ())]
+
+    def first(self, ids: list[SplitId]) -> dict[SplitId, int]:
+        return self._offsets.of(ids, EARLIEST)
+
+    def last(self, ids: list[SplitId]) -> dict[SplitId, int]:
+        """The ends of the logs, of open transactions too."""
+        return self._offsets.of(ids, LATEST, committed_only=False)
+
+    def stable(self, ids: list[SplitId]) -> dict[SplitId, int]:
+        """Up to where readers see records."""
+        return self._offsets.of(ids, LATEST)
+
+
+def output_begin(config: KafkaSinkConfig) -> dict[str, Any]:
+    """Where output begins that is written from now on: `{"topic": .., "offsets": {partition: offset}}`."""
+    ends = _TopicEnds(config)
+    offsets = ends.last(ends.partitions())
+    return {"topic": config.topic, "offsets": {str(split.partition): at for split, at in sorted(offsets.items())}}
+
+
+class TopicAudit:
+    """`connect.sink.OutputAudit` of a topic. begin: what `output_begin` gave."""
+
+    def __init__(self, config: KafkaSinkConfig, begin: Mapping[str, Any]) -> None:
+        self._ends = _TopicEnds(config)
+        offsets = {int(number): int(at) for number, at in begin["offsets"].items()}
+        ids = self._ends.partitions()
+        self._lost = tuple(number for number in offsets if SplitId(config.topic, number) not in ids)
+        first, last = self._ends.first(ids), self._ends.last(ids)
+        # a partition that came later was empty then
+        asked = {split: offsets.get(split.partition, 0) for split in ids}
+        self._doubts = tuple(self._reasons(config.topic, begin["topic"], asked, first, last))
+        self._reader = _reader(config)
+        self._splits = {split: Split(split, min(max(at, first[split]), last[split])) for split, at in asked.items()}
+        self._reader.assign(list(self._splits.values()))
+        self._rows = 0
+        self._digest = 0
+
+    def _reasons(
+        self,
+        topic: str,
+        begun: str,
+        asked: Mapping[SplitId, int],
+        first: Mapping[SplitId, int],
+        last: Mapping[SplitId, int],
+    ) -> list[str]:
+        reasons = []
+        if begun != topic:
+            reasons.append(f"the job began to write to topic {begun}, and writes to {topic} now")
+        if self._lost:
+            reasons.append(f"partition {', '.join(map(str, self._lost))} is gone: the topic was made anew")
+        expired = {split: at for split, at in asked.items() if first[split] > at}
+        if expired:
+            split = min(expired)
+            count = sum(first[each] - at for each, at in expired.items())
+            reasons.append(f"{count} offsets have expired: {split} begins at {first[split]}, the job at {asked[split]}")
+        if past := [split for split, at in asked.items() if at > last[split]]:
+            reasons.append(f"{min(past)} ends before the place where the job began: the topic was made anew")
+        policy = _cleanup_policy(self._ends.admin, self._ends.watch, topic)
+        if policy is not None and "compact" in policy:
+            reasons.append("the topic is compacted: it keeps only the last record of each key")
+        return reasons
+
+    def read(self, timeout_ms: int) -> OutputSeen:
+        """Reads on."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        settled = not self._splits
+        while not settled and time.monotonic() < deadline:
+            polled = self._reader.poll(POLL_MS)
+            if isinstance(polled.batch, MessageBatch):
+                self._rows += len(polled.batch)
+                self._digest = add_digests(self._digest, digest_of(polled.batch.values, polled.batch.keys))
+            settled = len(polled.at_end) == len(self._splits)
+        return OutputSeen(self._rows, self._digest, settled, (*self._doubts, *(self._held_back() if settled else ())))
+
+    def _held_back(self) -> list[str]:
+        """What readers cannot see yet: a transaction that is open, of whomever."""
+        ids = list(self._splits)
+        stable = self._ends.stable(ids)
+        held = sorted(split for split, end in self._ends.last(ids).items() if end > stable[split])
+        return [f"transactions are open that hold back readers of {', '.join(map(str, held))}"] if held else []
+
+    def close(self) -> None:
+        """Ends the consumer."""
+        self._reader.close()
+
+
+class Audited:
+    """What `AuditedCommitter` has beside `Committer`, for the committer of a topic."""
+
+    _config: KafkaSinkConfig
+
+    def begin(self) -> dict[str, Any]:
+        """Where the topic ends now, by partition."""
+        return output_begin(self._config)
+
+    def audit(self, begin: Mapping[str, Any]) -> TopicAudit:
+        """Reads the topic from there."""
+        return TopicAudit(self._config, begin)
+
+
+def _reader(config: KafkaSinkConfig) -> KafkaReader:
+    source = KafkaSourceConfig.model_validate(
+        {
+            "brokers": config.brokers,
+            "topic": config.topic,
+            "properties": connection_settings(config.properties),
+            "group": "headrace-audit",
+        }
+    )
+    context = SourceContext(
+        pipeline="audit",
+        node=config.topic,
+        schema=Schema(()),
+        poll_rows_max=POLL_ROWS_MAX,
+        wants_keys=True,
+        wants_headers=False,
+        wants_timestamps=False,
+    )
+    return KafkaReader(source, context)
+
+
+def _cleanup_policy(admin: AdminClient, watch: ClientWatch, topic: str) -> str | None:
+    """None where we may not ask: then a difference is told as one."""
+    try:
+        (future,) = admin.describe_configs(
+            [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=CONNECT_TIMEOUT_S
+        ).values()
+        entry = answered(future, watch).get("cleanup.policy")
+    except KafkaException:
+        return None
+    return None if entry is None else str(entry.value)

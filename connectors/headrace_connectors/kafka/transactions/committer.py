@@ -1,0 +1,250 @@
+"""The coordinator's half of exactly-once into Kafka: describes, commits and fences what writers prepared.
+
+It holds no transaction open and needs none of the writers: a transaction that its producer left is committed by a raw
+EndTxn with its name, producer id and producer epoch. Owns the order of requests and what is told when one fails; what
+answers mean is `transaction_rules`', how they are got is `txn_admin`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from headrace.connect.sink import Committable, OpenTransaction, SinkContext
+from headrace.core.errors import ExternalError, UserError
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.requests.client import error_name
+from headrace_connectors.kafka.requests.requests import EndCall
+from headrace_connectors.kafka.transactions.audit import Audited
+from headrace_connectors.kafka.transactions.names import LANES, job_prefix, lanes_of, parsed
+from headrace_connectors.kafka.transactions.protocol import TransactionProtocol, producer_text, protocol_of
+from headrace_connectors.kafka.transactions.rules import (
+    DENIED,
+    ONGOING,
+    RETIRE_EPOCH,
+    UNSETTLED,
+    Answer,
+    Described,
+    Fate,
+    Identity,
+    Undescribed,
+    answer_to,
+    fate,
+    ours,
+    refusal,
+    successor,
+    swept,
+)
+from headrace_connectors.kafka.transactions.txn_admin import PATIENCE_S, TxnAdmin, denied_access
+
+
+class KafkaCommitter(Audited):
+    """`connect.sink.AuditedCommitter` for Kafka. Every method may be called again with the same.
+
+    retire_epoch   producer epoch from which on a name gets a successor
+    patience_s     how long one request is repeated before ExternalError with `retry`
+    """
+
+    def __init__(
+        self,
+        config: KafkaSinkConfig,
+        context: SinkContext,
+        *,
+        retire_epoch: int = RETIRE_EPOCH,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._config = config
+        self._job, self._sink = context.job, context.node
+        terms = context.checkpoint
+        self._lanes = LANES if terms is None else lanes_of(terms.tolerable_failures)
+        self._retire_epoch = retire_epoch
+        self._admin = TxnAdmin(config.brokers, config.properties, patience_s=patience_s)
+
+    def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """The same with producer id and epoch, start, timeout and partitions in `payload`, and with successors.
+
+        Raises ExternalError that names the first transaction that cannot be committed and why, UserError for one of a
+        transaction protocol that this version does not know.
+        """
+        _require_known_protocols(committables)
+        found = self._admin.describe([each.name for each in committables])
+        described: list[Committable] = []
+        for each in committables:
+            answer = found[each.name]
+            if isinstance(answer, Undescribed) and not answer.unknown:
+                self._fail(each.name, answer.code)
+            because = refusal(answer, self._config.topic)
+            if because is not None or not isinstance(answer, Described):
+                raise self._not_committable(each, answer.state if isinstance(answer, Described) else "unknown", because)
+            described.append(self._with_identity(each, answer))
+        return described
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """EndTxn(commit) for all. Gives those that the brokers have aborted, in the order they were given in.
+
+        Raises UserError where they know nothing of one any more: whether it is visible is the user's to find out; and,
+        before any request, for a transaction protocol that this version does not know.
+        """
+        # all of them first: a refusal after some were committed would leave an epoch half visible
+        _require_known_protocols(committables)
+        open_ones = {each.name: each for each in committables}
+        lost: set[str] = set()
+        while open_ones:
+            codes = self._admin.end([_end_call(each) for each in open_ones.values()])
+            looked_at = self._to_look_at(codes)
+            found = self._admin.describe(looked_at)
+            undecided: dict[str, Committable] = {}
+            for name in looked_at:
+                answer = found[name]
+                if isinstance(answer, Undescribed) and not answer.unknown:
+                    self._fail(name, answer.code)
+                match fate(_identity(open_ones[name]), answer):
+                    case Fate.LOST:
+                        lost.add(name)
+                    case Fate.UNDECIDED:
+                        undecided[name] = open_ones[name]
+                    case Fate.FORGOTTEN:
+                        raise self._forgotten(open_ones[name])
+                    case Fate.COMMITTED:
+                        pass
+            if undecided and len(undecided) == len(open_ones):
+                name = next(iter(undecided))
+                raise ExternalError(f"transaction {name} is open, but its commit was refused", retry=True)
+            open_ones = undecided
+        return [each for each in committables if each.name in lost]
+
+    def fence(self, names: Sequence[str]) -> None:
+        """Aborts what is open under these names and shuts out their producers; names never used stay unknown."""
+        self._fence(names)
+
+    def sweep(self, attempt: int) -> Sequence[str]:
+        """Fences what is open of this job and sink but for attempt `attempt`."""
+        listed = self._admin.listed(job_prefix(self._job), [ONGOING])
+        names = swept(listed, self._job, self._sink, attempt)
+        self._fence(names)
+        return names
+
+    def open_transactions(self) -> Sequence[OpenTransaction]:
+        """What holds back read_committed readers, of this job and sink; where the context has no job, of all jobs."""
+        listed = self._admin.listed(job_prefix(self._job), UNSETTLED)
+        found = self._admin.describe(list(ours(listed, self._job, self._sink)))
+        return [
+            _open_transaction(each)
+            for _, each in sorted(found.items())
+            # settled between the two requests
+            if isinstance(each, Described) and each.state in UNSETTLED
+        ]
+
+    def close(self) -> None:
+        """Ends the connections. Idempotent."""
+        self._admin.close()
+
+    def _with_identity(self, committable: Committable, found: Described) -> Committable:
+        payload = committable.payload | _payload(found) | {"protocol": str(_protocol(committable))}
+        following = successor(found.name, found.producer_epoch, retire_epoch=self._retire_epoch, lanes=self._lanes)
+        return replace(committable, payload=payload, successor=following)
+
+    def _to_look_at(self, codes: Mapping[str, int]) -> list[str]:
+        """The names whose EndTxn was answered with: not what it was. Raises for codes that nothing is known of."""
+        for name, code in codes.items():
+            if answer_to(code) in {Answer.DENIED, Answer.UNKNOWN}:
+                self._fail(name, code)
+        return [name for name, code in codes.items() if answer_to(code) is Answer.LOOK]
+
+    def _fence(self, names: Collection[str]) -> None:
+        found = self._admin.describe(names)
+        for name, each in found.items():
+            if isinstance(each, Undescribed) and not each.unknown:
+                self._fail(name, each.code)
+        known = [name for name, each in found.items() if isinstance(each, Described)]
+        for name, code in self._admin.fence(known).items():
+            if answer_to(code) is not Answer.DONE:
+                self._fail(name, code)
+
+    def _fail(self, name: str, code: int) -> NoReturn:
+        if code in DENIED:
+            raise denied_access(name, code, self._config.brokers)
+        raise ExternalError(f"Kafka at {self._config.brokers} refuses transaction {name}: {error_name(code)}")
+
+    def _forgotten(self, committable: Committable) -> UserError:
+        return UserError(
+            f"Kafka at {self._config.brokers} knows nothing of transaction {committable.name} any more, so nobody can "
+            f"tell whether the {committable.rows} rows that it had in epoch {committable.epoch} are visible",
+            remedy="brokers forget names after transactional.id.expiration.ms (7 days), and others never knew it. Look "
+            f"into topic {self._config.topic!r}, then choose: start from that checkpoint with --allow-lost-output if "
+            "the rows are there, from the one before if they are not",
+        )
+
+    def _not_committable(self, committable: Committable, state: str, because: str | None) -> ExternalError:
+        return ExternalError(
+            f"transaction {committable.name} of epoch {committable.epoch} cannot be committed, it is {state}: "
+            f"{because}",
+            remedy="the job goes on from the checkpoint before, nothing is lost; where it comes again, raise "
+            "transaction_timeout above checkpoint interval, timeout and restart delay together, and look for another "
+            "job of the same name",
+            retry=True,
+        )
+
+
+def _payload(found: Described) -> dict[str, Any]:
+    return {
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "started_at_ms": found.started_at_ms,
+        "timeout_ms": found.timeout_ms,
+        "partitions": {topic: list(numbers) for topic, numbers in sorted(found.partitions.items())},
+    }
+
+
+def _identity(committable: Committable) -> Identity:
+    payload = committable.payload
+    return Identity(payload["producer_id"], payload["producer_epoch"], payload.get("started_at_ms", 0))
+
+
+def _require_known_protocols(committables: Sequence[Committable]) -> None:
+    for each in committables:
+        _protocol(each)
+
+
+def _protocol(committable: Committable) -> TransactionProtocol:
+    """The protocol to end the transaction with. Raises UserError for one that this version does not know."""
+    found = protocol_of(committable.payload)
+    if found is None:
+        known = " and ".join(TransactionProtocol)
+        raise UserError(
+            f"transaction {committable.name} of epoch {committable.epoch} was written by "
+            f"{producer_text(committable.payload)} with transaction protocol {committable.payload['protocol']}, and "
+            f"this version of headrace ends {known} only",
+            remedy="nothing of the epoch was committed: start the job with the version of headrace that wrote it, or a "
+            "later one",
+        )
+    return found
+
+
+def _end_call(committable: Committable) -> EndCall:
+    identity = _identity(committable)
+    return EndCall(
+        committable.name,
+        identity.producer_id,
+        identity.producer_epoch,
+        committed=True,
+        protocol=_protocol(committable),
+    )
+
+
+def _open_transaction(found: Described) -> OpenTransaction:
+    whose = parsed(found.name)
+    places = tuple(f"{topic}[{number}]" for topic, numbers in sorted(found.partitions.items()) for number in numbers)
+    there = OpenTransaction(
+        name=found.name,
+        state=found.state,
+        started_at_ms=max(found.started_at_ms, 0),
+        timeout_ms=found.timeout_ms,
+        places=places,
+        identity={"producer_id": found.producer_id, "producer_epoch": found.producer_epoch},
+        ending=found.state != ONGOING,
+    )
+    if whose is None:
+        return there
+    return replace(there, sink=whose.sink, job=whose.job, attempt=whose.attempt, subtask=whose.subtask)

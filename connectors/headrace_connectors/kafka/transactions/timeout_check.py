@@ -1,0 +1,26 @@
+"""Whether the brokers allow a sink's transaction timeout: asked before the first row."""
+
+from __future__ import annotations
+
+from headrace.core.errors import UserError
+from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
+
+
+def require_timeout_allowed(config: KafkaSinkConfig) -> None:
+    """Raises UserError where `transaction_timeout` is above a broker's maximum, ExternalError where none answers.
+
+    Brokers that do not tell are believed to allow it: the writer hears otherwise when it opens.
+    """
+    admin = TxnAdmin(config.brokers, config.properties)
+    try:
+        allowed_ms = admin.timeout_max_ms()
+    finally:
+        admin.close()
+    if allowed_ms is not None and config.transaction_timeout_ms > allowed_ms:
+        raise UserError(
+            f"transaction_timeout is {config.transaction_timeout_ms} ms, but Kafka at {config.brokers} allows "
+            f"{allowed_ms} ms at most",
+            remedy=f"write transaction_timeout: {allowed_ms}ms or less, "
+            "or raise transaction.max.timeout.ms of every broker",
+        )

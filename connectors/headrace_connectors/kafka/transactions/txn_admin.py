@@ -1,0 +1,228 @@
+"""Finds, describes, ends, fences and lists transactions at whatever broker they are with, for as long as it takes.
+
+Owns how requests find their broker and how often they are sent again: what passes by itself (a broker restarts, a
+coordinator moves, a transaction's markers are not out yet) is waited out for some seconds, then it is an ExternalError
+with `retry`. Each name gets an answer of its own. What answers mean is decided in `transaction_rules`; how they travel
+is `raw_protocol`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from headrace.core.errors import ExternalError
+from headrace_connectors.kafka.clients.client_security import client_security
+from headrace_connectors.kafka.requests.client import BrokerClient, error_name
+from headrace_connectors.kafka.requests.requests import Coordinator, EndCall, RawDescription
+from headrace_connectors.kafka.requests.settings import connection_settings_of
+from headrace_connectors.kafka.transactions.names import PREFIX
+from headrace_connectors.kafka.transactions.rules import (
+    DENIED,
+    MOVED,
+    Answer,
+    Described,
+    Description,
+    Undescribed,
+    answer_to,
+)
+
+PATIENCE_S = 8.0
+"""For how long one call is tried: a broker that restarts is back within it, mostly."""
+ANSWER_TIMEOUT_MS = 4_000
+_PAUSE_S = 0.005
+_PAUSE_MAX_S = 0.25
+_COORDINATORS_MAX = 10_000
+_FENCE_TIMEOUT_MS = 10_000
+"""The transaction timeout of the producer that a fence makes, and nobody uses; below any broker's maximum."""
+_MAX_TIMEOUT = "transaction.max.timeout.ms"
+
+A = TypeVar("A")
+
+
+class TxnAdmin:
+    """Requests about transactions. Used by one thread.
+
+    All methods raise ExternalError: with `retry` where no answer came in `patience_s`, without where the brokers deny
+    it, with what to ask for.
+    """
+
+    def __init__(self, brokers: str, properties: Mapping[str, str], *, patience_s: float = PATIENCE_S) -> None:
+        self._brokers = brokers
+        self._settings = connection_settings_of(client_security(properties))
+        self._patience_s = patience_s
+        self._client: BrokerClient | None = None
+        self._coordinators: dict[str, int] = {}
+        self._last_failure = ""
+
+    def find(self, names: Collection[str]) -> dict[str, int]:
+        """The broker that each transaction is with, asked anew."""
+        for name in names:
+            self._coordinators.pop(name, None)
+        answers = self._until_answered(
+            names, lambda placed: {name: (0, node) for node, group in placed.items() for name in group}, _code_of_pair
+        )
+        return {name: broker for name, (_, broker) in answers.items()}
+
+    def describe(self, names: Collection[str]) -> dict[str, Description]:
+        """What the brokers know of each: one request a broker, no side effects."""
+        answers = self._until_answered(names, lambda placed: self._connected().describe(placed), lambda raw: raw.code)
+        return {name: _described(name, raw) for name, raw in answers.items()}
+
+    def end(self, calls: Sequence[EndCall]) -> dict[str, int]:
+        """EndTxn for each: name -> error code, none of those that pass."""
+        by_name = {call.name: call for call in calls}
+        return self._until_answered(
+            by_name,
+            lambda placed: self._connected().end({node: [by_name[each] for each in at] for node, at in placed.items()}),
+            int,
+        )
+
+    def fence(self, names: Collection[str]) -> dict[str, int]:
+        """Aborts what is open under each name and shuts out its producers: name -> error code, none of those that pass.
+
+        Makes the brokers remember a name that they did not know: describe first.
+        """
+        return self._until_answered(
+            names, lambda placed: self._connected().init_producer_ids(placed, timeout_ms=_FENCE_TIMEOUT_MS), int
+        )
+
+    def listed(self, prefix: str, states: Sequence[str]) -> dict[str, str]:
+        """Transactions of all brokers in one of the states whose names begin so: name -> state."""
+        pattern = rf"\Q{prefix}\E.*"
+        found = self._from_every_broker(lambda client, at: client.listed(at, states=states, pattern=pattern))
+        return {
+            name: state for rows in found for name, state in rows.items() if name.startswith(prefix) and state in states
+        }
+
+    def timeout_max_ms(self) -> int | None:
+        """The longest transaction timeout that every broker allows; None where we may not ask."""
+        found = self._from_every_broker(lambda client, at: client.broker_setting(at, _MAX_TIMEOUT), passed_over=DENIED)
+        allowed = [int(value) for value in found if value is not None]
+        return min(allowed, default=None)
+
+    def close(self) -> None:
+        """Ends the connections. Idempotent."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _connected(self) -> BrokerClient:
+        if self._client is not None and self._client.broken:
+            self._last_failure = self._client.last_failure()
+            self.close()
+        if self._client is None:
+            self._client = BrokerClient(self._brokers, self._settings, answer_timeout_ms=ANSWER_TIMEOUT_MS)
+        return self._client
+
+    def _until_answered(
+        self,
+        names: Iterable[str],
+        ask: Callable[[Mapping[int, Sequence[str]]], Mapping[str, A]],
+        code_of: Callable[[A], int],
+    ) -> dict[str, A]:
+        """Asks for all, then again for those whose answer passes, each time at the broker that they are with."""
+        open_names = dict.fromkeys(names, 0)
+        answers: dict[str, A] = {}
+        patience = _Patience(self._patience_s)
+        while open_names:
+            try:
+                placed, codes = self._placed(open_names)
+                got = ask(placed) if placed else {}
+            except ExternalError as error:
+                patience.wait_or_raise(error)
+                continue
+            codes |= {name: code_of(answer) for name, answer in got.items()}
+            for name, code in codes.items():
+                if code in MOVED:
+                    self._coordinators.pop(name, None)
+                if name in got and answer_to(code) is not Answer.RETRY:
+                    answers[name] = got[name]
+            open_names = {name: codes.get(name, 0) for name in open_names if name not in answers}
+            if open_names:
+                patience.wait_or_raise(self._unanswered(open_names))
+        return answers
+
+    def _placed(self, names: Iterable[str]) -> tuple[dict[int, list[str]], dict[str, int]]:
+        """Broker -> names that are with it, and the error codes of those whose broker is not known."""
+        wanted = list(names)
+        if len(self._coordinators) > _COORDINATORS_MAX:
+            self._coordinators.clear()
+        unknown = [name for name in wanted if name not in self._coordinators]
+        found: dict[str, Coordinator] = self._connected().find(unknown) if unknown else {}
+        denied = sorted(name for name, place in found.items() if place.code in DENIED)
+        if denied:
+            raise denied_access(denied[0], found[denied[0]].code, self._brokers)
+        self._coordinators |= {name: place.broker for name, place in found.items() if place.code == 0}
+        placed: dict[int, list[str]] = {}
+        for name in wanted:
+            if name in self._coordinators:
+                placed.setdefault(self._coordinators[name], []).append(name)
+        return placed, {name: place.code for name, place in found.items() if place.code != 0}
+
+    def _from_every_broker(
+        self,
+        ask: Callable[[BrokerClient, Sequence[int]], Mapping[int, tuple[int, A]]],
+        passed_over: Collection[int] = (),
+    ) -> list[A]:
+        """The answers of all brokers that the cluster has. One that dies meanwhile is asked for no more."""
+        patience = _Patience(self._patience_s)
+        while True:
+            try:
+                client = self._connected()
+                answers = ask(client, client.brokers())
+            except ExternalError as error:
+                patience.wait_or_raise(error)
+                continue
+            bad = {code for code, _ in answers.values()} - {0, *passed_over}
+            if not bad:
+                return [answer for code, answer in answers.values() if code == 0]
+            if bad & DENIED:
+                raise denied_access("transactions", (bad & DENIED).pop(), self._brokers)
+            patience.wait_or_raise(self._unanswered({"every broker": bad.pop()}))
+
+    def _unanswered(self, names: Mapping[str, int]) -> ExternalError:
+        name, code = next(iter(names.items()))
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        detail = f"; {self._last_failure}" if self._last_failure and code in MOVED else ""
+        return ExternalError(
+            f"Kafka at {self._brokers} gives no answer about transaction {name}{more}: {error_name(code)}{detail}",
+            remedy="it is asked again; look at the brokers and at their topic __transaction_state",
+            retry=True,
+        )
+
+
+class _Patience:
+    """How long to go on, and how long to wait between."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._pause_s = _PAUSE_S
+
+    def wait_or_raise(self, error: ExternalError) -> None:
+        """Waits a moment, longer each time; raises the error where it is hopeless or time is up."""
+        if not error.retry or time.monotonic() >= self._deadline:
+            raise error
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
+
+
+def denied_access(name: str, code: int, brokers: str) -> ExternalError:
+    """The error for a transaction that this principal may not see or end."""
+    return ExternalError(
+        f"Kafka at {brokers} denies access to transaction {name}: {error_name(code)}",
+        remedy=f"ask for an ACL that allows WRITE and DESCRIBE on TransactionalId with the prefix {PREFIX}-",
+    )
+
+
+def _described(name: str, raw: RawDescription) -> Description:
+    if raw.code != 0:
+        return Undescribed(name, raw.code)
+    return Described(
+        name, raw.state, raw.producer_id, raw.producer_epoch, raw.started_at_ms, raw.timeout_ms, raw.partitions
+    )
+
+
+def _code_of_pair(answer: tuple[int, int]) -> int:
+    return answer[0]

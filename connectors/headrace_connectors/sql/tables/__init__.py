@@ -1,0 +1,1 @@
+"""The tables of a SQL sink: what they look like, whether they fit, statements over them."""

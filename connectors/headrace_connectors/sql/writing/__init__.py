@@ -1,0 +1,1 @@
+"""Writers of a SQL sink: rows buffered, converted and loaded, directly or staged."""

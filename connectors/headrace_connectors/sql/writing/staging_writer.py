@@ -1,0 +1,97 @@
+"""Stages rows for their epoch, exactly once: they are committed in the staging table, and moved by the committer."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+import sqlalchemy as sa
+
+from headrace.connect.sink import Committable, SinkBatch, SinkContext
+from headrace_connectors.sql.client import Database
+from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.failures import is_duplicate, is_transient
+from headrace_connectors.sql.tables.statements import is_part
+from headrace_connectors.sql.tables.tables import plain_staged
+from headrace_connectors.sql.tables.target import DELETE, PART_COLUMNS, SEQUENCE
+from headrace_connectors.sql.writing.load import load
+from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse_null_keys
+from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart
+
+
+class StagingWriter:
+    """Stages the rows of one subtask. Rows of one part may take several transactions; only `flush` closes it."""
+
+    def __init__(self, config: SqlSinkConfig, context: SinkContext, database: Database) -> None:
+        self._config, self._context, self._database = config, context, database
+        self._buffer = RowBuffer(context.schema.names)
+        self._part = StagedPart(StagedBy.of(context), 0, uuid.uuid4().hex[:16])
+        self._rows = 0
+        self._deletes = 0
+        self._lock = threading.Lock()
+        self._pending: list[Committable] = []
+
+    def write(self, batch: SinkBatch) -> None:
+        """Takes rows; every now and then stages them."""
+        self._buffer.add(batch)
+        if self._buffer.is_due:
+            self._stage()
+
+    def flush(self, epoch: int) -> Sequence[Committable]:
+        """Returns when every row is staged, committed there. Gives all parts that are not known to be visible."""
+        self._stage()
+        with self._lock:
+            if self._rows:
+                self._pending.append(self._closed_part(epoch))
+            return tuple(self._pending)
+
+    def _closed_part(self, epoch: int) -> Committable:
+        part = self._part
+        closed = Committable(
+            sink=self._context.node,
+            subtask=self._context.subtask,
+            epoch=epoch,
+            payload=part.payload | {"deletes": self._deletes},
+            name=str(part.writer),
+            rows=self._rows,
+        )
+        self._part = StagedPart(part.writer, part.number + 1, part.tag)
+        self._rows = self._deletes = 0
+        return closed
+
+    def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
+        """Forgets parts that are visible."""
+        with self._lock:
+            self._pending = [each for each in self._pending if each.epoch > epoch]
+
+    def _stage(self) -> None:
+        rows = self._buffer.taken()
+        if not rows.height:
+            return
+        if self._config.key is not None:
+            refuse_null_keys(rows, self._config.key, self._context.node)
+        staged = rows.select(
+            *(pl.lit(value).alias(name) for name, value in zip(PART_COLUMNS, self._part.values, strict=True)),
+            pl.int_range(self._rows, self._rows + rows.height, dtype=pl.Int64).alias(SEQUENCE),
+            *rows.columns,
+        )
+        # a try whose outcome is not known may still come through while the next one runs: then its rows are duplicates
+        self._database.run(
+            lambda connection, number: self._load(connection, staged, again=number > 0),
+            again=lambda error: is_transient(error) or is_duplicate(error),
+        )
+        self._rows += rows.height
+        self._deletes += int(rows.get_column(DELETE).sum())
+
+    def _load(self, connection: sa.Connection, rows: pl.DataFrame, *, again: bool) -> None:
+        if again:
+            table = plain_staged(self._config.target, ())
+            connection.execute(sa.delete(table).where(is_part(table, self._part), table.c[SEQUENCE] >= self._rows))
+        load(connection, self._config.target.staged, rows, self._context.schema)
+
+    def close(self) -> None:
+        """Drops what was not flushed; what is staged of it is swept by a later attempt."""
+        self._buffer.taken()
+        self._database.close()

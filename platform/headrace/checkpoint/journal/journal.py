@@ -1,0 +1,342 @@
+"""A job's history as its journal tells it: what is newest, and whether a writer may still write. Pure.
+
+    records  1 ──── 2 .. 40 (pruned) ──── 41 ── 42 ── 43 ── 44        next: 45, put-if-absent
+             │                            └ contiguous up to the head: this is the history
+             └ below: the newest attempt's record is kept; anything else there is a late put of a replaced writer
+
+A writer puts its record at exactly head + 1. If the number is taken, or if a higher one exists after its put, somebody
+else has gone on: it has been replaced. The second test is needed because numbers below the oldest retained checkpoint
+are deleted, so a writer that slept may find a free number far below the head. What it leaves there is told from
+history by a gap in the numbers, or by `after`: the record above it names another one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from headrace.checkpoint.journal.records import (
+    AttemptRecord,
+    CheckpointRecord,
+    CommittedRecord,
+    FinishedRecord,
+    Record,
+    StoppingRecord,
+)
+from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
+from headrace.checkpoint.paths import is_absolute
+from headrace.core.errors import ExternalError
+
+
+class JournalDamaged(ExternalError):  # noqa: N818 - reads as the sentence it is
+    """Records are missing where none may be: nobody can tell what is newest. A listing taken during a put looks so
+    for a moment, hence `retry`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The record stands, and nothing is above it."""
+
+    record: Record
+    journal: Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Nothing new was written: an earlier put of the same writer, whose answer was lost, had succeeded. That record
+    stands and is part of the journal now; whoever thought it had failed decides anew."""
+
+    record: Record
+    journal: Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Somebody else writes this journal. `number`: the record that shows it; writer: its token, where it was read."""
+
+    number: int
+    writer: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """For people."""
+        return f"record {self.number} of the job's journal is another coordinator's: this one has been replaced"
+
+
+Verdict = Written | Settled | Replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Prunable:
+    """What may be deleted: first the records, in ascending order, then the files (relative to the job's folder)."""
+
+    numbers: tuple[int, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The records that are history, ascending without a hole, and what lies below them.
+
+    kept    the newest attempt's record, where it lies below the others
+    stray   numbers of all other records below: not history
+    """
+
+    records: tuple[Record, ...] = ()
+    kept: AttemptRecord | None = None
+    stray: tuple[int, ...] = ()
+
+    @staticmethod
+    def load(records: Iterable[Record]) -> Journal:
+        """The journal of all records that were found, in any order. Raises JournalDamaged."""
+        found = sorted(records, key=lambda record: record.number)
+        start = len(found) - 1
+        while start > 0 and _follows(found[start], found[start - 1]):
+            start -= 1
+        history = tuple(found[max(start, 0) :])
+        below = found[: max(start, 0)]
+        if history and history[0].number > 1 and not any(isinstance(each, CheckpointRecord) for each in history):
+            raise JournalDamaged(
+                f"the journal has no record {history[0].number - 1}, and no checkpoint after it",
+                remedy="restore the missing file of the journal folder, or start a new job from a savepoint",
+                retry=True,
+            )
+        kept = _kept(history, below)
+        return Journal(history, kept, tuple(each.number for each in below if each is not kept))
+
+    @property
+    def head(self) -> int:
+        """Number of the newest record, 0 before the first."""
+        return self.records[-1].number if self.records else 0
+
+    @property
+    def at_ms(self) -> int:
+        """When the newest record was written, by its writer's clock; 0 before the first."""
+        return self.records[-1].at_ms if self.records else 0
+
+    @property
+    def newest_attempt(self) -> AttemptRecord | None:
+        """The newest attempt's record."""
+        attempts = [each for each in self.records if isinstance(each, AttemptRecord)]
+        return attempts[-1] if attempts else self.kept
+
+    @property
+    def attempt(self) -> int:
+        """The greatest attempt there was, 0 before the first."""
+        return max((_attempt(each) for each in (*self.records, *self._kept_alone)), default=0)
+
+    @property
+    def epoch(self) -> int:
+        """The greatest epoch that was ever complete, given up later or not; 0 before the first."""
+        return max((_epoch(each) for each in (*self.records, *self._kept_alone)), default=0)
+
+    @property
+    def checkpoints(self) -> tuple[CheckpointRecord, ...]:
+        """Complete checkpoints that may be restored, ascending: an attempt that restored an earlier one, or none,
+        has given up those after it."""
+        live: list[CheckpointRecord] = []
+        for record in self.records:
+            match record:
+                case CheckpointRecord():
+                    live.append(record)
+                case AttemptRecord(restored_epoch=None):
+                    live.clear()
+                case AttemptRecord(restored_epoch=int(epoch)):
+                    live = [each for each in live if each.manifest.epoch <= epoch]
+                case _:
+                    pass
+        return tuple(live)
+
+    @property
+    def uncommitted(self) -> CheckpointRecord | None:
+        """The newest checkpoint, where it is decided but nothing says that its output is visible."""
+        checkpoints = self.checkpoints
+        if not checkpoints:
+            return None
+        epoch = checkpoints[-1].manifest.epoch
+        done = any(isinstance(each, CommittedRecord) and each.epoch == epoch for each in self.records)
+        return None if done else checkpoints[-1]
+
+    @property
+    def finished(self) -> FinishedRecord | None:
+        """How the job ended; a later attempt (`run --resume`) begins it anew."""
+        for record in reversed(self.records):
+            match record:
+                case FinishedRecord():
+                    return record
+                case AttemptRecord():
+                    return None
+                case _:
+                    pass
+        return None
+
+    @property
+    def stopping(self) -> StoppingRecord | None:
+        """That the user asked to stop, unless the job has ended since."""
+        for record in reversed(self.records):
+            match record:
+                case StoppingRecord():
+                    return record
+                case FinishedRecord():
+                    return None
+                case _:
+                    pass
+        return None
+
+    @property
+    def stopped(self) -> CheckpointRecord | None:
+        """The complete epoch of the stop that was asked for: the newest, for one that was in flight may precede it."""
+        stopping = self.stopping
+        if stopping is None:
+            return None
+        for record in reversed(self.checkpoints):
+            if record.number > stopping.number and stopping.savepoint in {None, record.savepoint}:
+                return record
+        return None
+
+    @property
+    def splits(self) -> Mapping[str, tuple[SplitDocument, ...]]:
+        """What enumerators resolved, as the newest record says that knows it."""
+        for record in (*reversed(self.records), *self._kept_alone):
+            match record:
+                case CheckpointRecord() if record.manifest.splits:
+                    return record.manifest.splits
+                case AttemptRecord() if record.splits:
+                    return record.splits
+                case _:
+                    pass
+        return {}
+
+    @property
+    def transactions(self) -> Mapping[str, tuple[str, ...]]:
+        """Sink -> every name under which attempts that are still told of may have left output open."""
+        names: dict[str, dict[str, None]] = {}
+        for record in (*self._kept_alone, *self.records):
+            match record:
+                case AttemptRecord(transactions=told) | CheckpointRecord(manifest=Manifest(transactions=told)):
+                    for sink, own in told.items():
+                        names.setdefault(sink, {}).update(dict.fromkeys(own))
+                case _:
+                    pass
+        return {sink: tuple(own) for sink, own in names.items()}
+
+    @property
+    def output(self) -> Mapping[str, OutputTotal]:
+        """Sink -> what it has committed at the newest checkpoint, or where the newest attempt began without one."""
+        checkpoints, attempt = self.checkpoints, self.newest_attempt
+        if checkpoints:
+            return checkpoints[-1].manifest.output
+        return {} if attempt is None else attempt.output
+
+    def next(self, draft: Record, writer: str) -> Record:
+        """The draft as `writer` puts it at head + 1."""
+        after = _mark(self.records[-1]) if self.records else ""
+        return draft.model_copy(update={"number": self.head + 1, "writer": writer, "after": after})
+
+    def on_put(self, put: Record, found: Record | None, higher: Iterable[int]) -> Verdict:
+        """What a put of `put` (made by `next`) means.
+
+        found    None: it was written; else the record that had its number already
+        higher   numbers above it, listed after the put
+        """
+        assert put.number == self.head + 1, "a record is put at head + 1"
+        above = max((number for number in higher if number > put.number), default=None)
+        if above is not None:
+            return Replaced(above)
+        if found is None:
+            return Written(put, self._with(put))
+        if found.writer != put.writer:
+            return Replaced(found.number, found.writer)
+        stands = self._with(found)
+        return Written(found, stands) if _same(put, found) else Settled(found, stands)
+
+    def prunable(self, retained: int) -> Prunable:
+        """What may go when `retained` committed checkpoints are kept (and a newer one that is not committed yet).
+
+        While a stop is under way nothing goes: all of it may still be needed to tell what was decided.
+        """
+        assert retained > 0, "one checkpoint is always retained"
+        uncommitted = self.uncommitted
+        committed = [each for each in self.checkpoints if each is not uncommitted]
+        if not committed or self.stopping is not None:
+            return Prunable()
+        oldest = committed[-retained:][0].number
+        kept = self.newest_attempt
+        numbers = [each.number for each in self.records if each.number < oldest and each is not kept]
+        named = {path for each in self.checkpoints if each.number >= oldest for path in own_files(each.manifest)}
+        gone = {
+            path
+            for each in self.records
+            if isinstance(each, CheckpointRecord) and each.number < oldest
+            for path in own_files(each.manifest)
+        }
+        return Prunable(tuple(sorted({*numbers, *self.stray})), tuple(sorted(gone - named)))
+
+    def pruned(self, gone: Prunable) -> Journal:
+        """The journal without what was deleted."""
+        numbers = set(gone.numbers)
+        kept = self.newest_attempt
+        records = tuple(each for each in self.records if each.number not in numbers)
+        start = len(records) - 1
+        while start > 0 and records[start].number == records[start - 1].number + 1:
+            start -= 1
+        history = records[max(start, 0) :]
+        stray = tuple(number for number in self.stray if number not in numbers)
+        return Journal(history, None if kept in history else kept, stray)
+
+    def _with(self, record: Record) -> Journal:
+        kept = None if isinstance(record, AttemptRecord) else self.kept
+        stray = self.stray if self.kept is kept or self.kept is None else (*self.stray, self.kept.number)
+        return replace(self, records=(*self.records, record), kept=kept, stray=stray)
+
+    @property
+    def _kept_alone(self) -> tuple[AttemptRecord, ...]:
+        return () if self.kept is None else (self.kept,)
+
+
+def own_files(manifest: Manifest) -> set[str]:
+    """Files in the job's own folder that a manifest names."""
+    return {part.path for handle in manifest.states for part in handle.files if not is_absolute(part.path)}
+
+
+def _follows(record: Record, before: Record) -> bool:
+    return record.number == before.number + 1 and record.after in {"", _mark(before)}
+
+
+def _mark(record: Record) -> str:
+    return f"{record.writer}@{record.at_ms}"
+
+
+def _kept(history: tuple[Record, ...], below: list[Record]) -> AttemptRecord | None:
+    if any(isinstance(each, AttemptRecord) for each in history):
+        return None
+    attempt = max((_attempt(each) for each in history), default=0)
+    fitting = [each for each in below if isinstance(each, AttemptRecord) and each.attempt == attempt]
+    return fitting[-1] if fitting else None
+
+
+def _attempt(record: Record) -> int:
+    match record:
+        case AttemptRecord():
+            return record.attempt
+        case CheckpointRecord():
+            return record.manifest.attempt
+        case _:
+            return 0
+
+
+def _epoch(record: Record) -> int:
+    match record:
+        case AttemptRecord():
+            return record.restored_epoch or 0
+        case CheckpointRecord():
+            return record.manifest.epoch
+        case CommittedRecord():
+            return record.epoch
+        case _:
+            return 0
+
+
+def _same(put: Record, found: Record) -> bool:
+    """Whether they say the same; a put that is tried again may carry a later time."""
+    return put.model_copy(update={"at_ms": found.at_ms}) == found

@@ -1,0 +1,155 @@
+"""What a recovery does first, and from what it goes on: read off a loaded journal. Pure.
+
+    newest complete checkpoint ── committed? no ──> commit it first (repeating that changes nothing), then `committed`
+            │
+            ├── stop asked for, and this is its epoch ──> only commit, finish the savepoint, hand out the path
+            ├── stop asked for, but its epoch is not complete ──> restore, take the savepoint at once, end
+            └── else ──> restore, next attempt
+
+A checkpoint whose files turn out damaged is passed over only if it made no output visible by commit: going back behind
+such output would repeat it. Then the choice is the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.checkpoint.journal.journal import Journal
+from headrace.checkpoint.journal.records import CheckpointRecord, FinishedRecord, StoppingRecord
+from headrace.checkpoint.manifest import Manifest, OutputTotal, SplitDocument
+from headrace.core.config import duration_text
+from headrace.core.errors import ExternalError, UserError
+
+
+class CheckpointUnusable(ExternalError):  # noqa: N818 - reads as the sentence it is
+    """The newest checkpoint cannot be read, and an earlier one would repeat output that is, or may be, visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What the journal says, to act on in this order.
+
+    commit_first   the record of the newest checkpoint, where nothing says that it is committed
+    unfinished     the record of the newest checkpoint, where it fills a savepoint: its manifest.json may be missing
+    finished       the job has ended: nothing is to be done
+    stopped        the complete epoch of the stop that was asked for: nothing is to be run
+    stopping       a stop was asked for
+    restore        what to go on from: an own checkpoint
+    begins_with    where there is none: manifest URL of the savepoint that the newest attempt began with
+    attempt, epoch the greatest there were, 0 before the first
+    passed_over    epochs that are newer than `restore`, but damaged
+    before         what to go on from where the output of `commit_first` is lost: the checkpoint below it, if any
+    transactions   sink -> names under which output may be open
+    output         sink -> what it has committed at `restore`
+    """
+
+    commit_first: CheckpointRecord | None
+    unfinished: CheckpointRecord | None
+    finished: FinishedRecord | None
+    stopped: CheckpointRecord | None
+    stopping: StoppingRecord | None
+    restore: Manifest | None
+    begins_with: str | None
+    attempt: int
+    epoch: int
+    parallelism: int | None
+    splits: Mapping[str, tuple[SplitDocument, ...]]
+    passed_over: tuple[int, ...] = ()
+    before: Manifest | None = None
+    transactions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    output: Mapping[str, OutputTotal] = field(default_factory=dict)
+
+    @property
+    def next_attempt(self) -> int:
+        """The number of the attempt that comes now."""
+        return self.attempt + 1
+
+    @property
+    def next_epoch(self) -> int:
+        """The epoch that may be begun next: epochs only grow over a job's life."""
+        return self.epoch + 1
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing is to be run any more."""
+        return self.finished is not None or self.stopped is not None
+
+
+def resolve(journal: Journal, damaged: Mapping[int, str] | None = None) -> Resolution:
+    """What to do with a job whose journal this is.
+
+    damaged   epochs whose files were found to be missing or damaged, and how. Raises CheckpointUnusable where passing
+              them over would repeat output.
+    """
+    restore, passed_over = _usable(journal, damaged or {})
+    newest = journal.checkpoints[-1] if journal.checkpoints else None
+    uncommitted = journal.uncommitted
+    first = journal.newest_attempt
+    return Resolution(
+        commit_first=uncommitted,
+        unfinished=newest if newest is not None and newest.savepoint is not None else None,
+        finished=journal.finished,
+        stopped=journal.stopped,
+        stopping=journal.stopping,
+        restore=None if restore is None else restore.manifest,
+        begins_with=first.savepoint if restore is None and first is not None else None,
+        attempt=journal.attempt,
+        epoch=journal.epoch,
+        parallelism=None if first is None else first.parallelism,
+        splits=journal.splits,
+        passed_over=passed_over,
+        before=journal.checkpoints[-2].manifest if uncommitted is not None and len(journal.checkpoints) > 1 else None,
+        transactions=journal.transactions,
+        output=journal.output if restore is None else restore.manifest.output,
+    )
+
+
+def _usable(journal: Journal, damaged: Mapping[int, str]) -> tuple[CheckpointRecord | None, tuple[int, ...]]:
+    """The newest checkpoint that can be restored, and the epochs above it."""
+    checkpoints = journal.checkpoints
+    passed_over: list[int] = []
+    for record in reversed(checkpoints):
+        epoch = record.manifest.epoch
+        if epoch not in damaged:
+            return record, tuple(passed_over)
+        passed_over.append(epoch)
+        earlier = [each.manifest.epoch for each in checkpoints if each.manifest.epoch < epoch]
+        if record.manifest.committables or not earlier:
+            raise _unusable(record, damaged[epoch], earlier)
+    return None, ()
+
+
+def _unusable(record: CheckpointRecord, reason: str, earlier: list[int]) -> CheckpointUnusable:
+    job, epoch = record.manifest.job, record.manifest.epoch
+    if not earlier:
+        return CheckpointUnusable(
+            f"checkpoint {epoch} of job {job} cannot be restored, and there is no earlier one: {reason}",
+            remedy="put its files back; or submit the pipeline anew, from a savepoint if there is one",
+        )
+    sinks = ", ".join(sorted({item.sink for item in record.manifest.committables}))
+    return CheckpointUnusable(
+        f"checkpoint {epoch} of job {job} cannot be restored: {reason}\n"
+        f"  output of {sinks} up to it is, or may be, visible: going on from checkpoint {earlier[-1]} would repeat it",
+        remedy="put the files back; or, if repeated output is fine, cancel the job and submit it with --from-savepoint "
+        f"of the record of checkpoint {earlier[-1]} (`headrace checkpoints {job}` shows its path)",
+    )
+
+
+def require_claimable(journal: Journal, job: str, now_ms: int, interval_ms: int, timeout_ms: int) -> None:
+    """Another job wants to start from a checkpoint of `job`: raises UserError while that may still be running.
+
+    Its journal must end in `finished`, or have been silent for interval + timeout (`--take-over` skips this test).
+    """
+    if journal.finished is not None:
+        return
+    silent_ms = now_ms - journal.at_ms
+    needed_ms = interval_ms + timeout_ms
+    if silent_ms >= needed_ms:
+        return
+    raise UserError(
+        f"job {job} may still be running: its journal does not end in `finished`, and its last record is "
+        f"{duration_text(max(silent_ms, 0) // 1000 * 1000)} old (interval + timeout: {duration_text(needed_ms)})",
+        remedy=f"stop it (`headrace stop {job} --savepoint DIR`) and start from the savepoint; "
+        "or --take-over, if you know that it is dead",
+    )

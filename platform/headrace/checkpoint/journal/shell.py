@@ -1,0 +1,159 @@
+"""A job's journal in a store: reads it, and puts records the way that `journal` demands. Decides nothing.
+
+append:  put-if-absent at head + 1 ─> taken? read who has it ─> list what is above ─> Written | Settled | Replaced
+"""
+
+from __future__ import annotations
+
+import json
+from typing import assert_never
+
+from pydantic import ValidationError
+
+from headrace.checkpoint.journal.journal import Journal, JournalDamaged, Prunable, Replaced, Settled, Verdict, Written
+from headrace.checkpoint.journal.records import RECORD, Record
+from headrace.checkpoint.manifest import FORMAT
+from headrace.checkpoint.paths import JOURNAL, joined, record_number, record_path
+from headrace.checkpoint.stores.store import ObjectMissing, ObjectStore
+from headrace.core.errors import ExternalError, UserError
+
+_LOADS_MAX = 5
+"""Times that a journal is read which others prune or write meanwhile."""
+
+
+class JournalStore:
+    """One writer's way to one journal. Used by one thread at a time.
+
+    `folder`: the job's, relative to the store (empty: the store is the job's folder); `writer`: this run's token.
+    """
+
+    def __init__(self, store: ObjectStore, folder: str, writer: str) -> None:
+        self._store = store
+        self._folder = f"{folder.strip('/')}/" if folder else ""
+        self._writer = writer
+        self._journal = Journal()
+        self._replaced: Replaced | None = None
+        self._wrote = False
+
+    @property
+    def replaced(self) -> Replaced | None:
+        """Who goes on with this journal, once that was seen: nothing is written by this one any more."""
+        return self._replaced
+
+    @property
+    def journal(self) -> Journal:
+        """As last read or written."""
+        return self._journal
+
+    def load(self) -> Journal:
+        """Reads all of it. Raises ExternalError, and UserError for records of a newer version of headrace.
+
+        A writer that was replaced stays so (`replaced`): only a new one may go on. One that has written finds out here
+        as well: a record of somebody else's where its own next would have been.
+        """
+        head = self._journal.head
+        journal = self._load_settled()
+        if self._wrote and self._replaced is None:
+            foreign = (each for each in journal.records if each.number > head and each.writer != self._writer)
+            self._replaced = next((Replaced(each.number, each.writer) for each in foreign), None)
+        return journal
+
+    def _load_settled(self) -> Journal:
+        for _ in range(_LOADS_MAX - 1):
+            try:
+                return self._load()
+            except (JournalDamaged, ObjectMissing):
+                continue  # a listing taken while others put and delete: the next one is newer
+        return self._load()
+
+    def append(self, draft: Record) -> Verdict:
+        """Puts the draft at head + 1. Raises ExternalError when the store refuses: it may have been written or not,
+        and the same draft may be appended again. Once Replaced, always Replaced."""
+        if self._replaced is not None:
+            return self._replaced
+        put = self._journal.next(draft, self._writer)
+        path = self._folder + record_path(put.number)
+        found: Record | None = None
+        if not self._store.put_if_absent(path, RECORD.dump_json(put)):
+            try:
+                found = self._read(path)
+            except ObjectMissing as error:
+                if not self._higher(put.number):
+                    raise ExternalError(
+                        f"{self._store.url}/{path} could not be written and is not there", retry=True
+                    ) from error
+        return self._judged(self._journal.on_put(put, found, self._higher(put.number)))
+
+    def prune(self, retained: int) -> Prunable:
+        """Deletes records and files of checkpoints beyond the `retained` newest. Gives what was deleted: nothing, where
+        somebody else has gone on."""
+        if self._replaced is not None or self._higher(self._journal.head):
+            return Prunable()
+        gone = self._journal.prunable(retained)
+        # ascending, so that what an interruption leaves is still a whole history; files after the records naming them
+        self._store.delete(self._folder + record_path(number) for number in gone.numbers)
+        self._store.delete(self._folder + path for path in gone.files)
+        self._journal = self._journal.pruned(gone)
+        return gone
+
+    def _judged(self, verdict: Verdict) -> Verdict:
+        match verdict:
+            case Written() | Settled():
+                self._journal, self._wrote = verdict.journal, True
+            case Replaced():
+                self._replaced = verdict
+            case _:
+                assert_never(verdict)
+        return verdict
+
+    def _load(self) -> Journal:
+        self._journal = Journal.load([self._read(path) for path in self._paths()])
+        return self._journal
+
+    def _paths(self) -> list[str]:
+        return [path for path in self._store.list(self._folder + JOURNAL) if record_number(path) is not None]
+
+    def _higher(self, number: int) -> list[int]:
+        numbers = (record_number(path) for path in self._paths())
+        return [each for each in numbers if each is not None and each > number]
+
+    def _read(self, path: str) -> Record:
+        return parse_record(self._store.read(path), joined(self._store.url, path))
+
+
+def parse_record(data: bytes, place: str) -> Record:
+    """A record out of its file. `place`: what to call it in errors."""
+    try:
+        fields = json.loads(data)
+    except ValueError as error:
+        raise ExternalError(
+            f"{place} is no JSON: it was cut off or overwritten", remedy="restore that file, or start from a savepoint"
+        ) from error
+    manifest = fields.get("manifest") if isinstance(fields, dict) else None
+    require_format(manifest if isinstance(manifest, dict) else {}, place)
+    try:
+        record = RECORD.validate_json(data)
+    except ValidationError as error:
+        raise ExternalError(
+            f"{place} is not a journal record of this version of headrace: {_first(error)}",
+            remedy="a newer headrace may have written it: use that version; else restore the file",
+        ) from error
+    if record.number != record_number(place):
+        raise ExternalError(f"{place} says that it is record {record.number}", remedy="restore that file")
+    return record
+
+
+def require_format(manifest: dict[str, object], place: str) -> None:
+    """Refuses a manifest of a version to come, by name."""
+    found = manifest.get("format", FORMAT)
+    if isinstance(found, int) and found > FORMAT:
+        raise UserError(
+            f"{place} has format {found}, written by headrace {manifest.get('version', '?')}: this one reads up to "
+            f"{FORMAT}",
+            remedy="use that version of headrace, or a newer one",
+        )
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    return f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"

@@ -1,0 +1,46 @@
+"""Which checkpoints of a journal can really be restored: their files are there, whole and unaltered. A shell.
+
+damaged = damaged_epochs(store, journal)            one listing: files that are missing or cut off
+damaged = damaged_epochs(store, journal, deep=True) reads every file: altered ones too
+resolve(journal, damaged)                           decides whether an earlier checkpoint may take its place
+"""
+
+from __future__ import annotations
+
+from headrace.checkpoint.journal.journal import Journal
+from headrace.checkpoint.manifest import FilePart, Manifest
+from headrace.checkpoint.paths import STATE, is_absolute
+from headrace.checkpoint.savepoints.savepoint import damage, located
+from headrace.checkpoint.stores.store import ObjectStore
+
+
+def damaged_epochs(store: ObjectStore, journal: Journal, *, deep: bool = False) -> dict[int, str]:
+    """Epoch -> what is wrong with it, from the newest checkpoint down to the first that is sound.
+
+    `store`: the job's folder. Raises ExternalError where it cannot be asked.
+    """
+    if not journal.checkpoints:
+        return {}
+    sizes = {each.path: each.bytes for each in store.objects(STATE)}
+    damaged: dict[int, str] = {}
+    for record in reversed(journal.checkpoints):
+        found = _misses(record.manifest, sizes, store.url)
+        if found is None and deep:
+            found = damage(located(record.manifest, store.url))
+        if found is None:
+            break
+        damaged[record.manifest.epoch] = found
+    return damaged
+
+
+def _misses(manifest: Manifest, sizes: dict[str, int], folder: str) -> str | None:
+    parts: list[FilePart] = [part for handle in manifest.states for part in handle.files]
+    for part in parts:
+        if is_absolute(part.path):
+            continue
+        size = sizes.get(part.path)
+        if size is None:
+            return f"{folder}/{part.path} is missing"
+        if size != part.bytes:
+            return f"{folder}/{part.path} has {size} bytes, {part.bytes} were written"
+    return None

@@ -1,0 +1,1 @@
+"""Savepoints and retained checkpoints: written, found, read, bootstrapped, judged against another pipeline."""

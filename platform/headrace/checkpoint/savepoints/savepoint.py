@@ -1,0 +1,211 @@
+"""Savepoints and retained checkpoints as places: finishes savepoints, finds what a user names, reads and checks it.
+
+    what a user names                                      what is read
+    .../savepoint-<job>-<epoch>-<random>[/manifest.json]   its manifest.json
+    .../<storage>/<job>                                    the newest complete checkpoint (or the epoch asked for)
+    .../<storage>/<job>/journal/00000012.json              the checkpoint of that record
+
+Manifests come back `located`: every path in them is absolute, so whoever reads files needs no more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from headrace.checkpoint.journal.journal import Journal
+from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.checkpoint.journal.shell import JournalStore, parse_record, require_format
+from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
+from headrace.checkpoint.paths import JOURNAL, MANIFEST, STATE, absolute, joined, parted, record_number, record_path
+from headrace.checkpoint.stores.store import ObjectMissing, ObjectStore, open_folder, read_url
+from headrace.core.errors import ExternalError, UserError
+
+_ENCODING = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a user's path names. `url`: of the manifest or record; `folder`: that its files are relative to.
+
+    journal   of the job whose checkpoint it is; None for a savepoint, which belongs to the user
+    """
+
+    url: str
+    folder: str
+    manifest: Manifest
+    journal: Journal | None = None
+
+
+def write_savepoint(manifest: Manifest, folder: str) -> str:
+    """Writes the savepoint's manifest, the last of its files; gives the folder's URL. Repeating it changes nothing.
+
+    `manifest`: kind `savepoint`, paths relative to `folder`. Raises ExternalError, also where a file that it names is
+    gone: then the savepoint has been moved or deleted since, and there is nothing to finish.
+    """
+    return finish_savepoint(manifest, open_folder(folder))
+
+
+def finish_savepoint(manifest: Manifest, store: ObjectStore) -> str:
+    """As `write_savepoint`. store: the savepoint's folder."""
+    assert manifest.kind == "savepoint", "a checkpoint's manifest lives in the journal"
+    there = set(store.list(""))
+    if MANIFEST in there:
+        return store.url
+    if missing := sorted({part.path for part in _parts(manifest)} - there):
+        raise ExternalError(
+            f"savepoint {store.url} cannot be finished: {missing[0]} is not there",
+            remedy="it was moved or deleted meanwhile: take another savepoint",
+        )
+    store.write(MANIFEST, manifest.model_dump_json(indent=2).encode(_ENCODING))
+    return store.url
+
+
+def delete_savepoint(path: str) -> None:
+    """Deletes a savepoint that `find` names, its manifest first; one that is gone is fine. A job's folder and its
+    checkpoints are left alone: they are that job's history."""
+    url = absolute(path.rstrip("/"))
+    folder = parted(url)[0] if url.endswith(f"/{MANIFEST}") else url
+    if record_number(url) is not None:
+        return
+    store = open_folder(folder)
+    there = store.list("")
+    if MANIFEST in there:
+        store.delete([MANIFEST, *(name for name in there if name.startswith(STATE))])
+
+
+def find(path: str, epoch: int | None = None) -> Found:
+    """What the path or URL of a savepoint or checkpoint names.
+
+    epoch   of the job's retained checkpoints, where the path is a job's folder; None: the newest
+    Raises UserError where there is nothing of the kind, or of a newer format; ExternalError where it is damaged.
+    """
+    url = absolute(path.rstrip("/"))
+    if url.endswith(f"/{MANIFEST}"):
+        return _savepoint(parted(url)[0])
+    if record_number(url) is not None:
+        return _recorded(url)
+    store = open_folder(url)
+    there = store.list("")
+    if MANIFEST in there:
+        return _savepoint(url)
+    if any(name.startswith(JOURNAL) for name in there):
+        return _newest(store, epoch)
+    if any(name.startswith(STATE) for name in there):
+        raise UserError(
+            f"{url} is an unfinished savepoint: it has no {MANIFEST}",
+            remedy="the job's recovery finishes it if its epoch was complete; else take another savepoint",
+        )
+    raise UserError(
+        f"there is no savepoint or checkpoint at {url}",
+        remedy=f"name a savepoint's folder (it holds {MANIFEST}), a job's folder in checkpoint storage, "
+        "or one of its journal's records",
+    )
+
+
+def located(manifest: Manifest, folder: str) -> Manifest:
+    """The manifest with every path absolute: those that are relative lie below `folder`."""
+    return manifest.model_copy(update={"states": tuple(_located(handle, folder) for handle in manifest.states)})
+
+
+def _located(handle: StateHandle, folder: str) -> StateHandle:
+    files = tuple(part.model_copy(update={"path": joined(folder, part.path)}) for part in handle.files)
+    return handle.model_copy(update={"files": files})
+
+
+def damage(manifest: Manifest) -> str | None:
+    """What is wrong with the files of a located manifest: the first that is missing, cut off or altered; None: all is
+    well. Reads every file once. Raises ExternalError where storage is away."""
+    whole = {part.path: part for part in _parts(manifest)}
+    for part in whole.values():
+        try:
+            checked_read(part)
+        except DamagedFile as error:
+            return error.message
+    return None
+
+
+class DamagedFile(ExternalError):  # noqa: N818 - reads as the sentence it is
+    """A file of a checkpoint is missing, cut off or altered."""
+
+
+def checked_read(part: FilePart) -> bytes:
+    """The whole file of a located part. Raises DamagedFile."""
+    # polars and pyarrow: most of those who know savepoints read no state
+    from headrace.state.parquet import checksum
+
+    remedy = "put that file back, or restore from another checkpoint or savepoint"
+    try:
+        data = read_url(part.path)
+    except ObjectMissing as error:
+        raise DamagedFile(f"{part.path} is missing", remedy=remedy) from error
+    if len(data) != part.bytes:
+        raise DamagedFile(f"{part.path} has {len(data)} bytes, {part.bytes} were written", remedy=remedy)
+    if checksum(data) != part.checksum:
+        raise DamagedFile(f"{part.path} is altered: its checksum is not {part.checksum}", remedy=remedy)
+    return data
+
+
+def _parts(manifest: Manifest) -> list[FilePart]:
+    return [part for handle in manifest.states for part in handle.files]
+
+
+def _savepoint(folder: str) -> Found:
+    url = joined(folder, MANIFEST)
+    try:
+        data = read_url(url)
+    except ObjectMissing as error:
+        raise UserError(f"there is no savepoint at {folder}", remedy=f"name a folder that holds {MANIFEST}") from error
+    return Found(url, folder, located(parse_manifest(data, url), folder))
+
+
+def parse_manifest(data: bytes, place: str) -> Manifest:
+    """A savepoint's manifest out of its file. `place`: what to call it in errors."""
+    try:
+        fields = json.loads(data)
+    except ValueError as error:
+        raise ExternalError(
+            f"{place} is no JSON: it was cut off or overwritten", remedy="restore from another savepoint"
+        ) from error
+    require_format(fields if isinstance(fields, dict) else {}, place)
+    try:
+        return Manifest.model_validate_json(data)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise ExternalError(
+            f"{place} is no manifest of this version of headrace: {where}: {problem['msg']}",
+            remedy="was it edited? restore from another savepoint",
+        ) from error
+
+
+def _recorded(url: str) -> Found:
+    folder = parted(parted(url)[0])[0]
+    try:
+        record = parse_record(read_url(url), url)
+    except ObjectMissing as error:
+        raise UserError(f"{url} is not there", remedy="that checkpoint is no longer retained: name another") from error
+    if not isinstance(record, CheckpointRecord):
+        raise UserError(
+            f"{url} is not a checkpoint's record, but `{record.kind}`",
+            remedy=f"name {folder} for the newest checkpoint",
+        )
+    return Found(url, folder, located(record.manifest, folder), JournalStore(open_folder(folder), "", "").load())
+
+
+def _newest(store: ObjectStore, epoch: int | None) -> Found:
+    journal = JournalStore(store, "", "").load()
+    fitting = [each for each in journal.checkpoints if epoch in {None, each.manifest.epoch}]
+    if not fitting:
+        retained = ", ".join(str(each.manifest.epoch) for each in journal.checkpoints) or "none"
+        what = "no complete checkpoint" if epoch is None else f"no checkpoint {epoch}"
+        raise UserError(f"{store.url} has {what}", remedy=f"retained: {retained}")
+    record = fitting[-1]
+    return Found(checkpoint_url(store.url, record), store.url, located(record.manifest, store.url), journal)
+
+
+def checkpoint_url(job_folder: str, record: CheckpointRecord) -> str:
+    """The path that names a retained checkpoint to users: its record's URL."""
+    return joined(job_folder, record_path(record.number))

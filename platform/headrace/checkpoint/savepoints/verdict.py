@@ -1,0 +1,218 @@
+"""What becomes of a checkpoint's state under another pipeline, node by node, told before anything starts. Pure.
+
+    manifest (what was written)  ─┐
+    physical plan (what is asked) ├─ by name, after renames ─> restored | new | partly | dropped | incompatible
+    renames old=new              ─┘
+
+Another parallelism is always fine: keyed state moves by key group. Nodes that keep nothing fit anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace.checkpoint.manifest import Manifest, StateHandle
+from headrace.core.errors import UserError, did_you_mean
+from headrace.operators.aggregation.state_shape import Fit, FitVerdict, WrittenState, fit, state_shape
+from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, TaskNode
+from headrace.state.snapshot import StateKind
+
+SOURCE = "source"
+"""How a manifest's `nodes` name a source; a connector may follow (`source kafka`), then it must be the same."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a node.
+
+    RESTORED       it goes on with all that it had, or has nothing to go on with
+    NEW            it was not there: it begins with nothing
+    PARTLY         what it does not ask for any more is lost
+    DROPPED        it is not there any more: its state is lost
+    INCOMPATIBLE   its state cannot be used as it is asked for now
+    """
+
+    RESTORED = "restored"
+    NEW = "new"
+    PARTLY = "partly"
+    DROPPED = "dropped"
+    INCOMPATIBLE = "incompatible"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """One node, by its name in the new pipeline (dropped: by its old one), and why, for people."""
+
+    node: str
+    verdict: Verdict
+    text: str
+
+
+def loses_state(verdicts: Iterable[NodeVerdict]) -> bool:
+    """Whether restoring would lose anything that was kept."""
+    return any(each.verdict in {Verdict.PARTLY, Verdict.DROPPED, Verdict.INCOMPATIBLE} for each in verdicts)
+
+
+def judge(manifest: Manifest, plan: PhysicalPlan, renames: Mapping[str, str]) -> tuple[NodeVerdict, ...]:
+    """A verdict on each source and step of the plan, in flow order, then on what is not there any more.
+
+    renames   old node name -> new one. Raises UserError where such a node is not there, or two would become one.
+    """
+    now = {node.node: node for task in plan.tasks for node in task.nodes}
+    _check_renames(manifest, now, renames)
+    before = {renames.get(name, name): name for name in manifest.nodes}
+    verdicts = [
+        _node(manifest, node, before.get(name), plan.max_parallelism)
+        for name, node in now.items()
+        if not isinstance(node, SinkSpec)
+    ]
+    gone = [old for new, old in before.items() if new not in now or isinstance(now[new], SinkSpec)]
+    return (*verdicts, *(verdict for old in gone if (verdict := _gone(manifest, old)) is not None))
+
+
+def _check_renames(manifest: Manifest, now: Mapping[str, TaskNode], renames: Mapping[str, str]) -> None:
+    for old, new in renames.items():
+        if old not in manifest.nodes:
+            raise UserError(
+                f"--rename {old}={new}: {manifest.kind} {manifest.epoch} of {manifest.pipeline} has no node {old!r}",
+                remedy=did_you_mean(old, tuple(manifest.nodes)) or f"it has {', '.join(manifest.nodes)}",
+            )
+        if new not in now:
+            raise UserError(
+                f"--rename {old}={new}: the pipeline has no node {new!r}",
+                remedy=did_you_mean(new, tuple(now)) or f"it has {', '.join(now)}",
+            )
+    targets = [renames.get(name, name) for name in manifest.nodes]
+    for new in dict.fromkeys(renames.values()):
+        if targets.count(new) > 1:
+            olds = " and ".join(name for name in manifest.nodes if renames.get(name, name) == new)
+            raise UserError(f"--rename: {olds} would both become {new}", remedy=f"rename the present {new} too")
+
+
+def _node(manifest: Manifest, node: TaskNode, old: str | None, max_parallelism: int) -> NodeVerdict:
+    kind = manifest.nodes.get(old, "") if old is not None else ""
+    was_source = kind.partition(" ")[0] == SOURCE
+    renamed = f"was {old}; " if old is not None and old != node.node else ""
+    if isinstance(node, SourceSpec):
+        verdict, text = _source(manifest, node, old, kind)
+    elif old is None:
+        verdict, text = Verdict.NEW, "was not there: begins with nothing"
+    elif was_source and _has_positions(manifest, old):
+        verdict, text = Verdict.INCOMPATIBLE, "was a source and is a step now: its positions cannot be used"
+    else:
+        assert isinstance(node, StepSpec), "sinks keep nothing"
+        verdict, text = _step(node, _handles(manifest, old), manifest.max_parallelism, max_parallelism)
+    return NodeVerdict(node.node, verdict, renamed + text)
+
+
+def _source(manifest: Manifest, node: SourceSpec, old: str | None, kind: str) -> tuple[Verdict, str]:
+    if old is None:
+        return Verdict.NEW, "was not there: reads from its start"
+    if kind.partition(" ")[0] != SOURCE:
+        if _lost(_handles(manifest, old)):
+            return Verdict.INCOMPATIBLE, f"was a {kind} step and is a source now: its state cannot be used"
+        return Verdict.NEW, "was no source: reads from its start"
+    connector = kind.partition(" ")[2]
+    if connector and connector != node.connector:
+        return (
+            Verdict.INCOMPATIBLE,
+            f"read from {connector} and reads from {node.connector} now: positions mean nothing",
+        )
+    if not _has_positions(manifest, old):
+        return Verdict.RESTORED, "had no partition yet"
+    splits = manifest.sources[old].splits
+    topics = dict.fromkeys(split.topic for split in splits)
+    shown = ", ".join(list(topics)[:_SHOWN]) + (", .." if len(topics) > _SHOWN else "")
+    return Verdict.RESTORED, f"goes on at the positions of {_count(len(splits), 'partition')} of {shown}"
+
+
+def _step(node: StepSpec, handles: Sequence[StateHandle], max_before: int, max_parallelism: int) -> tuple[Verdict, str]:
+    shapes = state_shape(node.config)
+    keyed = any(handle.kind == StateKind.KEYED and handle.keys for handle in handles)
+    if shapes and keyed and max_before != max_parallelism:
+        return Verdict.INCOMPATIBLE, (
+            f"max_parallelism was {max_before} and is {max_parallelism}: it is fixed for the life of keyed state; "
+            f"set max_parallelism: {max_before}"
+        )
+    found = fit(node.node, shapes, _written(handles))
+    rows = sum(handle.rows for handle in handles if handle.kind != StateKind.UNION)
+    match found.verdict:
+        case FitVerdict.NEW:
+            return (
+                (Verdict.NEW, "had no state: begins with nothing") if shapes else (Verdict.RESTORED, "keeps no state")
+            )
+        case FitVerdict.RESTORED:
+            added = f"; begins anew: {_listed(found.added)}" if found.added else ""
+            return Verdict.RESTORED, f"{_count(rows, 'row')} of state{added}"
+        case FitVerdict.PARTLY if not _lost(handles):
+            return Verdict.RESTORED, f"what it kept was empty; {found.reason}"
+        case FitVerdict.PARTLY:
+            return Verdict.PARTLY if shapes else Verdict.DROPPED, _partly(found)
+        case FitVerdict.INCOMPATIBLE:
+            return Verdict.INCOMPATIBLE, found.reason
+
+
+def _partly(found: Fit) -> str:
+    added = f"; begins anew: {_listed(found.added)}" if found.added else ""
+    return f"{found.reason}: {_listed(found.dropped)} would be lost{added}"
+
+
+def _gone(manifest: Manifest, old: str) -> NodeVerdict | None:
+    """A node without a successor; None: it had nothing to lose."""
+    handles = _handles(manifest, old)
+    if _has_positions(manifest, old):
+        splits = len(manifest.sources[old].splits)
+        return NodeVerdict(old, Verdict.DROPPED, f"is not there any more: positions of {_count(splits, 'partition')}")
+    if _lost(handles):
+        rows = sum(handle.rows for handle in handles if handle.kind != StateKind.UNION)
+        return NodeVerdict(old, Verdict.DROPPED, f"is not there any more: {_count(rows, 'row')} of state")
+    return None
+
+
+def _handles(manifest: Manifest, node: str) -> list[StateHandle]:
+    return [handle for handle in manifest.states if handle.node == node]
+
+
+def _has_positions(manifest: Manifest, node: str) -> bool:
+    return node in manifest.sources and bool(manifest.sources[node].splits)
+
+
+def _lost(handles: Iterable[StateHandle]) -> bool:
+    """Whether there is anything in it; what every subtask knows of time is no loss by itself."""
+    return any(handle.rows for handle in handles if handle.kind != StateKind.UNION)
+
+
+def _written(handles: Iterable[StateHandle]) -> dict[str, WrittenState]:
+    written: dict[str, WrittenState] = {}
+    for handle in handles:
+        known = written.get(handle.state)
+        columns = {**(known.columns if known is not None else {}), **handle.columns}
+        written[handle.state] = WrittenState(handle.keys, columns)
+    return written
+
+
+def _lane_text(lane: str) -> str:
+    """`v_delay_c44ca023cb6e_max` -> `max of delay`: what state columns and states are named for (their hash tells equal
+    names of different expressions apart)."""
+    if found := _LANE.fullmatch(lane):
+        return f"{found[2].replace('_', ' ')} of {found[1]}"
+    if found := _DISTINCT.fullmatch(lane):
+        return f"distinct values of {found[1]}"
+    return lane
+
+
+_LANE = re.compile(r"v_(.+)_[0-9a-f]{12}_(.+)")
+_DISTINCT = re.compile(r"distinct_(.+)_[0-9a-f]{12}")
+_SHOWN = 5
+"""Names listed before the rest is left out."""
+
+
+def _listed(lanes: Sequence[str]) -> str:
+    names = list(dict.fromkeys(_lane_text(lane) for lane in lanes))
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -1,0 +1,1 @@
+"""Commands that run a cluster: `cluster`, `coordinator`, `worker`."""

@@ -1,0 +1,118 @@
+"""`headrace cluster`: the session cluster of this host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.arguments import Json, plural, print_json, print_table
+from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
+from headrace.cli.errors import NOT_REACHABLE, reporting_errors
+
+if TYPE_CHECKING:
+    from headrace.local.cluster import ClusterRecord, ClusterStatus
+
+app = typer.Typer(
+    name="cluster",
+    help="A session cluster on this host: a coordinator and workers that run until they are stopped.",
+    no_args_is_help=True,
+)
+
+
+@app.command(short_help="start it, or what of it does not run")
+@reporting_errors()
+def start(
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Worker processes. Default: as before, or 1.")
+    ] = None,
+    slots: Annotated[int | None, typer.Option(min=1, max=256, help="Slots of each. Default: as before, or 4.")] = None,
+    # a cluster always has one: the flag of earlier versions stays, without effect
+    token: Annotated[bool, typer.Option("--token", hidden=True)] = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
+    as_json: Json = False,
+) -> None:
+    """Start the cluster of HEADRACE_HOME; where some of its processes died, start what is missing."""
+    from headrace.core.settings import Home
+    from headrace.local.cluster import start as start_cluster
+    from headrace.tls.checks import checked_files
+
+    tls = checked_files(tls_cert, tls_key, tls_ca)
+    record, started = start_cluster(Home.from_environment(), workers, slots, tls=tls)
+    if as_json:
+        print_json({"started": list(started), **_fields(record)})
+        return
+    shape = f"{plural(len(record.workers), 'worker')} with {plural(record.slots, 'slot')} each"
+    typer.echo(f"the cluster {'runs' if started else 'already runs'} at {record.url}, {shape}")
+    if started:
+        typer.echo(f"started {', '.join(started)}", err=True)
+
+
+@app.command(short_help="stop it; jobs go on when it is started again")
+@reporting_errors()
+def stop(as_json: Json = False) -> None:
+    """Stop the cluster of HEADRACE_HOME. Running jobs are suspended, and go on when it is started again."""
+    from headrace.core.settings import Home
+    from headrace.local.cluster import stop as stop_cluster
+
+    record = stop_cluster(Home.from_environment())
+    if as_json:
+        print_json({"stopped": record is not None})
+    else:
+        typer.echo("no cluster was running" if record is None else f"stopped the cluster at {record.url}")
+
+
+@app.command(short_help="say what runs; exit code 3 when it does not answer")
+@reporting_errors()
+def status(as_json: Json = False) -> None:
+    """Say what of the cluster of HEADRACE_HOME runs; exit code 3 when it does not answer."""
+    from headrace.core.settings import Home
+    from headrace.local.cluster import status as cluster_status
+
+    found = cluster_status(Home.from_environment())
+    if as_json:
+        print_json(_status_fields(found))
+    elif found.record is None:
+        typer.echo("not running; start it with: headrace cluster start")
+    else:
+        how = "answers" if found.answering else "does not answer"
+        free = f", {found.slots_free} of {found.slots} slots free, {plural(found.jobs_running, 'job')} running"
+        typer.echo(f"{how} at {found.record.url}{free if found.answering else ''}")
+        rows = [
+            (member.name, "runs" if member.name in found.running else "dead", str(member.pid), str(member.log))
+            for member in found.record.members
+        ]
+        print_table(("PROCESS", "STATE", "PID", "LOG"), rows, left=4)
+        if found.dead:
+            typer.echo("headrace cluster start starts what is missing", err=True)
+    if not found.answering:
+        raise typer.Exit(NOT_REACHABLE)
+
+
+def _fields(record: ClusterRecord) -> dict[str, object]:
+    return {
+        "url": record.url,
+        "slots": record.slots,
+        "coordinator": {"pid": record.coordinator.pid, "log": str(record.coordinator.log)}
+        if record.coordinator
+        else None,
+        "workers": [{"name": each.name, "pid": each.pid, "log": str(each.log)} for each in record.workers],
+    }
+
+
+def _status_fields(found: ClusterStatus) -> dict[str, object]:
+    document: dict[str, object] = {
+        "answering": found.answering,
+        "running": list(found.running),
+        "dead": list(found.dead),
+    }
+    if found.record is None:
+        return document
+    document |= _fields(found.record)
+    return document | {
+        "slots_total": found.slots,
+        "slots_free": found.slots_free,
+        "jobs_running": found.jobs_running,
+    }

@@ -1,0 +1,51 @@
+"""`headrace coordinator`: a coordinator in the foreground, for clusters that are put together by hand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
+from headrace.cli.errors import reporting_errors
+
+
+@reporting_errors()
+def coordinator(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the REST API; 0 takes a free one.")] = 8480,
+    grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="For workers; 0 takes a free one.")] = 8481,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the cluster's secret. Default: cluster/token of HEADRACE_HOME, made if new."),
+    ] = None,
+    metrics_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HEADRACE_METRICS_TOKEN_FILE",
+            help="File with a token that reads health and metrics only. Default: cluster/metrics-token.",
+        ),
+    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Run a coordinator until Ctrl-C. Jobs are suspended then, and go on when it is started again."""
+    from headrace.core.settings import Home
+    from headrace.tls.files import tls_files
+
+    home = Home.from_environment()
+    tls = tls_files(tls_cert, tls_key, tls_ca)
+    command = [
+        *(sys.executable, "-m", "headrace.coordinator.main", "headrace-coordinator"),
+        *("--home", str(home.root), "--host", host, "--port", str(port), "--grpc-port", str(grpc_port)),
+        *(() if token_file is None else ("--token-file", str(token_file))),
+        *(() if metrics_token_file is None else ("--metrics-token-file", str(metrics_token_file))),
+        *(() if tls is None else tls.arguments()),
+    ]
+    os.environ["HEADRACE_HOME"] = str(home.root)
+    # in place of this process: its role stands in the command line, and signals reach it directly
+    os.execv(command[0], command)

@@ -1,0 +1,116 @@
+"""`headrace worker`: one worker of a cluster, in the foreground."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.cluster.tls_options import TlsCa, TlsCert, TlsKey
+from headrace.cli.errors import reporting_errors
+
+if TYPE_CHECKING:
+    from headrace.core.settings import Home
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\Z", re.IGNORECASE)
+
+
+@reporting_errors()
+def worker(
+    coordinator: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The coordinator's control plane.", show_default=False)
+    ],
+    slots: Annotated[int | None, typer.Option(min=1, help="Slot processes. Default: one a core.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address that other workers reach this one by.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="The worker's id. Default: this host's name.")] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="A slot that uses more memory is killed, such as 4g.")
+    ] = None,
+    token: Annotated[str, typer.Option(envvar="HEADRACE_TOKEN", help="The cluster's secret.")] = "",
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file that holds it. Default, on the coordinator's home: its own.")
+    ] = None,
+    reconnect_for: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Give up after so long without a coordinator, such as 5m.")
+    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Run one worker of a cluster until Ctrl-C, SIGTERM or the coordinator's word."""
+    import logging
+
+    from headrace.processes.forking import own_starter
+    from headrace.worker.host.slot_process import PROGRAM
+
+    # before anything starts a thread
+    starter = own_starter([PROGRAM])
+    from headrace.core.settings import Home
+    from headrace.rpc.time_settings import times_from
+    from headrace.tls.checks import checked_files
+    from headrace.worker.host.advertise import address_towards
+    from headrace.worker.host.supervisor import Supervisor, WorkerConfig
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    name = id_ or socket.gethostname()
+    config = WorkerConfig(
+        worker=name,
+        coordinator=coordinator,
+        slots=slots or os.cpu_count() or 1,
+        host=host or address_towards(coordinator),
+        folder=Home.from_environment().root / "workers" / name,
+        token=_token(Home.from_environment(), coordinator, token_file, token),
+        tls=checked_files(tls_cert, tls_key, tls_ca),
+        times=times_from(os.environ),
+        memory_limit_bytes=None if memory_limit is None else _size_bytes(memory_limit),
+        reconnect_for_ms=None if reconnect_for is None else _duration_ms(reconnect_for),
+        starter=starter,
+    )
+    try:
+        Supervisor(config).run()
+    finally:
+        starter.close()
+
+
+def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
+    """What was given, else the home's own where the coordinator is of this host. Raises UserError."""
+    from headrace.client.discovery import recorded_token
+    from headrace.client.token_files import given_token
+    from headrace.core.errors import UserError
+    from headrace.core.network.hosts import is_loopback
+    from headrace.core.settings import WHERE_A_TOKEN_LIES
+    from headrace.worker.host.advertise import split_address
+
+    found = given_token(file, token)
+    if found is None and is_loopback(split_address(coordinator)[0]):
+        found = recorded_token(home)
+    if found is None:
+        raise UserError(
+            f"the coordinator at {coordinator} wants its cluster's token",
+            remedy=f"give --token-file FILE, or set HEADRACE_TOKEN. {WHERE_A_TOKEN_LIES}",
+        )
+    return found
+
+
+def _size_bytes(text: str) -> int:
+    from headrace.core.errors import UserError
+
+    match = _SIZE.match(text.strip())
+    if match is None:
+        raise UserError(f"--memory-limit {text!r} is no size", remedy="write a number with k, m or g, such as 4g")
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def _duration_ms(text: str) -> int:
+    from headrace.core.config import parse_duration_ms
+    from headrace.core.errors import UserError
+
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise UserError(f"--reconnect-for: {error}") from error

@@ -1,0 +1,1 @@
+"""Commands for development: the broker of this host, the demo."""

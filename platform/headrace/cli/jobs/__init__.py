@@ -1,0 +1,1 @@
+"""Commands on jobs of a cluster: submit, list, status, logs, savepoint, stop, cancel, rescale, upgrade."""

@@ -1,0 +1,90 @@
+"""`headrace submit --mode per-job` and `--mode application`: a cluster of its own, which ends with what runs on it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from headrace.cli.arguments import print_json
+from headrace.cli.errors import FAILED
+from headrace.cli.jobs.job_end import INTERRUPTED, follow, print_end, require_opened
+
+if TYPE_CHECKING:
+    from headrace.client.models import SubmitRequest
+    from headrace.local.engine.compile import Compiled
+
+SLOTS = 4
+"""Of an application's cluster, unless --parallelism says otherwise."""
+
+
+def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json: bool) -> None:
+    """Starts a cluster with as many slots as the job takes, and submits it there."""
+    from headrace.client.discovery import authority_of, token_file
+    from headrace.client.http import Client
+    from headrace.client.token_files import read_token
+    from headrace.core.settings import Home
+    from headrace.local.cluster import start, stop
+    from headrace.local.cluster.attendant import attend, own_home
+
+    own = own_home(Home.from_environment(), compiled.pipeline.name)
+    record, _ = start(own, 1, max(task.parallelism for task in compiled.physical.tasks))
+    try:
+        with Client(record.url, read_token(token_file(own)), authority=authority_of(own)) as client:
+            job = client.submit(request)
+            if not as_json:
+                typer.echo(job)
+            typer.echo(f"its cluster: --coordinator {record.url}, in {own.root}", err=True)
+            if wait:
+                ended = follow(client, job)
+            else:
+                require_opened(client, job, as_json=as_json)
+    except KeyboardInterrupt:
+        attend(own, ["--job", job], Path.cwd())
+        typer.echo("\nthe job goes on", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except BaseException:
+        stop(own)
+        shutil.rmtree(own.root, ignore_errors=True)
+        raise
+    if wait:
+        stop(own)
+        print_end(ended, as_json=as_json)
+        return
+    attend(own, ["--job", job], Path.cwd())
+    if as_json:
+        print_json({"job_id": job, "coordinator": record.url, "home": str(own.root)})
+
+
+def run_application(file: str, slots: int | None, *, wait: bool, as_json: bool) -> None:
+    """Starts a cluster, and a Python program beside it whose jobs run there."""
+    from headrace.core.errors import UserError
+    from headrace.core.settings import Home
+    from headrace.local.cluster import start, stop
+    from headrace.local.cluster.attendant import Attendant, attend, own_home
+
+    program = Path(file).resolve()
+    if program.suffix != ".py" or not program.is_file():
+        raise UserError(f"{file} is no Python program", remedy="--mode application runs a .py file that submits jobs")
+    own = own_home(Home.from_environment(), program.stem)
+    record, _ = start(own, 1, slots or SLOTS)
+    if not as_json:
+        typer.echo(own.root.name)
+    typer.echo(f"its cluster: --coordinator {record.url}, in {own.root}", err=True)
+    document = {"job_id": None, "application": own.root.name, "coordinator": record.url, "home": str(own.root)}
+    if not wait:
+        attend(own, ["--program", str(program)], Path.cwd())
+        if as_json:
+            print_json(document)
+        return
+    try:
+        code = Attendant(own).program([str(program)])
+    except KeyboardInterrupt:
+        stop(own)
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print_json({**document, "exit_code": code})
+    if code:
+        raise typer.Exit(FAILED)

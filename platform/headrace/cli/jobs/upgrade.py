@@ -1,0 +1,82 @@
+"""`headrace upgrade`: another pipeline in place of a running job, with its state."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli.arguments import (
+    AllowDroppedState,
+    Archive,
+    Coordinator,
+    File,
+    Job,
+    Json,
+    PyFiles,
+    Rename,
+    Set,
+    print_json,
+    renames_of,
+)
+from headrace.cli.errors import exit_code, reporting_errors
+from headrace.cli.jobs.submit import load_to_submit, request_for
+from headrace.cli.output.verdicts import tell_verdicts
+
+
+@reporting_errors()
+def upgrade(
+    job: Job,
+    file: File,
+    savepoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Stop with a savepoint under it. Default: a last checkpoint.", show_default=False
+        ),
+    ] = None,
+    allow_dropped_state: AllowDroppedState = False,
+    rename: Rename = None,
+    parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
+    py_files: PyFiles = None,
+    archive: Archive = None,
+    set_: Set = None,
+    coordinator: Coordinator = None,
+    as_json: Json = False,
+) -> None:
+    """Stop a job and run another pipeline on from its state; back to the old one where that is refused."""
+    from headrace.checkpoint.paths import absolute
+    from headrace.client.discovery import connect
+    from headrace.client.upgrade import upgrade as upgrade_job
+    from headrace.local.engine.compile import compile_loaded
+
+    compiled, renames = compile_loaded(load_to_submit(file, set_, parallelism)), renames_of(rename)
+    request = request_for(
+        compiled.pipeline,
+        file,
+        py_files=py_files,
+        archive=archive,
+        from_savepoint=None,
+        renames=renames,
+        allow_dropped_state=allow_dropped_state,
+        allow_drained=False,
+    )
+    with connect(coordinator) as client:
+        last = client.status(job).checkpoint
+        if last is not None:
+            # before the job is stopped: what the last checkpoint holds, the one to come will hold as well
+            tell_verdicts(compiled, last.path, renames, allow_dropped_state=allow_dropped_state)
+        done = upgrade_job(
+            client,
+            job,
+            request,
+            savepoint=None if savepoint is None else absolute(savepoint),
+            tell=lambda line: typer.echo(line, err=True),
+        )
+    if as_json:
+        refused = None if done.refused is None else str(done.refused)
+        print_json({"job_id": done.job, "old_job_id": done.old, "path": done.path, "refused": refused})
+    elif done.refused is None:
+        typer.echo(done.job)
+    if done.refused is not None:
+        typer.echo(f"error: {done.refused}", err=True)
+        raise typer.Exit(exit_code(done.refused))

@@ -1,0 +1,165 @@
+"""`headrace dead-letters`: messages and rows that were diverted: look at them, send them again.
+
+Of a JOB its coordinator reads them, which has its secrets; of a FILE this process does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import typer
+
+from headrace.cli.arguments import Coordinator, Json, Set, plural, print_json, print_table
+from headrace.cli.errors import reporting_errors
+
+if TYPE_CHECKING:
+    from headrace.client.http import Client
+    from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
+
+app = typer.Typer(
+    name="dead-letters",
+    help="Messages and rows that could not be processed and were kept: look at them, send them again.",
+    no_args_is_help=True,
+)
+
+HEAD = ("NODE", "WRITTEN", "PLACE", "ORIGIN", "REASON", "VALUE", "BYTES")
+VALUE_SHOWN = 60
+
+JobOrFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB|FILE", help="A job of a cluster, or a pipeline (.yaml, or module.py[:name]).", show_default=False
+    ),
+]
+
+
+@app.command("list", short_help="the newest dead letters")
+@reporting_errors()
+def list_(
+    job: JobOrFile,
+    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only of this source or step.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The newest so many.")] = 20,
+    overrides: Set = None,
+    coordinator: Coordinator = None,
+    as_json: Json = False,
+) -> None:
+    """List the newest dead letters: where they lie, where they came from, why they are there."""
+    from headrace.client.output_models import DeadLettersRequest
+
+    with _desk(job, overrides, coordinator) as desk:
+        found = desk.letters(DeadLettersRequest(node=node, limit=limit))
+    letters = found.letters[-limit:]
+    if as_json:
+        print_json({"letters": [each.model_dump(mode="json") for each in letters]})
+    elif not letters:
+        typer.echo("no dead letters", err=True)
+    else:
+        from headrace.cli.jobs.jobs import time_text
+
+        rows = [
+            (
+                each.node,
+                time_text(each.at),
+                f"{each.topic}[{each.partition}] offset {each.offset}",
+                each.origin or "-",
+                each.reason or "-",
+                _one_line(each.value),
+                f"{each.bytes:,}",
+            )
+            for each in letters
+        ]
+        print_table(HEAD, rows, left=6)
+
+
+@app.command("redrive", short_help="send dead letters again, each once")
+@reporting_errors()
+def redrive(
+    job: JobOrFile,
+    node: Annotated[str, typer.Option("--node", metavar="NODE", help="The source or step that gave them up.")],
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TOPIC", help="Default: the topic that each came from.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without it: only say what would be sent.")] = False,
+    overrides: Set = None,
+    coordinator: Coordinator = None,
+    as_json: Json = False,
+) -> None:
+    """Send dead letters again, as they came: key, value and partition. What was sent once is not sent a second time.
+
+    Letters of a source go back to its topic, or to --to. Letters of a step are rows as JSON, not the source's messages:
+    they need --to, a topic that a source of its own reads; sent back they would pass all other steps once more.
+    """
+    from headrace.client.output_models import RedriveRequest
+
+    sent: Counter[str] = Counter()
+    with _desk(job, overrides, coordinator) as desk:
+        more = True
+        while more:
+            done = desk.redrive(RedriveRequest(node=node, to=to, yes=yes))
+            sent.update(done.to)
+            # a dry run moves nothing: asked again it would say the same
+            more = done.more and yes
+    rest = done.more
+    if as_json:
+        print_json({"node": node, "to": dict(sent), "rows": sent.total(), "done": yes, "more": rest})
+        return
+    for topic, rows in sorted(sent.items()):
+        typer.echo(
+            f"{topic}: {plural(rows, 'letter')} {'sent' if yes else 'would be sent'}{' and more' if rest else ''}"
+        )
+    if not sent:
+        typer.echo("nothing waits to be sent", err=True)
+    elif not yes:
+        typer.echo("--yes sends them", err=True)
+
+
+class _Desk(Protocol):
+    """Whoever reads and sends letters."""
+
+    def letters(self, request: DeadLettersRequest) -> DeadLetterList: ...
+
+    def redrive(self, request: RedriveRequest) -> Redriven: ...
+
+
+class _JobDesk:
+    """A job's coordinator."""
+
+    def __init__(self, client: Client, job: str) -> None:
+        self._client, self._job = client, job
+
+    def letters(self, request: DeadLettersRequest) -> DeadLetterList:
+        return self._client.dead_letters(self._job, request)
+
+    def redrive(self, request: RedriveRequest) -> Redriven:
+        return self._client.redrive(self._job, request)
+
+
+@contextmanager
+def _desk(job: str, overrides: list[str] | None, coordinator: str | None) -> Iterator[_Desk]:
+    from headrace.client.discovery import connect
+    from headrace.core.errors import UserError
+
+    if _is_file(job):
+        from headrace.local.output.dead_letters import FileLetters
+
+        with FileLetters.open(job, overrides or ()) as letters:
+            yield letters
+        return
+    if overrides:
+        raise UserError("--set goes with a FILE", remedy="a JOB runs as it was submitted")
+    with connect(coordinator) as client:
+        yield _JobDesk(client, job)
+
+
+def _is_file(text: str) -> bool:
+    return text.endswith((".yaml", ".yml", ".py")) or ".py:" in text
+
+
+def _one_line(value: str | None) -> str:
+    if value is None:
+        return "-"
+    text = " ".join(value.split())
+    return text if len(text) <= VALUE_SHOWN else f"{text[:VALUE_SHOWN]}.."

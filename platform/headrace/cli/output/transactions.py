@@ -1,0 +1,231 @@
+"""`headrace transactions`: what of our output is open outside, and ending it where that is safe.
+
+Two ways in. JOB: a job that a coordinator knows, whose connectors and secrets are there. `--brokers`: whatever is open
+under our prefix on these brokers, asked by this process; what is known of its jobs comes from the coordinator, where
+one answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from headrace.cli.arguments import Coordinator, Json, plural, print_json, print_table
+from headrace.cli.errors import reporting_errors
+
+if TYPE_CHECKING:
+    from headrace.client.output_models import TransactionInfo, TransactionList
+
+app = typer.Typer(
+    name="transactions",
+    help="Kafka transactions (and other staged output) of our jobs: see what is open, commit it, abort it.",
+    no_args_is_help=True,
+)
+
+HEAD = ("TRANSACTION", "JOB", "SINK", "STATE", "HOLDS BACK", "SAFE", "ATTEMPT", "SUBTASK", "CHECKPOINT", "AGE", "OF")
+PLACES_SHOWN = 3
+
+JobArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[JOB]", help="A job id, a unique prefix of one, or the name of a running job.", show_default=False
+    ),
+]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--brokers",
+        metavar="HOST:PORT,..",
+        help="In place of JOB: everything on these brokers under our prefix, `headrace-`.",
+    ),
+]
+Property = Annotated[
+    list[str] | None,
+    typer.Option("--property", metavar="K=V", help="With --brokers: a client property, such as sasl.username=me."),
+]
+Name = Annotated[list[str] | None, typer.Option("--name", metavar="TRANSACTION", help="Only this one; repeatable.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without it: only say what would be done.")]
+
+
+@app.command("list", short_help="what is open, since when, and what is safe to do")
+@reporting_errors()
+def list_(
+    job: JobArgument = None,
+    brokers: Brokers = None,
+    properties: Property = None,
+    coordinator: Coordinator = None,
+    as_json: Json = False,
+) -> None:
+    """What of ours is open: of which job, attempt and checkpoint, how old, which partitions' readers wait, what to do.
+
+    SAFE says what `commit` or `abort` would do: a complete checkpoint names it: commit. Its job has ended and none
+    names it: abort. Its job runs: leave it, the job ends it by itself.
+    """
+    found = _look(job, brokers, properties, coordinator)
+    _print(found, as_json=as_json)
+
+
+@app.command("commit", short_help="commit what a complete checkpoint decided")
+@reporting_errors()
+def commit(
+    job: JobArgument = None,
+    brokers: Brokers = None,
+    properties: Property = None,
+    names: Name = None,
+    yes: Yes = False,
+    coordinator: Coordinator = None,
+    as_json: Json = False,
+) -> None:
+    """Commit what a job that does not run left open and a complete checkpoint names. Doing it twice changes nothing.
+
+    Only what a checkpoint decided may be committed, and only the coordinator that knows the job can: anything else
+    could show rows that will be written again. A job that runs commits by itself, and is refused.
+    """
+    _print(_end("commit", job, _Wish(brokers, properties, names, yes), coordinator), as_json=as_json)
+
+
+@app.command("abort", short_help="abort what no checkpoint decided")
+@reporting_errors()
+def abort(
+    job: JobArgument = None,
+    brokers: Brokers = None,
+    properties: Property = None,
+    names: Name = None,
+    yes: Yes = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Also of jobs that are suspended or that no coordinator knows. Never what was decided."
+        ),
+    ] = False,
+    coordinator: Coordinator = None,
+    as_json: Json = False,
+) -> None:
+    """Abort what ended jobs left open and no complete checkpoint names, so that read_committed readers go on.
+
+    What a complete checkpoint names is never aborted, with --force neither: its rows were promised. Transactions of a
+    job that no coordinator knows are aborted only with --force: another cluster may be about to commit them.
+    """
+    wish = _Wish(brokers, properties, names, yes, force)
+    _print(_end("abort", job, wish, coordinator), as_json=as_json)
+
+
+class _Wish:
+    """What the options of `commit` and `abort` say."""
+
+    def __init__(
+        self,
+        brokers: str | None,
+        properties: Sequence[str] | None,
+        names: Sequence[str] | None,
+        yes: bool,
+        force: bool = False,
+    ) -> None:
+        self.brokers, self.properties = brokers, properties
+        self.names = tuple(names or ())
+        self.yes, self.force = yes, force
+
+
+def _look(
+    job: str | None, brokers: str | None, properties: Sequence[str] | None, coordinator: str | None
+) -> TransactionList:
+    from headrace.client.discovery import connect
+
+    if _one_way(job, brokers, properties) == "job":
+        assert job is not None
+        with connect(coordinator) as client:
+            return client.transactions(job)
+    from headrace.local.output.transactions import BrokerTransactions
+
+    assert brokers is not None
+    with BrokerTransactions.open(brokers, _properties(properties), coordinator) as found:
+        return found.look()
+
+
+def _end(action: Literal["commit", "abort"], job: str | None, wish: _Wish, coordinator: str | None) -> TransactionList:
+    from headrace.client.discovery import connect
+    from headrace.client.output_models import EndTransactionsRequest
+
+    request = EndTransactionsRequest(action=action, names=wish.names, yes=wish.yes, force=wish.force)
+    if _one_way(job, wish.brokers, wish.properties) == "job":
+        assert job is not None
+        with connect(coordinator) as client:
+            return client.end_transactions(job, request)
+    from headrace.local.output.transactions import BrokerTransactions
+
+    assert wish.brokers is not None
+    with BrokerTransactions.open(wish.brokers, _properties(wish.properties), coordinator) as found:
+        return found.end(request)
+
+
+def _one_way(job: str | None, brokers: str | None, properties: Sequence[str] | None) -> Literal["job", "brokers"]:
+    from headrace.core.errors import UserError
+
+    if job is not None and brokers is None and properties:
+        raise UserError("--property goes with --brokers", remedy="a JOB's own properties are with its coordinator")
+    if (job is None) == (brokers is None):
+        raise UserError("name a JOB, or --brokers HOST:PORT", remedy="`headrace list` shows the jobs")
+    return "job" if job is not None else "brokers"
+
+
+def _properties(given: Sequence[str] | None) -> dict[str, str]:
+    from headrace.core.errors import UserError
+
+    pairs = [text.partition("=") for text in given or ()]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise UserError(f"--property {name!r} says nothing", remedy="write --property NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _print(found: TransactionList, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    if found.transactions:
+        print_table(HEAD, [_row(each) for each in found.transactions], left=6)
+        for line in _reasons(found.transactions):
+            typer.echo(line)
+    else:
+        typer.echo("nothing is open", err=True)
+    if found.note:
+        typer.echo(found.note, err=True)
+
+
+def _row(each: TransactionInfo) -> tuple[str, ...]:
+    more = len(each.holds_back) - PLACES_SHOWN
+    places = ", ".join(each.holds_back[:PLACES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return (
+        each.name,
+        f"{each.job_id} ({each.job_state})" if each.job_state else each.job_id,
+        each.sink,
+        each.done or each.state,
+        places or "-",
+        each.safe,
+        _number(each.attempt),
+        _number(each.subtask),
+        _number(each.epoch),
+        _duration(each.age_ms),
+        _duration(each.timeout_ms),
+    )
+
+
+def _reasons(transactions: Sequence[TransactionInfo]) -> Iterator[str]:
+    """Each reason once, with the transactions that it holds for."""
+    by_reason: dict[tuple[str, str], int] = {}
+    for each in transactions:
+        by_reason[each.safe, each.why] = by_reason.get((each.safe, each.why), 0) + 1
+    for (safe, why), count in by_reason.items():
+        yield f"  {safe} ({plural(count, 'transaction')}): {why}"
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _duration(ms: int | None) -> str:
+    if ms is None:
+        return "-"
+    return f"{ms / 1000:.0f} s" if ms < 120_000 else f"{ms / 60_000:.0f} min"

@@ -1,0 +1,1 @@
+"""Commands on a pipeline file: make, validate, explain, preview, test it."""

@@ -1,0 +1,73 @@
+"""`headrace explain`: the logical and the physical plan of a pipeline, and what it would make of a savepoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.arguments import File, Json, Rename, Set, print_json, renames_of
+from headrace.cli.errors import WRONG_USE, reporting_errors
+
+if TYPE_CHECKING:
+    from headrace.local.engine.compile import Compiled
+
+
+@reporting_errors()
+def explain(
+    file: File,
+    set_: Set = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SAVEPOINT",
+            help="Instead: a verdict per node on restoring this savepoint or checkpoint; exit code 2 when state "
+            "would be lost.",
+            show_default=False,
+        ),
+    ] = None,
+    rename: Rename = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a pipeline does: columns, time, append or updating, replayable or why not; tasks and edges."""
+    from headrace.local.engine.compile import compile_loaded
+    from headrace.local.pipeline_file import load_file
+    from headrace.plan.explain import explain_dict, explain_lines
+
+    renames = renames_of(rename)
+    compiled = compile_loaded(load_file(file, set_ or []))
+    if against is not None:
+        _explain_against(compiled, against, renames, as_json=as_json)
+        return
+    if as_json:
+        print_json(explain_dict(compiled.logical, compiled.physical))
+        return
+    for line in explain_lines(compiled.logical, compiled.physical):
+        # click leaves the style out where stdout is no terminal
+        typer.echo(line if line.startswith(" ") else typer.style(line, bold=True))
+
+
+def _explain_against(compiled: Compiled, path: str, renames: dict[str, str], *, as_json: bool) -> None:
+    from headrace.checkpoint.savepoints.savepoint import find
+    from headrace.checkpoint.savepoints.verdict import judge, loses_state
+    from headrace.cli.output.verdicts import verdict_lines
+
+    found = find(path)
+    verdicts = judge(found.manifest, compiled.physical, renames)
+    loses = loses_state(verdicts)
+    if as_json:
+        nodes = [{"node": each.node, "verdict": each.verdict.value, "text": each.text} for each in verdicts]
+        print_json({"path": found.url, "loses_state": loses, "drained": found.manifest.drained, "nodes": nodes})
+    else:
+        manifest = found.manifest
+        typer.echo(
+            f"{compiled.pipeline.name} from {manifest.kind} {manifest.epoch} of {manifest.pipeline}, {found.url}"
+        )
+        for line in verdict_lines(verdicts):
+            typer.echo(f"  {line}")
+        if manifest.drained:
+            typer.echo("it was drained: every window has closed; restoring it takes --allow-drained", err=True)
+        if loses:
+            typer.echo("state would be lost", err=True)
+    if loses:
+        raise typer.Exit(WRONG_USE)

@@ -1,0 +1,60 @@
+"""`headrace validate`: checks a pipeline without running it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from headrace.cli.arguments import File, Json, Set, plural, print_json
+from headrace.cli.errors import WRONG_USE, reporting_errors
+
+if TYPE_CHECKING:
+    from headrace.core.errors import Problem
+
+
+@reporting_errors()
+def validate(file: File, set_: Set = None, as_json: Json = False) -> None:
+    """Check a pipeline: everything that is wrong, with file, line and column. Runs nothing."""
+    from headrace.core.errors import InvalidPipeline, Problem, UserError
+    from headrace.local.engine.compile import compile_loaded
+    from headrace.local.pipeline_file import load_file
+
+    try:
+        compiled = compile_loaded(load_file(file, set_ or []))
+    except InvalidPipeline as error:
+        if not as_json:
+            raise
+        print_json({"valid": False, "problems": [problem_dict(problem) for problem in error.problems]})
+        raise typer.Exit(WRONG_USE) from error
+    except UserError as error:
+        if not as_json:
+            raise
+        print_json({"valid": False, "problems": [problem_dict(Problem(error.message, (), None, error.remedy))]})
+        raise typer.Exit(WRONG_USE) from error
+    logical = compiled.logical
+    warnings = [f"{node.name}: {reason}" for node in logical.nodes for reason in node.not_replayable]
+    planned = {node.name for node in logical.nodes}
+    unread = [name for name in (*compiled.pipeline.sources, *compiled.pipeline.steps) if name not in planned]
+    warnings += [f"{name}: it reaches no sink, so it does not run" for name in unread]
+    if as_json:
+        document = {"valid": True, "pipeline": logical.pipeline, "replayable": logical.replayable}
+        print_json({**document, "warnings": warnings})
+        return
+    kind = "replayable" if logical.replayable else "not replayable"
+    typer.echo(f"{file}: valid, {plural(len(logical.nodes), 'node')}, {kind}")
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def problem_dict(problem: Problem) -> dict[str, object]:
+    """A problem as `--json` shows it; file, line and column are null where they are not known."""
+    place = problem.location
+    return {
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+        "path": ".".join(problem.path),
+        "message": problem.message,
+        "remedy": problem.remedy,
+    }

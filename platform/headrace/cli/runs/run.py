@@ -1,0 +1,366 @@
+"""`headrace run`: a whole job on this host, in the foreground."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
+
+import typer
+
+from headrace.cli.arguments import (
+    AllowDrained,
+    AllowDroppedState,
+    AllowLostOutput,
+    File,
+    Json,
+    Rename,
+    Set,
+    plural,
+    print_json,
+    renames_of,
+)
+from headrace.cli.errors import FAILED, exit_code, reporting_errors
+from headrace.cli.runs.floors import read_floors
+from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, write_line
+from headrace.core.files.named_file import named_file
+
+if TYPE_CHECKING:
+    from headrace.cli.runs.taken_up import Allowed, TakenUp
+    from headrace.core.settings import Home
+    from headrace.core.source_state import AppliedFloor
+    from headrace.local.engine.compile import Compiled
+    from headrace.local.engine.job import Progress
+    from headrace.processes.spawning import Starter
+
+TTY_SECONDS, PLAIN_SECONDS = 1.0, 5.0
+
+
+class Stoppable(Protocol):
+    """A run, in threads or in slot processes."""
+
+    def stop(self) -> None:
+        """Asks for its end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """How a run ended, whichever way it ran. `ran`: it got as far as reading rows; resumable: it may be taken up."""
+
+    state: str
+    progress: Progress
+    floors: Sequence[AppliedFloor]
+    failure: Exception | None = None
+    ran: bool = True
+    savepoint: str | None = None
+    resumable: bool = False
+
+
+@leaving_at_once("ended before anything ran")
+@reporting_errors()
+def run(
+    file: File,
+    parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")] = None,
+    set_: Set = None,
+    name: Annotated[
+        str | None, typer.Option(help="Run it under another name, with a state of its own. For a YAML file.")
+    ] = None,
+    from_savepoint: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Start from this savepoint or checkpoint.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Take up the last run of this pipeline again.")] = False,
+    savepoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="End with a savepoint in this folder: windows stay open in it.")
+    ] = None,
+    final: Annotated[bool, typer.Option("--final", help="With --savepoint: close every window first.")] = False,
+    floors: Annotated[Path | None, typer.Option(help="Floors of an earlier run, to get the same rows again.")] = None,
+    record_floors: Annotated[Path | None, typer.Option(help="Write the floors of this run to this file.")] = None,
+    allow_dropped_state: AllowDroppedState = False,
+    allow_drained: AllowDrained = False,
+    allow_lost_output: AllowLostOutput = False,
+    rename: Rename = None,
+    threads: Annotated[bool, typer.Option("--threads", help="All subtasks in this process, as threads.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""
+    # subtasks are the parallelism: a pool of polars threads under each of them would only get in their way
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    starter = None if threads else _own_starter()
+    from headrace.cli.runs.taken_up import Allowed
+    from headrace.core.errors import UserError
+    from headrace.local.engine.compile import compile_loaded
+    from headrace.local.pipeline_file import load_file
+
+    if final and savepoint is None:
+        raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
+    if threads and (resume or savepoint or from_savepoint):
+        raise UserError(
+            "--threads keeps no state", remedy="leave it out for --resume, --savepoint and --from-savepoint"
+        )
+    if resume and from_savepoint is not None:
+        raise UserError("--resume and --from-savepoint name two places to start from", remedy="give one of them")
+    overrides = [*(set_ or []), *([] if name is None else [f"name={json.dumps(name)}"])]
+    compiled = compile_loaded(load_file(file, overrides, parallelism))
+    given = () if floors is None else read_floors(floors)
+    started_s = time.monotonic()
+    if threads:
+        ran = _in_threads(compiled, given, started_s)
+    else:
+        allowed = Allowed(renames_of(rename), allow_dropped_state, allow_drained, allow_lost_output)
+        wish = _Wish(file, given, from_savepoint, resume, allowed, savepoint, final)
+        assert starter is not None, "a run in slots has a starter"
+        with closing(starter):
+            ran = _in_slots(compiled, wish, started_s, starter)
+    seconds = time.monotonic() - started_s
+    if ran.failure is not None:
+        _report_failure(ran, seconds, _again(file, name), as_json=as_json)
+        raise ran.failure
+    _finish_floors(ran.floors, record_floors)
+    _print_summary(ran, seconds, as_json=as_json)
+    if ran.resumable:
+        typer.echo(f"state is kept; go on with: headrace run {_again(file, name)} --resume", err=True)
+
+
+def _again(file: str, name: str | None) -> str:
+    """What names the pipeline on the command line."""
+    return file if name is None else f"{file} --name {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What the command line asks of a run in slots. `given`: the file as it was named."""
+
+    given: str
+    floors: tuple[AppliedFloor, ...]
+    from_savepoint: str | None
+    resume: bool
+    allowed: Allowed
+    savepoint: str | None
+    final: bool
+
+    @property
+    def file(self) -> Path:
+        """The file itself, absolute."""
+        return named_file(self.given)
+
+
+def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s: float) -> _Ran:
+    from headrace.local.engine.job import JobOptions, LocalJob
+
+    # names what the run makes (files of a sink), so that two runs never write to the same name
+    job = LocalJob(compiled.physical, JobOptions(job=f"{compiled.pipeline.name}-{uuid.uuid4().hex[:8]}", floors=floors))
+    try:
+        state = _to_the_end(job, job.run, started_s)
+    except Exception as error:
+        progress = job.progress()
+        return _Ran("FAILED", progress, (), error, ran=progress.rows_in > 0)
+    return _Ran(state.value, job.progress(), job.applied_floors())
+
+
+def _own_starter() -> Starter:
+    """Starts slots and the connector host. Before planning: what this process does from here on starts threads."""
+    from headrace.coordinator.host.client import PROGRAM as HOST
+    from headrace.processes.forking import own_starter
+    from headrace.worker.host.slot_process import PROGRAM as SLOT
+
+    return own_starter([SLOT, HOST], imports_too=True)
+
+
+def _in_slots(compiled: Compiled, wish: _Wish, started_s: float, starter: Starter) -> _Ran:
+    from headrace.core.settings import Home
+    from headrace.local.runs.runs import run_alone
+
+    home = Home.from_environment()
+    with run_alone(home, compiled.pipeline.name):
+        return _alone_in_slots(compiled, wish, home, started_s, starter)
+
+
+def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: float, starter: Starter) -> _Ran:
+    from headrace.core.errors import HeadraceError
+    from headrace.local.runs.runs import RecordedRun, forget_if_nothing_kept, forget_run, record_run
+    from headrace.local.runs.slot_run import RunOptions, SlotRun
+    from headrace.rpc.time_settings import times_from
+
+    name = compiled.pipeline.name
+    taken = _taken_up(compiled, wish, home)
+    options = RunOptions(
+        python_path=(str(wish.file.parent),),
+        floors=wish.floors,
+        origin=taken.origin,
+        resume=taken.job,
+        savepoint=wish.savepoint,
+        final=wish.final,
+        times=times_from(os.environ),
+    )
+    job = SlotRun(compiled.pipeline, options, home, starter)
+    recorded = RecordedRun(job.job, job.storage, os.getpid(), str(wish.file))
+    record_run(home, name, recorded)
+    try:
+        outcome = _to_the_end(job, job.run, started_s)
+    except BaseException:
+        if taken.job is None:
+            with suppress(HeadraceError):
+                forget_if_nothing_kept(home, name, recorded)
+        raise
+    kept = outcome.checkpoint is not None and (outcome.cut_short or outcome.failure is not None)
+    if not kept:
+        forget_run(home, name, recorded)
+    state = "CANCELED" if outcome.cut_short and outcome.failure is None else outcome.state.value
+    return _Ran(
+        state,
+        outcome.progress,
+        outcome.floors,
+        outcome.failure,
+        outcome.ran,
+        outcome.savepoint,
+        resumable=kept and outcome.savepoint is None,
+    )
+
+
+def _taken_up(compiled: Compiled, wish: _Wish, home: Home) -> TakenUp:
+    from headrace.cli.runs.taken_up import TakenUp, start_from, take_up, tell_left_behind
+
+    if wish.resume:
+        return take_up(home, compiled, str(wish.file), wish.allowed)
+    if wish.from_savepoint is not None:
+        return start_from(compiled, wish.from_savepoint, wish.allowed)
+    tell_left_behind(home, compiled.pipeline.name, wish.given)
+    return TakenUp()
+
+
+Outcome = TypeVar("Outcome")
+
+
+def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], Outcome], started_s: float) -> Outcome:
+    """Runs with a progress line; the first Ctrl-C, SIGTERM or SIGHUP ends the job cleanly, a second Ctrl-C at once."""
+    meter = _Meter(started_s)
+    asked = _EndAsked()
+    with handled(asked):
+
+        def supervise(progress: Progress) -> None:
+            # asked from here, not from the handler: a handler may interrupt the very lock that `stop` takes
+            if asked.signals:
+                job.stop()
+            if signal.SIGHUP in asked.signals:
+                let_go_of_terminal()
+            meter.show(progress)
+
+        try:
+            return run_it(supervise)
+        finally:
+            meter.end()
+
+
+@dataclass(slots=True)
+class _EndAsked:
+    """Takes signals. The first is a wish; a second Ctrl-C leaves the process at once."""
+
+    signals: list[int] = field(default_factory=list)
+
+    def __call__(self, number: int) -> None:
+        if self.signals and number == signal.SIGINT:
+            os._exit(128 + number)
+        self.signals.append(number)
+        write_line("stopping; Ctrl-C again leaves at once")
+
+
+class _Meter:
+    """Shows the progress line: in place on a terminal, now and then as a line of its own elsewhere."""
+
+    def __init__(self, started_s: float) -> None:
+        from headrace.local.runs.progress import ProgressLine
+
+        self._line = ProgressLine(started_s)
+        self._tty = sys.stderr.isatty()
+        self._every_s = TTY_SECONDS if self._tty else PLAIN_SECONDS
+        self._due_s = started_s + self._every_s
+        self._shown = False
+
+    def show(self, progress: Progress) -> None:
+        """Shows it when it is time."""
+        now_s = time.monotonic()
+        if now_s < self._due_s:
+            return
+        self._due_s = now_s + self._every_s
+        text = self._line.text(progress, now_s)
+        self._shown = True
+        typer.echo(f"\r\x1b[2K{text}" if self._tty else text, nl=not self._tty, err=True)
+
+    def end(self) -> None:
+        """Leaves the line behind."""
+        if self._tty and self._shown:
+            typer.echo("", err=True)
+
+
+def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None:
+    from dataclasses import asdict
+
+    from headrace.core.errors import UserError
+
+    if record is not None:
+        try:
+            record.write_text(json.dumps([asdict(floor) for floor in applied], indent=1) + "\n")
+        except OSError as error:
+            raise UserError(f"--record-floors {record} cannot be written: {error.strerror}") from error
+    elif applied:
+        typer.echo(
+            f"{plural(len(applied), 'floor')} took effect where partitions were idle or appeared; "
+            "--record-floors PATH keeps them, and --floors PATH gives the same rows again",
+            err=True,
+        )
+
+
+def _report_failure(ran: _Ran, seconds: float, file: str, *, as_json: bool) -> None:
+    """The summary of a failed job, and exit code 1 where it failed while it ran."""
+    from headrace.core.errors import DataError, ExternalError, HeadraceError, Unreachable, UserError
+
+    error = ran.failure
+    assert error is not None, "a failed run has a failure"
+    if as_json:
+        text = str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
+        print_json({**_summary(ran, seconds), "error": text})
+    if ran.resumable:
+        typer.echo(f"its last checkpoint is kept; go on with: headrace run {file} --resume", err=True)
+    # what a job is refused before its first row (no such topic) is wrong use; what comes later is its failure
+    failed_running = isinstance(error, DataError) or ran.ran
+    if isinstance(error, UserError | ExternalError):
+        typer.echo(f"error: {error}", err=True)
+        code = FAILED if failed_running and not isinstance(error, Unreachable) else exit_code(error)
+        raise typer.Exit(code) from error
+
+
+def _summary(ran: _Ran, seconds: float) -> dict[str, object]:
+    return {
+        "state": ran.state,
+        "rows_in": ran.progress.rows_in,
+        "rows_out": ran.progress.rows_out,
+        "late": ran.progress.late,
+        "bad": ran.progress.bad,
+        "seconds": round(seconds, 3),
+        "savepoint": ran.savepoint,
+    }
+
+
+def _print_summary(ran: _Ran, seconds: float, *, as_json: bool) -> None:
+    from headrace.local.runs.progress import count_text
+
+    if as_json:
+        print_json(_summary(ran, seconds))
+        return
+    progress = ran.progress
+    rate = count_text(progress.rows_in / max(seconds, 1e-9))
+    typer.echo(
+        f"{ran.state}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, {progress.late:,} late, "
+        f"{progress.bad:,} bad, {seconds:.1f} s, {rate} rows/s"
+    )
+    if ran.savepoint is not None:
+        typer.echo(f"savepoint {ran.savepoint}")

@@ -1,0 +1,191 @@
+"""`headrace replay --deploy-mode cluster` on Kubernetes: the driver is a pod; this process waits for it and ends as it
+does.
+
+The pipeline and the modules beside it travel in the pod's configuration: no upload path is needed for them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import shlex
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import typer
+
+from headrace.cli.errors import FAILED
+from headrace.cli.spark.settings import BEGINS_ANEW, Teller, interruptible
+from headrace.client.submission import job_code
+from headrace.core.errors import ExternalError, UserError
+from headrace.spark.cluster.driver_files import CONF_THERE, write_conf_folder
+from headrace.spark.cluster.driver_jvm import LOG4J, LOG4J_CHOICES
+from headrace.spark.cluster.executor_pods import FORGIVEN_S
+from headrace.spark.cluster.kubernetes_pods import Pods, PodStatus, pods_from_here
+from headrace.spark.cluster.kubernetes_settings import (
+    DRIVER,
+    EXECUTOR,
+    POD_NAME,
+    UPLOAD_PATH,
+    pod_name,
+    pod_room,
+    require_image,
+)
+from headrace.spark.cluster.packaging import Packages
+from headrace.spark.cluster.session import require_master
+from headrace.spark.cluster.spark_defaults import conf_folder, with_defaults
+from headrace.spark.cluster.spark_submit import Submission, installed_spark_submit
+from headrace.spec.pipeline import Pipeline
+
+_LOOK_S = 1.0
+_WAIT = "spark.kubernetes.submission.waitAppCompletion"
+_OPTIONS = "SPARK_SUBMIT_OPTS"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPod:
+    """A driver that is to run as a pod.
+
+    arguments  for the application; files: path -> content, for the folder that it works in
+    conf       as the user gave it
+    """
+
+    master: str
+    arguments: tuple[str, ...]
+    files: Mapping[str, bytes]
+    packages: Packages
+    conf: Mapping[str, str]
+    application: Path
+
+    def run(self, pipeline: str) -> None:
+        """Submits it, waits for its end, prints its result. Raises typer.Exit with its exit code where that is not 0;
+        UserError, ExternalError where it does not come to run."""
+        known = with_defaults(self.conf)
+        require_image((DRIVER, EXECUTOR), known)
+        self._require_upload(known)
+        require_master(self.master)
+        name = known.get(POD_NAME) or pod_name(pipeline, secrets.token_hex(4))
+        spark_submit = installed_spark_submit()
+        with TemporaryDirectory(prefix="headrace-driver-") as made:
+            self._submit(spark_submit, name, Path(made))
+        teller = Teller()
+        with pods_from_here(str(Path(spark_submit).parents[1]), self.master, known) as pods:
+            log = f"kubectl --namespace {pods.namespace} logs --follow {name}"
+            teller.say(f"the driver is pod {name}; its log: {log}")
+            with interruptible(teller, BEGINS_ANEW):
+                try:
+                    end = _end_of(pods, name, teller)
+                except KeyboardInterrupt:
+                    teller.say(f"ending pod {name}")
+                    pods.delete(name)
+                    raise
+        print_end(end, log)
+
+    def _submit(self, spark_submit: str, name: str, made: Path) -> None:
+        folder = made / "conf"
+        write_conf_folder(folder, conf_folder(), self.files, self.application)
+        there = f"local://{CONF_THERE}/{self.application.name}"
+        conf = {**pod_room(with_defaults(self.conf)), **self.conf, POD_NAME: name, _WAIT: "false"}
+        command = Submission(self.master, there, self.arguments, self.packages, (), conf).command(spark_submit)
+        typer.echo(shlex.join(command), err=True)
+        environment = os.environ | {"SPARK_CONF_DIR": str(folder)}
+        if not (folder / "log4j2.properties").exists():
+            quiet = made / "log4j2.properties"
+            quiet.write_text(LOG4J, encoding="utf-8")
+            environment[_OPTIONS] = f"{os.environ.get(_OPTIONS, '')} -D{LOG4J_CHOICES[0]}={quiet}".strip()
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise not_submitted(done.stderr)
+
+    def _require_upload(self, known: Mapping[str, str]) -> None:
+        if UPLOAD_PATH in known:
+            return
+        for path in (*self.packages.py_files, *self.packages.archives):
+            if "://" not in path or path.startswith("file:"):
+                raise UserError(
+                    f"{path} is a file of this host, which pods do not reach",
+                    remedy=f"put it into the image (local:///path), or name a folder that both sides reach: "
+                    f"--conf {UPLOAD_PATH}=s3a://bucket/prefix",
+                )
+
+
+def driver_files(own: Iterable[Path], pipeline: Pipeline, folder: Path) -> dict[str, bytes]:
+    """Files of ours, and the modules in the pipeline's folder that its functions need. Raises UserError."""
+    files = {path.name: path.read_bytes() for path in own}
+    for archive in job_code(pipeline, folder):
+        with tarfile.open(fileobj=io.BytesIO(archive.content)) as modules:
+            for entry in modules.getmembers():
+                content = modules.extractfile(entry)
+                if content is not None:
+                    files[entry.name] = content.read()
+    return files
+
+
+def _end_of(pods: Pods, name: str, teller: Teller) -> PodStatus:
+    """Waits for it, and tells how it is."""
+    told, good_s = "", time.monotonic()
+    while True:
+        try:
+            status = pods.status(name)
+        except ExternalError:
+            if time.monotonic() > good_s + FORGIVEN_S:
+                raise
+            time.sleep(_LOOK_S)
+            continue
+        if status is None:
+            raise ExternalError(f"pod {name} is gone: it was deleted")
+        if status.phase in {"Succeeded", "Failed"}:
+            return status
+        if status.image_trouble is None:
+            good_s = time.monotonic()
+        elif time.monotonic() > good_s + FORGIVEN_S:
+            raise UserError(
+                f"pod {name} has no image: {status.image_trouble}",
+                remedy=f"mend it, and delete that pod: kubectl --namespace {pods.namespace} delete pod {name}",
+            )
+        now = ", ".join(part for part in (status.phase, *(status.waiting or ())[:1]) if part)
+        if now != told:
+            told = now
+            teller.say(f"driver: {now}")
+        time.sleep(_LOOK_S)
+
+
+def print_end(end: PodStatus, log: str) -> None:
+    """Its last word is what the command prints, or why it failed. Raises typer.Exit with its exit code.
+
+    log  the command that shows its log
+    """
+    if end.phase == "Succeeded":
+        typer.echo(end.message.rstrip())
+        return
+    if _is_document(end.message):
+        typer.echo(end.message.rstrip())
+    else:
+        typer.echo(f"error: {end.message.rstrip() or 'the driver failed'}", err=True)
+    typer.echo(f"driver: Failed, exit code {end.exit_code}; {log}", err=True)
+    raise typer.Exit(end.exit_code or FAILED)
+
+
+def _is_document(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def not_submitted(said: str) -> ExternalError:
+    """From what spark-submit said on stderr as it failed."""
+    lines = [line.strip() for line in said.splitlines()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if "Exception" in line and not line.startswith("at ")]
+    messages = [line.partition("Message: ")[2] for line in causes if "Message: " in line]
+    reason = (messages or causes or lines or ["it says nothing"])[0]
+    failure = ExternalError(f"spark-submit failed: {reason[:500]}", remedy="it has asked the cluster for a driver pod")
+    failure.add_note(said[-20_000:])
+    return failure

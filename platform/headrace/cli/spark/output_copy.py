@@ -1,0 +1,71 @@
+"""A command whose end is told elsewhere: what it prints is printed, and kept for the one who has sent it here."""
+
+from __future__ import annotations
+
+import io
+import sys
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import TextIO
+
+from headrace.core.errors import HeadraceError
+from headrace.spark.cluster.driver_end import DriverEnd
+
+_PARTS_MAX = 5_000
+
+
+class Overheard(io.TextIOBase):
+    """A stream that passes on what it is given, and keeps the end of it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+        self._parts: deque[str] = deque(maxlen=_PARTS_MAX)
+
+    def write(self, text: str) -> int:
+        """Passes it on."""
+        written = self._stream.write(text)  # refuses bytes: some try whether it takes them
+        self._parts.append(text)
+        return written
+
+    def flush(self) -> None:
+        """Of the stream below."""
+        self._stream.flush()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Of the stream below."""
+        return self._stream.encoding
+
+    def text(self) -> str:
+        """What was kept."""
+        return "".join(self._parts)
+
+
+@contextmanager
+def end_told(url: str) -> Iterator[None]:
+    """Around a command that ends with SystemExit: its end is kept at `url` as well."""
+    out, err = Overheard(sys.stdout), Overheard(sys.stderr)
+    code = 0
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            yield
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+    except BaseException:
+        code = 1
+        err.write(traceback.format_exc())
+        raise
+    finally:
+        _keep(DriverEnd(code, out.text(), err.text()), url)
+
+
+def _keep(end: DriverEnd, url: str) -> None:
+    """The command has ended as it has, whether that can be told or not."""
+    try:
+        end.keep(url)
+    except (HeadraceError, OSError) as error:
+        sys.stderr.write(f"the end is not told at {url}: {error}\n")

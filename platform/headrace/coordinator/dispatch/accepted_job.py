@@ -1,0 +1,124 @@
+"""From a request to what the job store keeps, and from there to what a driver is given.
+
+Owns the keys of `JobSubmission.options`. Decides nothing, and reads and writes nothing in storage.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from headrace import __version__
+from headrace.checkpoint.stores.store import open_store
+from headrace.client.models import SubmitRequest
+from headrace.coordinator.dispatch.job_store import JobSubmission
+from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.job.config import Beginning, JobConfig
+from headrace.core.clock import Clock
+from headrace.core.settings import Home
+from headrace.core.source_state import AppliedFloor
+from headrace.processes.spawning import Starter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.execution.origin import Origin
+    from headrace.execution.planning import JobPlans
+    from headrace.spec.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What it takes to drive a job, read and planned. `origin`: where it starts, None: from nothing of its own."""
+
+    plans: JobPlans
+    origin: Origin | None
+    beginning: Beginning
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that was planned, at the parallelism that it wants."""
+
+    asked: SubmitRequest
+    plans: JobPlans
+    parallelism: int
+    beginning: Beginning
+
+    @property
+    def model(self) -> Pipeline:
+        """What is to run."""
+        return self.plans.model(self.parallelism)
+
+
+def options_of(request: Request, origin: Origin | None, code: Sequence[str]) -> dict[str, object]:
+    """How the job was asked for. `code`: its URLs in storage."""
+    asked = request.asked
+    return {
+        "parallelism": request.parallelism,
+        "from_savepoint": None if origin is None else origin.url,
+        "claim": asked.claim,
+        "renames": dict(asked.renames),
+        "code": list(code),
+        "python_path": list(asked.python_path),
+        "floors": [[f.source, f.topic, f.partition, f.position, f.floor] for f in asked.floors],
+    }
+
+
+def parallelism_of(submission: JobSubmission) -> int:
+    """That it was submitted with."""
+    return int(submission.options["parallelism"])
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a coordinator gives to every job. `starter`: of connector hosts."""
+
+    home: Home
+    clock: Clock
+    starter: Starter
+
+    def setup(self, submission: JobSubmission, prepared: Prepared, folder: Path) -> JobSetup:
+        """Returns what the job's driver is given. `folder`: for its logs. Raises UserError for a storage of no kind."""
+        options = submission.options
+        return JobSetup(
+            config=self._config(submission, prepared),
+            plans=prepared.plans,
+            store=open_store(submission.storage),
+            storage=submission.storage,
+            writer=secrets.token_hex(8),
+            code=tuple(options["code"]),
+            python_path=tuple(options["python_path"]),
+            floors=_floors(options["floors"]),
+            claimed=options["from_savepoint"] if options.get("claim") else None,
+            log_folder=folder,
+            environment={"HEADRACE_HOME": str(self.home.root)},
+            starter=self.starter,
+        )
+
+    def _config(self, submission: JobSubmission, prepared: Prepared) -> JobConfig:
+        plans, origin = prepared.plans, prepared.origin
+        parallelism = parallelism_of(submission)
+        model = plans.model(parallelism)
+        return JobConfig(
+            job=submission.job,
+            name=submission.name,
+            parallelism=parallelism,
+            plan=plans.facts,
+            names=partial(plans.names, submission.job),
+            version=__version__,
+            checkpoint=model.checkpoint,
+            restart=model.restart,
+            beginning=prepared.beginning,
+            savepoint=None if origin is None else origin.url,
+            origin=None if origin is None else origin.manifest,
+            left_open={} if origin is None else origin.open_names,
+            wall_offset_ms=self.clock.now_ms() - self.clock.monotonic_ms(),
+        )
+
+
+def _floors(stored: list[list[Any]]) -> tuple[AppliedFloor, ...]:
+    return tuple(AppliedFloor(*each) for each in stored)

@@ -1,0 +1,266 @@
+"""The dispatcher: what users ask of a coordinator's jobs. The ClusterService itself.
+
+    submit ─> plan, find the origin, ship code ─> job store (now a crash cannot lose it) ─> driver
+    start  ─> every stored job without a result gets a driver again; its journal says how it goes on
+
+Which job has an owner is decided by `registry` and performed by `registry_shell`; here are requests and looks.
+Belongs to the event loop; files and planning go to a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from headrace import __version__
+from headrace.client.models import (
+    CheckpointInfo,
+    ClusterInfo,
+    ExceptionInfo,
+    JobStatus,
+    JobSummary,
+    SubmitRequest,
+    Trigger,
+    WorkerInfo,
+)
+from headrace.coordinator.dispatch.accepted_job import Request, Surroundings, parallelism_of
+from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
+from headrace.coordinator.dispatch.job_store import JobResult
+from headrace.coordinator.dispatch.preparation import submitted_plans
+from headrace.coordinator.dispatch.registry_shell import KnownJob, RegistryShell, running_status
+from headrace.coordinator.dispatch.resubmission import request_again
+from headrace.coordinator.dispatch.triggers import Kind, Triggers
+from headrace.coordinator.driver.driver import JobDriver
+from headrace.coordinator.driver.job_log import JobLog
+from headrace.coordinator.driver.job_storage import SHIP_S
+from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.job import events as machine_events
+from headrace.coordinator.job.config import Beginning
+from headrace.coordinator.output.job_handle import HeldJob, phase_of
+from headrace.coordinator.output.job_output import JobOutput
+from headrace.coordinator.registry import events as on
+from headrace.coordinator.registry.entry import Phase
+from headrace.coordinator.rest import job_status
+from headrace.coordinator.rest.metrics import metrics_text
+from headrace.coordinator.rest.service import JobConflict, NoSuchJob
+from headrace.core.clock import Clock
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.settings import Home
+from headrace.processes.spawning import SpawnStarter, Starter
+
+ANSWER_PATIENCE_S = 2.0
+"""How long a cancel of a job that nobody drives waits for the job store before it returns a trigger in progress."""
+
+
+class Dispatcher:
+    """All jobs of a coordinator."""
+
+    def __init__(
+        self,
+        home: Home,
+        cluster: str,
+        fleet: Fleet,
+        clock: Clock,
+        on_shutdown: Callable[[], None],
+        starter: Starter | None = None,
+    ) -> None:
+        """starter: starts connector hosts; else they are fresh interpreters."""
+        starter = starter or SpawnStarter()
+        self._home = home
+        self._cluster = cluster
+        self._fleet = fleet
+        self._clock = clock
+        self._on_shutdown = on_shutdown
+        self._triggers = Triggers()
+        self._shell = RegistryShell(Surroundings(home, clock, starter), fleet, self._triggers)
+        self.output = JobOutput(self._held, self._triggers, clock, starter)
+
+    async def start(self) -> None:
+        """Finds the jobs of this home; those that had not ended go on."""
+        await self._shell.start()
+
+    async def close(self) -> None:
+        """Leaves every job as its journal says, and ends."""
+        await self._shell.leave()
+        await self.output.close()
+        await self._shell.close()
+
+    # ---- jobs ----------------------------------------------------------------------------------------------------
+
+    async def submit(self, request: SubmitRequest) -> str:
+        """Accepts a job."""
+        return await self._submit(request, Beginning.SUBMITTED)
+
+    async def _submit(self, request: SubmitRequest, beginning: Beginning) -> str:
+        self._shell.require_started()
+        plans, parallelism = await self._shell.blocking(partial(submitted_plans, request.file_form()))
+        return await self._shell.submit(Request(request, plans, parallelism, beginning))
+
+    async def resubmit(self, reference: str, from_savepoint: str) -> str:
+        """The same definition again, from a savepoint."""
+        known = self._known(reference)
+        if known.driver is not None:
+            raise JobConflict(f"job {known.job} ({known.submission.name}) is {known.state}")
+        attempts = known.history.attempts
+        parallelism = attempts[-1].parallelism if attempts else parallelism_of(known.submission)
+        again = partial(request_again, known.submission, parallelism, from_savepoint)
+        try:
+            request = await known.storage.ask(again, limit_s=SHIP_S)
+        finally:
+            self._shell.let_go_of_storage(known)
+        # it has run: it must not end because something is away just now
+        return await self._submit(request, Beginning.RESUMED)
+
+    # ---- looks ---------------------------------------------------------------------------------------------------
+
+    async def jobs(self) -> tuple[JobSummary, ...]:
+        """All jobs, newest first."""
+        newest = sorted(self._shell.jobs.values(), key=lambda known: known.submission.submitted_at_ms, reverse=True)
+        return tuple(job_status.summary(each.submission, each.state, _result(each)) for each in newest)
+
+    async def job(self, reference: str) -> JobStatus:
+        """All about one."""
+        known = self._known(reference)
+        if known.driver is not None:
+            return running_status(known.submission, known.driver)
+        left = job_status.left_status(known.submission, known.history, known.entry.why)
+        match known.entry.phase:
+            case Phase.ENDED if known.result is not None:
+                if known.last is None:
+                    return job_status.stored_status(known.submission, known.result, known.history)
+                return job_status.ended_status(known.last, known.result)
+            case Phase.ENDING:
+                return job_status.ending_status(known.last or left, known.state, known.entry.why)
+            case Phase.LEFT:
+                return known.last or left
+            case _:
+                return left
+
+    async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
+        """Retained checkpoints, newest first, as the journal has them."""
+        known = self._known(reference)
+        look = partial(job_status.retained_checkpoints, known.submission.storage)
+        try:
+            return await known.storage.ask(look)
+        finally:
+            self._shell.let_go_of_storage(known)
+
+    async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:
+        """Failures, newest first."""
+        history = self._known(reference).history
+        return tuple(job_status.exception_info(each) for each in reversed(history.exceptions))
+
+    async def logs(self, reference: str, lines: int) -> tuple[str, ...]:
+        """The end of the job's log."""
+        folder = self._shell.store.folder(self._known(reference).job)
+        return await self._shell.blocking(partial(JobLog.tail, folder, lines))
+
+    async def cluster(self) -> ClusterInfo:
+        """Workers and slots."""
+        view = self._fleet.view()
+        workers = []
+        for each in view.workers:
+            register = self._fleet.registered(each.worker)
+            version = __version__ if register is None else register.version
+            workers.append(
+                WorkerInfo(
+                    worker=each.worker,
+                    host=each.host,
+                    pid=each.pid,
+                    slots=each.slots,
+                    slots_free=each.free,
+                    version=version,
+                )
+            )
+        return ClusterInfo(
+            cluster_id=self._cluster,
+            version=__version__,
+            workers=tuple(workers),
+            slots=view.slots_total,
+            slots_free=view.slots_free,
+            jobs_running=len(self._shell.driven),
+        )
+
+    async def metrics(self) -> str:
+        """The running jobs for a monitoring system."""
+        now_ms = self._clock.now_ms()
+        return metrics_text(job_status.sample(job, driver, now_ms) for job, driver in self._shell.driven)
+
+    # ---- operations ----------------------------------------------------------------------------------------------
+
+    async def savepoint(self, reference: str, directory: str | None) -> Trigger:
+        """Takes a savepoint."""
+        driver = self._driver(reference)
+        trigger = self._triggers.begin(driver.job, "savepoint")
+        folder = self._shell.savepoint_folder(driver, directory)
+        driver.post(machine_events.SavepointAsked(trigger.trigger_id, folder))
+        return trigger
+
+    async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
+        """Stops at a cut."""
+        job = self._known(reference).job
+        return self._ask(job, "stop", lambda request: on.StopAsked(job, on.Stop(request, savepoint, drain)))
+
+    async def cancel(self, reference: str) -> Trigger:
+        """Ends a job at once. Where nothing of it runs, usually returns when its end is recorded."""
+        known = self._known(reference)
+        trigger = self._ask(known.job, "cancel", lambda request: on.CancelAsked(known.job, request))
+        if known.keeping is not None:
+            await asyncio.wait({known.keeping}, timeout=ANSWER_PATIENCE_S)
+        return self._triggers.get(known.job, trigger.trigger_id)
+
+    def _ask(self, job: str, kind: Kind, event: Callable[[str], on.StopAsked | on.CancelAsked]) -> Trigger:
+        trigger = self._triggers.begin(job, kind)
+        try:
+            self._shell.handle(event(trigger.trigger_id))
+        except HeadraceError:
+            self._triggers.forget(trigger.trigger_id)
+            raise
+        return trigger
+
+    async def rescale(self, reference: str, parallelism: int) -> Trigger:
+        """Runs on with another parallelism."""
+        driver = self._driver(reference)
+        facts = await self._shell.blocking(partial(driver.setup.plans.facts, parallelism))
+        slots = self._fleet.view().slots_total
+        if facts.slots > slots:
+            raise JobConflict(
+                f"parallelism {parallelism} takes {facts.slots} slots, and the cluster has {slots}",
+                remedy="start more workers first",
+            )
+        trigger = self._triggers.begin(driver.job, "rescale")
+        driver.post(machine_events.RescaleAsked(trigger.trigger_id, parallelism))
+        return trigger
+
+    async def trigger(self, reference: str, trigger_id: str) -> Trigger:
+        """How an operation stands."""
+        return self._triggers.get(self._known(reference).submission.job, trigger_id)
+
+    async def shutdown(self) -> None:
+        """Asks the process to end."""
+        self._on_shutdown()
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _known(self, reference: str) -> KnownJob:
+        jobs = self._shell.jobs
+        named = [NamedJob(job, known.submission.name, known.entry.holds_name) for job, known in jobs.items()]
+        try:
+            return jobs[find_job(named, reference)]
+        except UserError as error:
+            raise NoSuchJob(error.message, remedy=error.remedy) from error
+
+    def _held(self, reference: str) -> HeldJob:
+        known = self._known(reference)
+        phase = phase_of(driven=known.driver is not None, ended=known.entry.phase is Phase.ENDED)
+        folder = self._shell.store.folder(known.job)
+        return HeldJob.of(known.submission, known.history, (phase, known.state), folder, self._home)
+
+    def _driver(self, reference: str) -> JobDriver:
+        return self._shell.require_driven(self._known(reference).job)
+
+
+def _result(known: KnownJob) -> JobResult | None:
+    """Its end, once that is durable."""
+    return known.result if known.entry.phase is Phase.ENDED else None

@@ -1,0 +1,186 @@
+"""The jobs that a coordinator knows, on disk: `$HEADRACE_HOME/jobs/<job id>/`.
+
+    job.json      the submission, with secrets: mode 0600     written once; deleted if that failed
+    result.json   how it ended                                written at the end; deleted if that failed
+    history.json  failures, attempts, rescales                replaced as it grows
+
+Files are replaced whole. What is newest in a job (epochs, attempts) is the journal's to say, not this store's.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from headrace.checkpoint.manifest import Document
+from headrace.coordinator.job.history import JobHistory
+from headrace.core.config import FileForm
+from headrace.core.errors import ExternalError
+from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
+from headrace.core.files.replaced_file import remove_file, replace_file
+from headrace.rpc.messages import Failure
+
+ENDED_MAX = 50
+"""Ended jobs that are kept; running ones always are."""
+_JOB_ID = re.compile(r"[0-9a-f]{12}\Z")
+
+
+class JobSubmission(Document):
+    """What was submitted.
+
+    pipeline   the file form, with secrets
+    options    how it was asked for (savepoint, code, renames, ..); the dispatcher's own
+    storage    URL of the job's checkpoint folder
+    """
+
+    job: str
+    name: str
+    pipeline: FileForm
+    options: dict[str, Any] = Field(default_factory=dict)
+    submitted_at_ms: int
+    storage: str
+
+
+class JobResult(Document):
+    """How a job ended. `savepoint`: what a stop handed out."""
+
+    state: Literal["FINISHED", "CANCELED", "FAILED"]
+    ended_at_ms: int
+    savepoint: str | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job as the disk has it. `result` None: it had not ended."""
+
+    submission: JobSubmission
+    result: JobResult | None
+    history: JobHistory
+
+
+class JobStore:
+    """Reads and writes `root` (`Home.jobs`). Blocking; for one coordinator at a time, whose threads may share it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._changes: dict[str, int] = {}
+
+    def folder(self, job: str) -> Path:
+        """Where a job's files are."""
+        return self._root / job
+
+    def add(self, submission: JobSubmission) -> None:
+        """Keeps a new job; it is there for good when this returns."""
+        with self._lock:
+            _private_folder(self.folder(submission.job))
+            self._write(submission.job, "job.json", submission)
+
+    def discard(self, job: str) -> None:
+        """Deletes a submission whose `add` failed, durably: part of it may be on disk. Raises ExternalError."""
+        with self._lock:
+            if self.folder(job).is_dir():
+                # without job.json the folder is no job, whatever else stays in it
+                self._remove(job, "job.json")
+                shutil.rmtree(self.folder(job), ignore_errors=True)
+
+    def save_history(self, job: str, history: JobHistory) -> None:
+        """Replaces a job's history, but never a newer one: calls of several threads may come in any order."""
+        with self._lock:
+            if history.changes >= self._changes.get(job, 0):
+                self._write(job, "history.json", history)
+                self._changes[job] = history.changes
+
+    def end(self, job: str, result: JobResult) -> tuple[str, ...]:
+        """Keeps a job's result, and forgets the oldest ended jobs beyond the last 50: gives their ids."""
+        with self._lock:
+            self._write(job, "result.json", result)
+            return self._prune()
+
+    def withdraw_end(self, job: str) -> None:
+        """Deletes a result whose `end` failed, durably: it may be on disk. Raises ExternalError."""
+        with self._lock:
+            self._remove(job, "result.json")
+
+    def load_all(self) -> tuple[list[StoredJob], Mapping[str, str]]:
+        """All jobs by time of submission; and job id -> why it cannot be read, for those that cannot."""
+        jobs: list[StoredJob] = []
+        unreadable: dict[str, str] = {}
+        for folder in sorted(self._folders()):
+            try:
+                jobs.append(_load(folder))
+            except (OSError, ValidationError) as error:
+                unreadable[folder.name] = _reason(error)
+        return sorted(jobs, key=lambda each: (each.submission.submitted_at_ms, each.submission.job)), unreadable
+
+    def _folders(self) -> list[Path]:
+        # a folder without job.json is a submission that never got there
+        if not self._root.is_dir():
+            return []
+        return [each for each in self._root.iterdir() if _JOB_ID.match(each.name) and (each / "job.json").is_file()]
+
+    def _prune(self) -> tuple[str, ...]:
+        ended = sorted(
+            (result.stat().st_mtime_ns, folder)
+            for folder in self._folders()
+            if (result := folder / "result.json").is_file()
+        )
+        forgotten = [folder for _, folder in ended[:-ENDED_MAX]]
+        for folder in forgotten:
+            self._changes.pop(folder.name, None)
+            shutil.rmtree(folder, ignore_errors=True)
+        return tuple(folder.name for folder in forgotten)
+
+    def _write(self, job: str, name: str, document: Document) -> None:
+        path = self.folder(job) / name
+        try:
+            replace_file(path, document.model_dump_json(indent=1).encode(), mode=PRIVATE_FILE, durable=True)
+        except OSError as cause:
+            raise ExternalError(
+                f"{path} cannot be written: {cause.strerror or cause}",
+                remedy="make room or set HEADRACE_HOME",
+                retry=True,
+            ) from cause
+
+    def _remove(self, job: str, name: str) -> None:
+        path = self.folder(job) / name
+        try:
+            remove_file(path)
+        except OSError as cause:
+            raise ExternalError(
+                f"{path} cannot be deleted: {cause.strerror or cause}", remedy="is its disk writable?", retry=True
+            ) from cause
+
+
+def _load(folder: Path) -> StoredJob:
+    submission = JobSubmission.model_validate_json((folder / "job.json").read_bytes())
+    result, history = folder / "result.json", folder / "history.json"
+    return StoredJob(
+        submission,
+        JobResult.model_validate_json(result.read_bytes()) if result.is_file() else None,
+        JobHistory.model_validate_json(history.read_bytes()) if history.is_file() else JobHistory(),
+    )
+
+
+def _reason(error: OSError | ValidationError) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_input=False, include_url=False)[0]
+        return f"{first['msg']} at {'.'.join(str(part) for part in first['loc']) or 'its beginning'}"
+    return error.strerror or str(error)
+
+
+def _private_folder(folder: Path) -> None:
+    try:
+        make_private_folder(folder)
+    except OSError as cause:
+        raise ExternalError(
+            f"{folder} cannot be made: {cause.strerror or cause}", remedy="set HEADRACE_HOME to a folder of yours"
+        ) from cause

@@ -1,0 +1,461 @@
+"""Performs what the registry of jobs decides: tries, drivers, the job store, answers. Decides nothing itself.
+
+    users ──────┐                                   ┌── tries: plans and origin, in threads
+    tries ──────┼─> events ─> registry ─> effects ──┼── drivers: start, stop, cancel, suspend
+    drivers ────┤            (`registry`, pure)     ├── job store: submissions and ends, in threads
+    job store ──┘                                   └── answers to triggers
+
+Belongs to the event loop. Whatever raises while an effect is performed ends in an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar, assert_never
+
+from headrace.checkpoint.paths import default_storage, job_url, joined, savepoint_url
+from headrace.client.models import JobStatus
+from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surroundings, options_of, parallelism_of
+from headrace.coordinator.dispatch.job_reference import new_job_id
+from headrace.coordinator.dispatch.job_store import JobResult, JobStore, JobSubmission, StoredJob
+from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
+from headrace.coordinator.dispatch.triggers import Triggers
+from headrace.coordinator.driver.driver import JobDriver, JobWatch
+from headrace.coordinator.driver.job_log import JobLog
+from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.driver.job_storage import SHIP_S, JobStorage
+from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.job import effects as machine_effects
+from headrace.coordinator.job import events as machine_events
+from headrace.coordinator.job.config import Beginning
+from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.journaling import end_state
+from headrace.coordinator.registry import effects as do
+from headrace.coordinator.registry import events as on
+from headrace.coordinator.registry.entry import Entry, Phase
+from headrace.coordinator.registry.registry import Registry
+from headrace.coordinator.rest import job_status
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.rpc.failure import failure_of
+from headrace.rpc.messages import Failure
+from headrace.spec.settings import NoRestart
+
+LOG = logging.getLogger("headrace.coordinator")
+T = TypeVar("T")
+
+THREADS_MAX = 8
+RETRY_S = 5.0
+"""How soon a job is tried again whose storage was away, and a write to the job store that failed."""
+START_PATIENCE_S = 2.0
+"""How long the start waits for jobs to be resumed: storage that hangs holds up its own jobs, not the cluster."""
+BREAKS_MAX = 3
+"""How many masters of a job may fail in this coordinator: what fails again and again would only hide the cause."""
+CLOSE_PATIENCE_S = 10.0
+"""How long results and histories may take to reach the disk at the end."""
+_HAS_STORAGE_WORK = frozenset({Phase.WAITING, Phase.DRIVEN})
+
+
+@dataclass(slots=True)
+class KnownJob:
+    """The live half of a job whose phase the registry knows.
+
+    entry    what the registry has of it
+    result   its end, as the job store has it
+    last     how it stood when its driver ended
+    setup    what its next driver is given
+    trying, keeping   tasks: the newest try, the newest write of its end
+    tried    its first try has ended
+    """
+
+    submission: JobSubmission
+    history: JobHistory
+    storage: JobStorage
+    entry: Entry
+    result: JobResult | None = None
+    driver: JobDriver | None = None
+    last: JobStatus | None = None
+    log: JobLog | None = None
+    setup: JobSetup | None = None
+    trying: asyncio.Task[None] | None = None
+    keeping: asyncio.Task[None] | None = None
+    tried: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        return self.submission.job
+
+    @property
+    def state(self) -> str:
+        """Its state for people."""
+        return self.entry.state if self.driver is None else self.driver.machine.state.value
+
+
+class RegistryShell:
+    """The jobs of a coordinator."""
+
+    def __init__(self, surroundings: Surroundings, fleet: Fleet, triggers: Triggers) -> None:
+        self._surroundings = surroundings
+        self._clock = surroundings.clock
+        self._fleet = fleet
+        self._triggers = triggers
+        self._store = JobStore(surroundings.home.jobs)
+        self._registry = Registry(retry_s=RETRY_S, breaks_max=BREAKS_MAX)
+        self._known: dict[str, KnownJob] = {}
+        self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="storage")
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def jobs(self) -> Mapping[str, KnownJob]:
+        """All of them by id. Raises ExternalError until they are read."""
+        self.require_started()
+        return self._known
+
+    def require_started(self) -> None:
+        """Raises ExternalError until the jobs are read."""
+        self._registry.require_started()
+
+    @property
+    def driven(self) -> list[tuple[JobSubmission, JobDriver]]:
+        """The jobs that run here, as far as they are read."""
+        return [(each.submission, each.driver) for each in self._known.values() if each.driver is not None]
+
+    @property
+    def store(self) -> JobStore:
+        """Where jobs are kept."""
+        return self._store
+
+    async def start(self) -> None:
+        """Finds the jobs of this home; those that had not ended go on."""
+        stored, unreadable = await self.blocking(self._store.load_all)
+        for job, reason in unreadable.items():
+            LOG.error("job %s cannot be read and is left alone: %s", job, reason)
+        effects = self._registry.handle(on.JobsRead(tuple(_read(each) for each in stored)))
+        for each in stored:
+            job, storage = each.submission.job, JobStorage(each.submission.job, each.submission.storage)
+            self._known[job] = KnownJob(each.submission, each.history, storage, self._registry.jobs[job], each.result)
+        self._perform_all(effects)
+        waiting = [known for known in self._known.values() if known.entry.phase is Phase.WAITING]
+        if waiting:
+            await asyncio.wait(
+                [asyncio.ensure_future(known.tried.wait()) for known in waiting], timeout=START_PATIENCE_S
+            )
+
+    async def leave(self) -> None:
+        """Leaves every job as its journal says. Returns when no driver runs any more."""
+        drivers = [known.driver for known in self._known.values() if known.driver is not None]
+        self.handle(on.Closing())
+        for driver in drivers:
+            await driver.closed()
+
+    async def close(self) -> None:
+        """After `leave`: waits for the job store, and ends."""
+        try:
+            # results among them: what ended a moment ago is on disk before this process is gone
+            async with asyncio.timeout(CLOSE_PATIENCE_S):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
+        except TimeoutError:
+            LOG.warning("%d writes or submissions have not ended within %g s", len(self._tasks), CLOSE_PATIENCE_S)
+        for known in self._known.values():
+            known.storage.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def handle(self, event: on.Event) -> None:
+        """Lets the registry decide, and performs that. Raises JobConflict, ExternalError where it refuses a request."""
+        self._perform_all(self._registry.handle(event))
+
+    def require_driven(self, job: str) -> JobDriver:
+        """Returns the job's driver. Raises JobConflict where it has none."""
+        self._registry.require_driven(job)
+        driver = self._known[job].driver
+        assert driver is not None, "a driven job has a driver"
+        return driver
+
+    async def blocking(self, work: Callable[[], T]) -> T:
+        """Runs work in a thread: planning, or the job store's. Not for storage of jobs, which may hang."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def savepoint_folder(self, driver: JobDriver, directory: str | None) -> str:
+        """URL of a new savepoint's folder, below that which the user named."""
+        where = directory or joined(default_storage(self._surroundings.home), "savepoints")
+        return savepoint_url(where, driver.job, driver.machine.job.epoch + 1, secrets.token_hex(8))
+
+    def let_go_of_storage(self, known: KnownJob) -> None:
+        """Ends the job's storage threads where nothing of the job needs them."""
+        if known.entry.phase not in _HAS_STORAGE_WORK:
+            known.storage.close()
+
+    # ---- submitting ----------------------------------------------------------------------------------------------
+
+    async def submit(self, request: Request) -> str:
+        """Accepts a job, and returns its id once it is durable. Raises JobConflict, UserError, ExternalError."""
+        job = new_job_id()
+        model = request.model
+        storage = JobStorage(job, job_url(model.checkpoint.storage or default_storage(self._surroundings.home), job))
+        self.handle(on.SubmitAsked(job, model.name, request.asked.allow_duplicate))
+        # a client that hangs up cancels its request: a job on disk that nobody drives would hold no name
+        accepting = asyncio.create_task(self._accept(job, request, storage), name=f"submission of job {job}")
+        self._tasks.add(accepting)
+        accepting.add_done_callback(self._forget_submission)
+        return await asyncio.shield(accepting)
+
+    def _forget_submission(self, task: asyncio.Task[str]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # raised to the client, if that still waits
+            task.exception()
+
+    async def _accept(self, job: str, request: Request, storage: JobStorage) -> str:
+        is_written = False
+        try:
+            submission, setup = await self._prepare(request, job, storage)
+            is_written = True
+            await self.blocking(partial(self._store.add, submission))
+        except BaseException:
+            storage.close()
+            self.handle(on.SubmitFailed(job, is_written))
+            raise
+        effects = self._registry.handle(on.SubmitKept(job))
+        entry = self._registry.jobs[job]
+        self._known[job] = KnownJob(submission, JobHistory(), storage, entry, setup=setup)
+        self._perform_all(effects)
+        return job
+
+    async def _prepare(self, request: Request, job: str, storage: JobStorage) -> tuple[JobSubmission, JobSetup]:
+        """Does all that may fail, before the job is written."""
+        asked = request.asked
+        wished = partial(wished_origin, asked, request.plans, request.parallelism, self._clock.now_ms())
+        origin = await storage.ask(wished, url=asked.from_savepoint)
+        code = await storage.ask(partial(ship_code, asked, storage.url), limit_s=SHIP_S)
+        submission = JobSubmission(
+            job=job,
+            name=request.model.name,
+            pipeline=asked.file_form(),
+            options=options_of(request, origin, code),
+            submitted_at_ms=self._clock.now_ms(),
+            storage=storage.url,
+        )
+        return submission, self._setup(submission, Prepared(request.plans, origin, request.beginning))
+
+    def _setup(self, submission: JobSubmission, prepared: Prepared) -> JobSetup:
+        return self._surroundings.setup(submission, prepared, self._store.folder(submission.job))
+
+    # ---- effects -------------------------------------------------------------------------------------------------
+
+    def _perform_all(self, effects: list[do.Effect]) -> None:
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: do.Effect) -> None:
+        match effect:
+            case do.Try(job, number, delay_s):
+                known = self._known[job]
+                known.trying = asyncio.create_task(
+                    self._try(known, number, delay_s), name=f"try {number} to resume job {job}"
+                )
+            case do.AbandonTry(job):
+                self._abandon_try(self._known[job])
+            case do.Drive(job, stops):
+                self._drive(self._known[job], stops)
+            case do.PostStop(job, stop):
+                self._post_stop(self._driver(job), stop)
+            case do.PostCancel(job, request):
+                self._driver(job).post(machine_events.CancelAsked(request))
+            case do.Suspend(job):
+                self._driver(job).post(machine_events.Suspend("the coordinator ends"))
+            case do.KeepEnd(job, end, delay_s):
+                known = self._known[job]
+                known.keeping = self._spawn(self._keep_end(known, end, delay_s))
+            case do.WithdrawEnd(job, delay_s):
+                self._spawn(self._withdraw_end(self._known[job], delay_s))
+            case do.Discard(job, delay_s):
+                self._spawn(self._discard(job, delay_s))
+            case do.Answer(request, path, failure):
+                self._triggers.answer(request, path, failure)
+            case do.Progress(request, text):
+                self._triggers.progress(request, text)
+            case do.Forget(job):
+                self._known.pop(job, None)
+            case _:
+                assert_never(effect)
+
+    def _driver(self, job: str) -> JobDriver:
+        driver = self._known[job].driver
+        assert driver is not None, "the registry asks only drivers that there are"
+        return driver
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.error("%s", error, exc_info=error)
+
+    # ---- tries ---------------------------------------------------------------------------------------------------
+
+    async def _try(self, known: KnownJob, number: int, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        event = await self._tried(known, number)
+        known.tried.set()
+        self.handle(event)
+        self.let_go_of_storage(known)
+
+    async def _tried(self, known: KnownJob, number: int) -> on.TryReady | on.TryAway | on.TryHopeless:
+        submission = known.submission
+        try:
+            plans = await self.blocking(partial(plans_at, submission.pipeline, parallelism_of(submission)))
+            origin = await known.storage.ask(partial(earlier_origin, submission, plans))
+            known.setup = self._setup(submission, Prepared(plans, origin, Beginning.RESUMED))
+        except (UserError, ExternalError) as error:
+            if not error.retry:
+                return self._hopeless(known, number, error)
+            LOG.warning("job %s cannot go on: %s; trying again", known.job, error)
+            return on.TryAway(known.job, number, error.message)
+        except Exception as error:
+            # of this job alone: the others go on
+            return self._hopeless(known, number, error)
+        return on.TryReady(known.job, number)
+
+    def _hopeless(self, known: KnownJob, number: int, error: Exception) -> on.TryHopeless:
+        LOG.error("job %s cannot go on", known.job, exc_info=error)
+        return on.TryHopeless(known.job, number, _text(error))
+
+    def _abandon_try(self, known: KnownJob) -> None:
+        if known.trying is not None:
+            known.trying.cancel()
+            known.trying = None
+        known.tried.set()
+        known.storage.close()
+
+    # ---- drivers -------------------------------------------------------------------------------------------------
+
+    def _drive(self, known: KnownJob, stops: tuple[on.Stop, ...]) -> None:
+        try:
+            self._start_driver(known)
+        except Exception as error:
+            LOG.exception("job %s cannot be driven", known.job)
+            known.driver = None
+            self.handle(on.DriveFailed(known.job, _text(error)))
+            return
+        for stop in stops:
+            self._post_stop(self._driver(known.job), stop)
+
+    def _start_driver(self, known: KnownJob) -> None:
+        setup, known.setup = known.setup, None
+        assert setup is not None, "a try, or the submission, has prepared it"
+        if known.log is not None:
+            known.log.close()  # of a driver before this one
+        known.log = JobLog(known.job, self._store.folder(known.job))
+        watch = JobWatch(
+            changed=partial(self._on_changed, known),
+            answered=partial(self._on_answered, known.job),
+            ended=partial(self._on_ended, known),
+        )
+        known.driver = JobDriver(setup, self._fleet, known.storage.threads, watch, self._clock, known.history)
+        known.driver.start()
+
+    def _post_stop(self, driver: JobDriver, stop: on.Stop) -> None:
+        folder = None if stop.directory is None else self.savepoint_folder(driver, stop.directory)
+        driver.post(machine_events.StopAsked(stop.request, folder, stop.drain))
+
+    def _on_changed(self, known: KnownJob, driver: JobDriver) -> None:
+        if driver.history is not known.history:
+            known.history = driver.history
+            self._spawn(self.blocking(partial(self._store.save_history, known.job, driver.history)))
+
+    def _on_answered(self, job: str, request: str, path: str | None, failure: Failure | None) -> None:
+        self.handle(on.Answered(job, request, path, failure))
+
+    def _on_ended(self, known: KnownJob, driver: JobDriver, ended: machine_effects.Ended) -> None:
+        known.driver = None
+        self._spawn(self._after_driver(known, driver))
+        if driver.broken is not None:
+            known.history = driver.history
+            message = "its master failed; another one begins in a moment"
+            known.last = job_status.left_status(known.submission, known.history, message, driver.broken)
+            again = not isinstance(driver.setup.config.restart, NoRestart)
+            self.handle(on.MasterBroke(known.job, driver.broken, again))
+            return
+        known.last = self._last_status(known, driver)
+        end = None
+        if ended.state is not JobState.SUSPENDED:
+            end = on.End(end_state(ended.state), ended.savepoint, ended.failure)
+        self.handle(on.DriverEnded(known.job, end))
+
+    def _last_status(self, known: KnownJob, driver: JobDriver) -> JobStatus | None:
+        try:
+            return running_status(known.submission, driver)
+        except Exception:
+            # the end counts, whether it can be shown in full or not
+            LOG.exception("job %s: how it stood at its end is unknown", known.job)
+            return None
+
+    async def _after_driver(self, known: KnownJob, driver: JobDriver) -> None:
+        """A driver writes its last records when it is over."""
+        await driver.closed()
+        self.let_go_of_storage(known)
+
+    # ---- the job store -------------------------------------------------------------------------------------------
+
+    async def _keep_end(self, known: KnownJob, end: on.End, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        now_ms = self._clock.now_ms()
+        result = JobResult(state=end.state, ended_at_ms=now_ms, savepoint=end.savepoint, failure=end.failure)
+        try:
+            forgotten = await self.blocking(partial(self._store.end, known.job, result))
+        except Exception as error:
+            LOG.warning("the end of job %s (%s) cannot be recorded: %s", known.job, end.state, error)
+            self.handle(on.EndNotKept(known.job, failure_of(error)))
+            return
+        known.result = result
+        if known.log is not None:
+            known.log.close()
+        self.handle(on.EndKept(known.job, forgotten))
+
+    async def _withdraw_end(self, known: KnownJob, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        try:
+            await self.blocking(partial(self._store.withdraw_end, known.job))
+        except Exception as error:
+            LOG.warning("whether an end of job %s is recorded is unknown: %s", known.job, error)
+            self.handle(on.EndNotWithdrawn(known.job, failure_of(error)))
+        else:
+            self.handle(on.EndWithdrawn(known.job))
+
+    async def _discard(self, job: str, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        try:
+            await self.blocking(partial(self._store.discard, job))
+        except Exception as error:
+            LOG.warning("job %s was refused, and may be on disk all the same: %s", job, error)
+            self.handle(on.NotDiscarded(job))
+        else:
+            self.handle(on.Discarded(job))
+
+
+def running_status(submission: JobSubmission, driver: JobDriver) -> JobStatus:
+    """A driven job for people."""
+    plan = driver.setup.plans.plan(driver.machine.job.parallelism)
+    return job_status.running_status(submission, driver, plan)
+
+
+def _read(stored: StoredJob) -> on.ReadJob:
+    result = stored.result
+    end = None if result is None else on.End(result.state, result.savepoint, result.failure)
+    return on.ReadJob(stored.submission.job, stored.submission.name, end)
+
+
+def _text(error: Exception) -> str:
+    return error.message if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,548 @@
+"""Drives one job: feeds its machine events, executes the effects, keeps what people want to see of it.
+
+    slots, workers ──fleet──┐                                  ┌── fleet: request, tell, retire
+    journal, store ──lane───┼─> queue ─> machine ─> effects ───┼── lane: records, savepoints, pruning
+    connector host ─────────┤                                  ├── host: open, discover, commit, fence
+    users' requests, time ──┘                                  └── answers, history, log
+
+Shell: it decides nothing. One task of the event loop; blocking work goes to the storage lane's threads.
+
+Whatever raises here is answered. An effect that fails ends in its failure event (`effect_failures`). A machine that
+fails is never asked again: its memory cannot be trusted. The job is then left as its journal has it, everyone who waits
+for an answer receives the failure, and whoever drives the job next begins with a machine of its own (`broken`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, assert_never
+
+from pydantic import ValidationError
+
+from headrace.checkpoint.journal.journal import Replaced as JournalReplaced
+from headrace.checkpoint.journal.journal import Settled, Verdict, Written
+from headrace.checkpoint.journal.orphans import GRACE_MS, delete_orphans
+from headrace.checkpoint.journal.records import CheckpointRecord, Record
+from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.journal.usable import damaged_epochs
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
+from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint, located, write_savepoint
+from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.driver.storage_lane import StorageLane
+from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.fleet.slot_pool import PooledSlot
+from headrace.coordinator.host.lifecycle import JobHost
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.effect_failures import failure_event
+from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.journaling import draft_of, journal_read
+from headrace.coordinator.job.machine import Machine
+from headrace.core.clock import Clock
+from headrace.core.errors import Domain, ExternalError, InternalError
+from headrace.rpc.deployment import Deployment, PeerDocument
+from headrace.rpc.failure import failure_of
+from headrace.rpc.messages import (
+    Acked,
+    Declined,
+    Deploy,
+    Deployed,
+    Failed,
+    Failure,
+    FromSlot,
+    InputEnded,
+    Left,
+    Status,
+)
+from headrace.rpc.status import SlotStatus
+
+LOG = logging.getLogger("headrace.coordinator")
+
+EVENTS_MAX = 100_000
+LEAVING_PATIENCE_S = 10.0
+"""How long storage that is away holds up the end of a job."""
+SAVEPOINT_PATIENCE_S = 60.0
+"""How long a savepoint's folder that is away holds up the job's own records."""
+_LEAVING = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """The newest complete checkpoint, for people."""
+
+    epoch: int
+    completed_at_ms: int
+    path: str
+    bytes: int
+
+
+@dataclass(slots=True)
+class JobWatch:
+    """What the dispatcher hears of a job. Called in the loop.
+
+    changed   its state or history did; ended: nothing follows
+    """
+
+    changed: Callable[[JobDriver], None]
+    answered: Callable[[str, str | None, Failure | None], None]
+    ended: Callable[[JobDriver, do.Ended], None]
+
+
+class JobDriver:
+    """One job in this coordinator. `post` may be called from the loop only."""
+
+    def __init__(
+        self, setup: JobSetup, fleet: Fleet, executor: Executor, watch: JobWatch, clock: Clock, history: JobHistory
+    ) -> None:
+        self._setup = setup
+        self._fleet = fleet
+        self._watch = watch
+        self._clock = clock
+        self.machine = Machine(setup.config)
+        self.history = history
+        self.checkpoint: Checkpointed | None = None
+        self.statuses: dict[int, SlotStatus] = {}
+        self.slots: tuple[PooledSlot, ...] = ()
+        """The attempt's slots by index, once they are granted."""
+        self._granted_for = 0
+        self._deployed = False
+        self._collected_at_ms: int | None = None
+        self._suspects_files = False
+        """A slot could not restore, and trying again will not help: files may be altered that have their size."""
+        self.broken: Failure | None = None
+        """Why its machine was given up; None: it was not."""
+        self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
+        self._overflowed = False
+        self._asked: set[str] = set()
+        """Requests of users that wait for their answer."""
+        self._journal = JournalStore(setup.store, "", setup.writer)
+        self._lane = StorageLane(executor, f"job {setup.config.job}")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._releasing: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self.over = asyncio.Event()
+        folder = setup.log_folder
+        log = None if folder is None else folder / "connector-host.log"
+        self._host = JobHost(self.job, setup.environment, log, self.post, self.over, setup.starter)
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        return self._setup.config.job
+
+    @property
+    def setup(self) -> JobSetup:
+        """Its fixed facts."""
+        return self._setup
+
+    @property
+    def message(self) -> str:
+        """What it waits for, for people."""
+        return self._lane.trouble or self.machine.view.message
+
+    def start(self) -> None:
+        """Begins."""
+        self._fleet.join(self.job, self)
+        self._task = asyncio.create_task(self._run(), name=f"job {self.job}")
+
+    async def closed(self) -> None:
+        """Waits until everything of it has ended."""
+        if self._task is not None:
+            await self._task
+
+    def post(self, event: on.Event) -> None:
+        """Queues an event for the machine. A request that comes when the job is over is answered at once."""
+        if isinstance(event, on.Asked):
+            self._asked.add(event.request)
+        if self.over.is_set():
+            self._on_late(event)
+            return
+        try:
+            self._events.put_nowait(event)
+        except asyncio.QueueFull:
+            # what is lost may be an answer that the machine waits for
+            self._overflowed = True
+
+    # ---- the loop ------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            while not self.over.is_set():
+                event = await self._next()
+                if self._overflowed:
+                    raise InternalError(f"more than {EVENTS_MAX} events waited for the master of job {self.job}")
+                self._handle(event)
+        except Exception as error:
+            LOG.exception("the master of job %s failed", self.job)
+            self._abandon(failure_of(error))
+        finally:
+            if not self.over.is_set():
+                self._abandon(Failure("its master was cancelled", Domain.INTERNAL.value, retry=True))
+            await self._wind_up()
+
+    def _handle(self, event: on.Event) -> None:
+        for effect in self.machine.handle(event, self._clock.monotonic_ms()):
+            self._perform(effect)
+
+    def _abandon(self, failure: Failure) -> None:
+        """Ends the job here without its machine. Nothing is recorded: the journal says how the job goes on."""
+        self.broken = failure
+        self.history = self.history.failed(self._clock.now_ms(), self.machine.job.attempt, failure)
+        for request in tuple(self._asked):
+            self._perform(do.Answer(request, failure=failure))
+        self._perform(do.ReleaseSlots())
+        self._perform(do.Ended(JobState.SUSPENDED, None, failure, {}))
+
+    def _on_late(self, event: on.Event) -> None:
+        """The job is over: a request is refused, by the machine where it can be asked; nothing else matters."""
+        if self.broken is None:
+            try:
+                self._handle(event)
+            except Exception as error:
+                LOG.exception("the master of job %s failed over a late event", self.job)
+                self.broken = failure_of(error)
+        if self.broken is not None and isinstance(event, on.Asked) and event.request in self._asked:
+            self._perform(do.Answer(event.request, failure=self.broken))
+
+    async def _next(self) -> on.Event:
+        due_ms = self.machine.due_ms
+        if due_ms is None:
+            return await self._events.get()
+        wait_s = (due_ms - self._clock.monotonic_ms()) / 1000
+        if not self._events.empty():
+            return self._events.get_nowait()
+        if wait_s <= 0:
+            return on.Tick()
+        try:
+            async with asyncio.timeout(wait_s):
+                return await self._events.get()
+        except TimeoutError:
+            return on.Tick()
+
+    async def _wind_up(self) -> None:
+        while not self._events.empty():
+            # what came with the end: requests among it are refused, not forgotten
+            self._on_late(self._events.get_nowait())
+        self._fleet.leave(self.job)
+        for close in (self._lane.close, self._host.close):
+            try:
+                await close()
+            except Exception:
+                LOG.exception("job %s: something of it did not end in order", self.job)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], effect: do.Effect) -> asyncio.Task[None]:
+        """Performs an effect beside the loop; if the work raises, the effect has failed."""
+        task = asyncio.create_task(work, name=f"{type(effect).__name__} of job {self.job}")
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._on_work_done, effect))
+        return task
+
+    def _on_work_done(self, effect: do.Effect, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_unperformed(effect, error)
+
+    def _on_unperformed(self, effect: do.Effect, error: BaseException) -> None:
+        LOG.error("job %s: %s failed", self.job, type(effect).__name__, exc_info=error)
+        event = failure_event(effect, failure_of(error))
+        if event is not None:
+            self.post(event)
+
+    # ---- effects -------------------------------------------------------------------------------------------------
+
+    def _perform(self, effect: do.Effect) -> None:
+        try:
+            self._do(effect)
+        except Exception as error:
+            self._on_unperformed(effect, error)
+
+    def _do(self, effect: do.Effect) -> None:  # noqa: PLR0912 - one line an effect
+        match effect:
+            case do.ReadJournal():
+                self._lane.put("reading the journal", self._load, self._on_loaded, self._on_storage_failed)
+            case (
+                do.WriteAttempt() | do.WriteCheckpoint() | do.WriteCommitted() | do.WriteStopping() | do.WriteFinished()
+            ):
+                self._append(effect.ticket, draft_of(effect, self._clock.now_ms()))
+            case do.RequestSlots(attempt, count):
+                self._fleet.request(self.job, attempt, count)
+            case do.ReleaseSlots():
+                releasing = self._spawn(self._release(tuple(self._releasing)), effect)
+                self._releasing.add(releasing)
+                releasing.add_done_callback(self._releasing.discard)
+            case do.OpenHost(known, foreign):
+                pipeline = self._setup.plans.file_form(self.machine.job.parallelism)
+                self._spawn(self._host.open(pipeline, known, foreign=foreign), effect)
+            case do.CloseHost():
+                pass  # the host goes with the driver
+            case do.Discover(source):
+                self._spawn(self._host.discover(source), effect)
+            case do.DeploySlots():
+                self._deploy(effect)
+            case do.Tell(index, told):
+                self._fleet.tell(self.slots[index], told)
+            case do.TellAll(told):
+                for slot in self.slots:
+                    self._fleet.tell(slot, told)
+            case do.Describe(epoch, committables):
+                self._spawn(self._host.describe(epoch, committables), effect)
+            case do.Commit(epoch, committables):
+                self._spawn(self._host.commit(epoch, committables), effect)
+            case do.Fence(attempt, names):
+                self._spawn(self._host.fence(attempt, names), effect)
+            case do.Sweep(attempt):
+                self._spawn(self._host.sweep(attempt), effect)
+            case do.Alarm(text):
+                if text is not None:
+                    LOG.warning("job %s: %s", self.job, text)
+                self._notify(self._watch.changed, self)
+            case do.WriteSavepoint(manifest, folder):
+                done = partial(self._on_saved, manifest.epoch)
+                failed = partial(self._on_save_failed, manifest.epoch)
+                write = partial(write_savepoint, manifest, folder)
+                self._lane.put(f"writing savepoint {folder}", write, done, failed, patience_s=SAVEPOINT_PATIENCE_S)
+            case do.Prune(retained):
+                # tried once: what stays is deleted after the next checkpoint, which must not wait for that
+                prune = partial(self._prune, retained)
+                self._lane.put("pruning", prune, _nothing, self._on_prune_failed, patience_s=0.0)
+            case do.Answer(request, path, failure):
+                self._asked.discard(request)
+                self._notify(self._watch.answered, request, self._answer_path(path), failure)
+            case do.RecordException(attempt, failure, follows):
+                LOG.warning("job %s, attempt %d: %s; %s", self.job, attempt, failure.message, follows)
+                self.history = self.history.failed(self._clock.now_ms(), attempt, failure)
+                self._notify(self._watch.changed, self)
+            case do.Entered(state, _):
+                self._on_entered(state)
+            case do.Ended():
+                self._on_ended(effect)
+            case _:
+                assert_never(effect)
+
+    def _notify(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Calls who watches: what raises there is no failure of the job."""
+        try:
+            callback(*arguments)
+        except Exception:
+            LOG.exception("job %s: whoever watches it failed", self.job)
+
+    def _answer_path(self, path: str | None) -> str | None:
+        return path or (None if self.checkpoint is None else self.checkpoint.path)
+
+    def _on_entered(self, state: JobState) -> None:
+        LOG.info("job %s (%s) is %s", self.job, self._setup.config.name, state.value)
+        now_ms, job = self._clock.now_ms(), self.machine.job
+        match state:
+            case JobState.DEPLOYING:
+                reason = "submitted" if job.attempt == 1 else "restart"
+                restored = job.restored.epoch if job.restored is not None and job.restored_own else None
+                self.history = self.history.started(now_ms, job.attempt, job.parallelism, reason, restored)
+            case JobState.RUNNING:
+                self._suspects_files = False
+                self.history = self.history.running(now_ms, job.attempt)
+            case JobState.RESTARTING | JobState.RESCALING | JobState.CANCELLING | JobState.FAILING | JobState.FINISHED:
+                self.history = self.history.ended(now_ms, job.attempt, state.value)
+            case _:
+                pass
+        if state in _LEAVING:
+            self._lane.hurry(LEAVING_PATIENCE_S)
+        self._notify(self._watch.changed, self)
+
+    def _on_ended(self, ended: do.Ended) -> None:
+        self.over.set()
+        if ended.state is JobState.FINISHED and self._deployed:
+            self._spawn(self._fleet.retire(self.job, self._granted_for, self.slots, cancel=False), ended)
+        self._notify(self._watch.ended, self, ended)
+
+    # ---- journal -------------------------------------------------------------------------------------------------
+
+    def _append(self, ticket: int, draft: Record) -> None:
+        what = f"writing record `{draft.kind}`"
+        self._lane.put(
+            what, partial(self._journal.append, draft), partial(self._on_put, ticket), self._on_storage_failed
+        )
+
+    def _on_put(self, ticket: int, verdict: Verdict) -> None:
+        match verdict:
+            case Written(record):
+                if isinstance(record, CheckpointRecord):
+                    self._note_checkpoint(record)
+                self.post(on.RecordWritten(ticket))
+            case Settled(record):
+                # an earlier record stands that was thought to have failed: only a new look tells what holds
+                text = f"record {record.number} of its journal stands though its write seemed to fail"
+                self.post(on.JournalFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
+            case JournalReplaced():
+                self.post(on.Replaced(verdict.reason))
+            case _:
+                assert_never(verdict)
+
+    def _note_checkpoint(self, record: CheckpointRecord) -> None:
+        path = checkpoint_url(self._setup.storage, record)
+        manifest = record.manifest
+        self.checkpoint = Checkpointed(manifest.epoch, record.at_ms, path, manifest.bytes)
+        self._notify(self._watch.changed, self)
+
+    def _load(self) -> on.JournalRead:
+        """In a thread: the journal, and which of its checkpoints are whole."""
+        journal = self._journal.load()
+        if not journal.records and self.history.attempts:
+            # to begin anew would repeat everything: an empty folder is far more likely one that is not mounted
+            raise ExternalError(
+                f"the journal of job {self.job} is gone: {self._setup.storage} is empty",
+                remedy="is that storage mounted? Bring it back, or cancel the job and submit it from a savepoint",
+                retry=True,
+            )
+        return journal_read(journal, damaged_epochs(self._setup.store, journal, deep=self._suspects_files))
+
+    def _on_loaded(self, read: on.JournalRead) -> None:
+        if (replaced := self._journal.replaced) is not None:
+            self.post(on.Replaced(replaced.reason))
+            return
+        checkpoints = self._journal.journal.checkpoints
+        if checkpoints:
+            self._note_checkpoint(checkpoints[-1])
+        if read.passed_over:
+            listed = ", ".join(str(epoch) for epoch in read.passed_over)
+            LOG.warning("job %s: checkpoint %s is damaged and passed over", self.job, listed)
+        self.post(read)
+
+    def _on_storage_failed(self, error: Exception) -> None:
+        self.post(on.JournalFailed(failure_of(error)))
+
+    def _prune(self, retained: int) -> None:
+        """In a thread: what is not retained goes; now and then, what was left behind and is old enough by now."""
+        self._journal.prune(retained)
+        now_ms = self._clock.now_ms()
+        if self._collected_at_ms is None or now_ms - self._collected_at_ms >= GRACE_MS:
+            delete_orphans(self._setup.store, self._journal.journal, now_ms)
+            self._collected_at_ms = now_ms
+            if self._setup.claimed is not None and self._journal.journal.uncommitted is None:
+                delete_savepoint(self._setup.claimed)
+
+    def _on_prune_failed(self, error: Exception) -> None:
+        LOG.warning("job %s: old checkpoints could not be deleted: %s", self.job, error)
+
+    def _on_saved(self, epoch: int, _: object) -> None:
+        self.post(on.SavepointWritten(epoch))
+
+    def _on_save_failed(self, epoch: int, error: Exception) -> None:
+        self.post(on.SavepointFailed(epoch, failure_of(error)))
+
+    # ---- slots ---------------------------------------------------------------------------------------------------
+
+    def granted(self, attempt: int, slots: tuple[PooledSlot, ...]) -> None:
+        """The fleet has slots for the attempt."""
+        self.slots, self._granted_for, self._deployed = slots, attempt, False
+        self.statuses = {}
+        self.post(on.SlotsGranted(attempt, tuple(slot.worker for slot in slots)))
+
+    def _deploy(self, wanted: do.DeploySlots) -> None:
+        setup, config = self._setup, self._setup.config
+        token = secrets.token_hex(16)
+        restore: tuple[StateHandle, ...] = ()
+        if wanted.restore is not None:
+            # what the job was submitted with came located
+            restore = located(wanted.restore, setup.storage).states if wanted.own else wanted.restore.states
+        addresses = [slot.info.address for slot in self.slots]
+        peers = tuple(
+            PeerDocument(index=index, host=each.host, port=each.port, unix_path=each.unix_path)
+            for index, each in enumerate(addresses)
+        )
+        # what took effect in the job so far stays in effect for its life
+        applied = () if wanted.restore is None else tuple(f for s in wanted.restore.sources.values() for f in s.applied)
+        facts = config.plan(wanted.parallelism)
+        common = {
+            "pipeline": setup.plans.file_form(wanted.parallelism),
+            "plan_hash": facts.plan_hash,
+            "slots": len(self.slots),
+            "peers": peers,
+            "storage": setup.storage,
+            "restore": restore,
+            "floors": (*setup.floors, *applied),
+            "code": setup.code,
+            "python_path": setup.python_path,
+            "mode": config.checkpoint.mode,
+            "hand_over": config.keeps_time_open,
+        }
+        self._deployed = True
+        for index, slot in enumerate(self.slots):
+            body = Deployment(slot=index, **common).model_dump_json().encode()  # type: ignore[arg-type]
+            self._fleet.tell(slot, Deploy(self.job, wanted.attempt, token, body))
+
+    async def _release(self, earlier: tuple[asyncio.Task[None], ...]) -> None:
+        """Ends the slots there are; says so once those that are being released already have ended, too."""
+        self._fleet.cancel_request(self.job)
+        slots, attempt = self.slots, self._granted_for
+        self.slots = ()
+        if slots and self._deployed:
+            await self._fleet.retire(self.job, attempt, slots, cancel=True)
+        elif slots:
+            self._fleet.give_back(self.job, attempt)
+        if earlier:
+            await asyncio.wait(earlier)
+        self.post(on.SlotsReleased())
+
+    def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
+        """One of the attempt's slots is gone."""
+        index = self._index(slot)
+        if index is not None and attempt == self._granted_for:
+            failure = Failure(reason, Domain.EXTERNAL.value, retry=True, worker=worker)
+            self.post(on.SlotFailed(index, failure))
+
+    def slot_said(self, slot: str, said: FromSlot) -> None:
+        """One of the attempt's slots spoke; words of an older attempt are dropped."""
+        index = self._index(slot)
+        if index is None or said.job != self.job or said.attempt != self._granted_for:
+            return
+        try:
+            self._hear(index, said)
+        except ValidationError as error:
+            # who reads the stream must not fail over it: to the coordinator the whole worker would seem silent
+            text = f"its report cannot be read, so another version of headrace runs there: {error}"
+            failure = Failure(text, Domain.EXTERNAL.value, retry=True)
+            self.post(on.SlotFailed(index, self._placed(failure, index)))
+        except Exception as error:
+            LOG.exception("job %s: a report of slot %s cannot be used", self.job, slot)
+            self.post(on.SlotFailed(index, self._placed(failure_of(error), index)))
+
+    def _hear(self, index: int, said: FromSlot) -> None:
+        match said:
+            case Deployed():
+                self.post(on.SlotDeployed(index))
+            case Failed(failure=failure):
+                if self.machine.state is JobState.DEPLOYING and failure.domain == Domain.EXTERNAL and not failure.retry:
+                    self._suspects_files = True
+                self.post(on.SlotFailed(index, self._placed(failure, index)))
+            case InputEnded():
+                self.post(on.SlotInputEnded(index))
+            case Acked(epoch=epoch, subtasks=subtasks):
+                self.post(on.SlotAcked(index, epoch, SUBTASK_DOCUMENTS.validate_json(subtasks)))
+            case Declined(epoch=epoch, failure=failure):
+                self.post(on.SlotDeclined(index, epoch, self._placed(failure, index)))
+            case Status(status=status):
+                self.statuses[index] = SlotStatus.model_validate_json(status)
+                self.post(on.SlotReported(index, self.statuses[index]))
+            case Left():
+                pass
+            case _:
+                assert_never(said)
+
+    def _placed(self, failure: Failure, index: int) -> Failure:
+        return failure if failure.worker else replace(failure, worker=self.slots[index].worker)
+
+    def _index(self, slot: str) -> int | None:
+        return next((index for index, each in enumerate(self.slots) if each.slot == slot), None)
+
+
+def _nothing(_: object) -> None:
+    """What is done when pruning is done."""

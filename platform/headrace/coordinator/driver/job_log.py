@@ -1,0 +1,51 @@
+"""A job's log in its folder of the job store: what its master says, for `headrace logs`. Bounded."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+from collections import deque
+from io import TextIOWrapper
+from pathlib import Path
+
+from headrace.core.files.private_files import private_opener
+
+MASTER_LOG = "job.log"
+LOG_BYTES_MAX = 8 * 1024 * 1024
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+class _PrivateFile(logging.handlers.RotatingFileHandler):
+    """A bounded log that only its owner reads."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = private_opener(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        return TextIOWrapper(os.fdopen(descriptor, "ab"), encoding=self.encoding)
+
+
+class JobLog:
+    """Keeps the lines of the coordinator's log that name the job."""
+
+    def __init__(self, job: str, folder: Path) -> None:
+        self._handler = _PrivateFile(
+            folder / MASTER_LOG, maxBytes=LOG_BYTES_MAX, backupCount=1, delay=True, encoding="utf-8"
+        )
+        self._handler.setFormatter(logging.Formatter(FORMAT))
+        self._handler.addFilter(lambda record: job in record.getMessage())
+        self._logger = logging.getLogger("headrace.coordinator")
+        self._logger.addHandler(self._handler)
+
+    def close(self) -> None:
+        """Ends it. Idempotent."""
+        self._logger.removeHandler(self._handler)
+        self._handler.close()
+
+    @staticmethod
+    def tail(folder: Path, lines: int) -> tuple[str, ...]:
+        """The last lines of all the job's logs, oldest first."""
+        last: deque[str] = deque(maxlen=lines)
+        for path in sorted(folder.glob("*.log.1")) + sorted(folder.glob("*.log")):
+            with path.open(encoding="utf-8", errors="replace") as file:
+                last.extend(line.rstrip("\n") for line in file)
+        return tuple(last)

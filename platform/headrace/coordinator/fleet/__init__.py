@@ -1,0 +1,1 @@
+"""Workers and their slots: who is there, who holds which slot."""

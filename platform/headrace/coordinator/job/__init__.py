@@ -1,0 +1,1 @@
+"""The job machine. Pure: events in, effects out; states, epochs of an attempt, restarts, history."""

@@ -1,0 +1,131 @@
+"""One attempt that runs: its epochs, who reads which split, and where idle partitions stand. Pure.
+
+Made when every slot has deployed, handed from state to state while the attempt lives, dropped with it.
+"""
+
+from __future__ import annotations
+
+from headrace.checkpoint.manifest import SplitDocument
+from headrace.coordinator.job.effects import Discover, Tell, TellAll
+from headrace.coordinator.job.events import SlotReported
+from headrace.coordinator.job.job import Job
+from headrace.core.source_state import SourceState
+from headrace.execution.alignment import drift_limits
+from headrace.execution.assignment import assign_splits
+from headrace.execution.epochs import Epochs
+from headrace.execution.idle_times import SourceReports
+from headrace.rpc.deployment import ASSIGNED_SPLITS
+from headrace.rpc.messages import AssignSplits, LimitTime, RelayHeights
+
+SWEEP_MS = 900_000
+"""Stands in where the outside gives nothing up by itself: the default timeout of a transaction."""
+
+
+def overdue(waited_ms: int) -> str:
+    """The alarm for prepared output that has waited half of the time for which the outside keeps it."""
+    return (
+        f"no output was committed for {waited_ms // 1000} s; transactions expire after "
+        f"{2 * waited_ms // 1000} s, and then their rows have to be written again"
+    )
+
+
+class Attempt:
+    """The live half of a deployed attempt."""
+
+    def __init__(self, job: Job, now_ms: int) -> None:
+        facts = job.facts
+        self.epochs = Epochs(job.config.checkpoint, slots=facts.slots, last_epoch=job.epoch, now_ms=now_ms)
+        self.ended: set[int] = set()
+        self._slots = facts.slots
+        self._facts = facts
+        self._reports = SourceReports({source: facts.sources[source] for source in sorted(facts.timed)})
+        self._heights: dict[str, int | None] = {}
+        self._without_splits = False
+        self._limits: dict[str, int | None] = {}
+        within_ms = facts.commit_within_ms
+        # a writer of an earlier attempt that wakes up may begin something as long as the outside knows it
+        self._sweeps_until_ms = now_ms + 2 * (within_ms or SWEEP_MS) if job.open_names else None
+        self._alarm_ms = None if within_ms is None else within_ms // 2
+        self._committed_ms = now_ms
+        self._discovery_due: dict[str, int] = {}
+        for source, interval in job.discovery_ms.items():
+            if interval is not None and source not in job.final_sources:
+                self._discovery_due[source] = now_ms + interval
+
+    @property
+    def input_ended(self) -> bool:
+        """Whether no subtask will see another row."""
+        return len(self.ended) == self._slots
+
+    def assign_all(self, job: Job) -> None:
+        """Tells every source subtask what to read, from where the restored checkpoint stood."""
+        for source, parallelism in self._facts.sources.items():
+            state = SourceState() if job.restored is None else job.restored.sources.get(source, SourceState())
+            shares = assign_splits(job.splits.get(source, ()), state, parallelism)
+            for subtask, share in enumerate(shares):
+                documents = ASSIGNED_SPLITS.dump_json(share)
+                final = source in job.final_sources
+                job.do(Tell(subtask, AssignSplits(source, documents, final, state.emitted)))
+
+    def assign_found(self, job: Job, source: str, found: tuple[SplitDocument, ...]) -> None:
+        """Tells the subtasks that get newly found splits."""
+        known = {(split.topic, split.partition) for split in job.splits.get(source, ())}
+        fresh = tuple(split for split in found if (split.topic, split.partition) not in known)
+        job.add_splits({source: fresh})
+        emitted = None if job.restored is None else job.restored.sources.get(source, SourceState()).emitted
+        for subtask, share in enumerate(assign_splits(fresh, SourceState(), self._facts.sources[source])):
+            if share:
+                job.do(
+                    Tell(subtask, AssignSplits(source, ASSIGNED_SPLITS.dump_json(share), final=False, emitted=emitted))
+                )
+
+    def look_for_splits(self, job: Job, now_ms: int) -> None:
+        """Asks enumerators whose time has come."""
+        for source, due_ms in self._discovery_due.items():
+            if now_ms >= due_ms:
+                interval = job.discovery_ms[source]
+                assert interval is not None, "a source that is looked at again has an interval"
+                self._discovery_due[source] = now_ms + interval
+                job.do(Discover(source))
+
+    def take_report(self, job: Job, event: SlotReported) -> None:
+        """Relays idle heights and alignment limits where they changed."""
+        self._reports.take(event.status.sources)
+        self._without_splits |= any(not report.has_splits for report in event.status.sources)
+        # who stands at a relayed height: partitions that may be idle, and subtasks without any
+        asked_for = self._without_splits or bool(self._facts.idle)
+        heights = self._reports.heights() if asked_for else self._heights
+        if heights != self._heights:
+            self._heights = heights
+            job.do(TellAll(RelayHeights(heights)))
+        if self._facts.drift:
+            limits = drift_limits(self._reports.active_heights(), self._facts.drift)
+            if limits != self._limits:
+                self._limits = limits
+                job.do(TellAll(LimitTime(limits)))
+
+    def committed(self, job: Job, now_ms: int) -> None:
+        """An epoch's output is visible: what is open now began after its barrier."""
+        self._committed_ms = now_ms
+        job.raise_alarm(None)
+
+    def sweeps(self, now_ms: int) -> bool:
+        """Whether writers of earlier attempts may still wake up and begin something."""
+        return self._sweeps_until_ms is not None and now_ms < self._sweeps_until_ms
+
+    def watch_commits(self, job: Job, now_ms: int) -> None:
+        """Raises the alarm when half of the time has passed after which the outside gives prepared output up."""
+        due_ms = self._alarm_due_ms(job)
+        if due_ms is not None and now_ms >= due_ms:
+            assert self._alarm_ms is not None, "what is due has a time"
+            job.raise_alarm(overdue(self._alarm_ms))
+
+    def _alarm_due_ms(self, job: Job) -> int | None:
+        return None if self._alarm_ms is None or job.alarm is not None else self._committed_ms + self._alarm_ms
+
+    def due_ms(self, job: Job, *, periodic: bool) -> int | None:
+        """When something is to be done though nothing happens. `periodic`: periodic checkpoints are taken now."""
+        times = [*self._discovery_due.values(), self.epochs.timeout_due_ms, self._alarm_due_ms(job)]
+        if periodic:
+            times.append(self.epochs.periodic_due_ms)
+        return min((time for time in times if time is not None), default=None)

@@ -1,0 +1,62 @@
+"""What a job's machine receives for an effect that failed in a way that nobody foresaw. Pure.
+
+Effects promise events (`effects`), and the machine waits for them without a time limit where a decision stands. So an
+effect that raises must not end in silence: its failure event is posted instead, and the attempt, or the job, fails with
+the cause. Effects that promise nothing have no event; their failure is logged.
+
+An effect may fail after its event was posted. The failure event is then late, or it fails an attempt that went well:
+both are safe, for every failure event may come at any time.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.rpc.messages import Failure
+
+
+def failure_event(effect: do.Effect, failure: Failure) -> on.Event | None:
+    """The event that an effect ends in when performing it has raised; None for one that promises no event."""
+    match effect:
+        case (
+            do.ReadJournal()
+            | do.WriteAttempt()
+            | do.WriteCheckpoint()
+            | do.WriteCommitted()
+            | do.WriteStopping()
+            | do.WriteFinished()
+        ):
+            return on.JournalFailed(failure)
+        case do.RequestSlots() | do.DeploySlots() | do.TellAll():
+            return on.SlotFailed(0, failure)
+        case do.Tell(index):
+            return on.SlotFailed(index, failure)
+        case do.ReleaseSlots():
+            # slots that stay are shut out by the next attempt's number
+            return on.SlotsReleased()
+        case do.OpenHost():
+            return on.HostFailed(failure)
+        case do.Describe(epoch):
+            return on.DescribeFailed(epoch, failure)
+        case do.Commit(epoch):
+            return on.CommitFailed(epoch, failure)
+        case do.Fence(attempt):
+            return on.FenceFailed(attempt, failure)
+        case do.WriteSavepoint(manifest):
+            return on.SavepointFailed(manifest.epoch, failure)
+        case (
+            do.CloseHost()
+            | do.Discover()
+            | do.Sweep()
+            | do.Prune()
+            | do.Answer()
+            | do.RecordException()
+            | do.Alarm()
+            | do.Entered()
+            | do.Ended()
+        ):
+            return None
+        case _:
+            assert_never(effect)

@@ -1,0 +1,98 @@
+"""Between a job's machine and its journal: effects as records, and what a journal says as an event. Pure.
+
+Owns the two translations. What is written when is the machine's decision, what a put means the journal's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, assert_never
+
+from headrace.checkpoint.journal.journal import Journal
+from headrace.checkpoint.journal.records import (
+    AttemptRecord,
+    CheckpointRecord,
+    CommittedRecord,
+    FinishedRecord,
+    Record,
+    StoppingRecord,
+)
+from headrace.checkpoint.journal.resolve import resolve
+from headrace.coordinator.job.effects import WriteAttempt, WriteCheckpoint, WriteCommitted, WriteFinished, WriteStopping
+from headrace.coordinator.job.events import JournalRead
+from headrace.coordinator.job.job_state import JobState
+
+WriteRecord = WriteAttempt | WriteCheckpoint | WriteCommitted | WriteStopping | WriteFinished
+
+
+def draft_of(effect: WriteRecord, at_ms: int) -> Record:
+    """The record that an effect asks for; number and writer are the journal's."""
+    match effect:
+        case WriteAttempt():
+            return AttemptRecord(
+                at_ms=at_ms,
+                attempt=effect.attempt,
+                restored_epoch=effect.restored_epoch,
+                savepoint=effect.savepoint,
+                parallelism=effect.parallelism,
+                plan_hash=effect.plan_hash,
+                splits=dict(effect.splits),
+                transactions=dict(effect.transactions),
+                output=dict(effect.output),
+            )
+        case WriteCheckpoint():
+            return CheckpointRecord(
+                at_ms=at_ms,
+                manifest=effect.manifest,
+                savepoint=effect.savepoint,
+                savepoint_states=effect.savepoint_states,
+                took_ms=effect.took_ms,
+            )
+        case WriteCommitted():
+            return CommittedRecord(at_ms=at_ms, epoch=effect.epoch)
+        case WriteStopping():
+            return StoppingRecord(at_ms=at_ms, savepoint=effect.savepoint, drain=effect.drain)
+        case WriteFinished():
+            state = end_state(effect.state)
+            return FinishedRecord(at_ms=at_ms, state=state, savepoint=effect.savepoint, error=effect.error)
+        case _:
+            assert_never(effect)
+
+
+def journal_read(journal: Journal, damaged: Mapping[int, str] | None = None) -> JournalRead:
+    """What a machine is told of a journal that was just loaded. `damaged`: epochs that cannot be read, and why.
+
+    Raises CheckpointUnusable.
+    """
+    found = resolve(journal, damaged)
+    return JournalRead(
+        attempt=found.attempt,
+        epoch=found.epoch,
+        restore=found.restore,
+        uncommitted=found.commit_first,
+        unfinished=found.unfinished,
+        stopping=found.stopping,
+        stopped=found.stopped,
+        finished=found.finished,
+        splits=dict(found.splits),
+        parallelism=found.parallelism,
+        passed_over=found.passed_over,
+        before=found.before,
+        transactions=found.transactions,
+        output=found.output,
+    )
+
+
+EndState = Literal["FINISHED", "CANCELED", "FAILED"]
+
+
+def end_state(state: JobState) -> EndState:
+    """A final state as records and results have it."""
+    match state:
+        case JobState.FINISHED:
+            return "FINISHED"
+        case JobState.CANCELED:
+            return "CANCELED"
+        case _:
+            assert state is JobState.FAILED, f"{state} is not final"
+            return "FAILED"

@@ -1,0 +1,52 @@
+"""From the acknowledgements of an epoch to its manifest. Pure."""
+
+from __future__ import annotations
+
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, StateHandle
+from headrace.coordinator.job.job import Job
+from headrace.core.source_state import SourceState, merged
+from headrace.execution.epochs import Pending
+from headrace.execution.manifests import total_counters, with_output, with_successors
+
+
+def manifest_of(
+    job: Job, pending: Pending, now_ms: int, committables: tuple[CommittableDocument, ...] = ()
+) -> Manifest:
+    """All that the epoch consists of, in an order that does not depend on who answered first.
+
+    committables: those of the epoch, as their committers describe them
+    """
+    documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
+    facts = job.facts
+    parts: dict[str, list[SourceState]] = {source: [] for source in facts.sources}
+    for document in documents:
+        for source, state in document.sources.items():
+            parts[source].append(state)
+    return Manifest(
+        kind="checkpoint",
+        job=job.config.job,
+        pipeline=job.config.name,
+        epoch=pending.epoch,
+        attempt=job.attempt,
+        created_at_ms=now_ms + job.config.wall_offset_ms,
+        version=job.config.version,
+        plan_hash=facts.plan_hash,
+        max_parallelism=facts.max_parallelism,
+        parallelism=dict(facts.parallelism),
+        nodes=dict(facts.nodes),
+        states=tuple(handle for document in documents for handle in document.states),
+        sources={source: merged(states) for source, states in parts.items()},
+        splits=dict(job.splits),
+        counters=total_counters([job.counted, *(document.counters for document in documents)]),
+        committables=committables,
+        transactions=with_successors(job.names, committables),
+        output=with_output(job.output, committables),
+        drained=pending.drain or (pending.final and bool(facts.timed) and not job.config.keeps_time_open),
+        final=pending.final,
+    )
+
+
+def savepoint_states(pending: Pending) -> tuple[StateHandle, ...]:
+    """The handles of the epoch's files in its savepoint folder."""
+    documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
+    return tuple(handle for document in documents for handle in document.savepoint)

@@ -1,0 +1,86 @@
+"""What all states of a job share: the contract, and events that mean the same in every one of them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from headrace.coordinator.job.effects import Answer
+from headrace.coordinator.job.events import (
+    CancelAsked,
+    Event,
+    JournalFailed,
+    Replaced,
+    RescaleAsked,
+    SavepointAsked,
+    SplitsFound,
+    StopAsked,
+    Suspend,
+)
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.core.errors import Domain
+from headrace.rpc.messages import Failure
+
+
+class State(Protocol):
+    """One state of a job. `on` gives the state that follows: itself, or a new one, which is then entered."""
+
+    name: ClassVar[JobState]
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """The state has just begun. Gives itself, or the state that follows at once."""
+        ...
+
+    def on(self, job: Job, event: Event, now_ms: int) -> State:
+        """Something happened. Events that mean nothing here are ignored: they are late."""
+        ...
+
+    def due_ms(self, job: Job) -> int | None:
+        """When the state wants a Tick."""
+        ...
+
+
+def on_any(state: State, job: Job, event: Event, now_ms: int) -> State:
+    """The answer of states that are not over to events that they do not treat themselves."""
+    from headrace.coordinator.job.states.cancelling import Cancelling
+    from headrace.coordinator.job.states.suspended import Suspended
+
+    match event:
+        case CancelAsked(request):
+            return Cancelling(request)
+        case Suspend(reason) | Replaced(reason):
+            return Suspended(reason)
+        case JournalFailed(failure):
+            return failed(job, failure, now_ms)
+        case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request):
+            refuse(job, request, state.name)
+            return state
+        case SplitsFound(source, splits):
+            # an answer to a look of an earlier attempt: no other one will name them again
+            job.add_splits({source: splits})
+            return state
+        case _:
+            return state
+
+
+def refuse(job: Job, request: str, name: JobState) -> None:
+    """Tells a user that the job cannot do that now."""
+    text = f"job {job.config.job} is {name.value}, not RUNNING"
+    if name is JobState.RUNNING:
+        text = f"job {job.config.job} has reached its end"
+    if job.message:
+        text += f": {job.message}"
+    job.do(Answer(request, failure=Failure(text, Domain.USER, retry=True, remedy="ask again when it is RUNNING")))
+
+
+def failed(job: Job, failure: Failure, now_ms: int) -> State:
+    """What follows a failure: another attempt after a while, or the end."""
+    from headrace.coordinator.job.states.failing import Failing
+    from headrace.coordinator.job.states.restarting import Restarting
+
+    job.fail_request(job.rescale, failure)
+    job.rescale = None
+    delay_ms = job.restart_delay_ms(failure, now_ms)
+    if delay_ms is None:
+        return Failing(failure)
+    return Restarting(failure, now_ms + delay_ms)

@@ -1,0 +1,25 @@
+"""CANCELED: the user ended it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.ended import Over, answered
+
+
+class Canceled(Over):
+    """The end on request."""
+
+    name: ClassVar[JobState] = JobState.CANCELED
+
+    def __init__(self, *requests: str) -> None:
+        super().__init__()
+        self._requests = requests
+
+    def answer(self, job: Job) -> None:
+        """Who asked is told that it is done."""
+        for request in self._requests:
+            answered(job, request)
+        super().answer(job)

@@ -1,0 +1,37 @@
+"""CREATED: accepted, and nothing done yet. The first tick schedules it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.job.events import Event, StopAsked, Tick
+from headrace.coordinator.job.job import Job, Request
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.base import State, on_any
+
+
+class Created:
+    """Waits to be looked at."""
+
+    name: ClassVar[JobState] = JobState.CREATED
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Nothing to do."""
+        return self
+
+    def on(self, job: Job, event: Event, now_ms: int) -> State:
+        """A tick begins the job."""
+        from headrace.coordinator.job.states.scheduling import Scheduling
+
+        match event:
+            case Tick():
+                return Scheduling()
+            case StopAsked(request, folder, drain) if job.stop is None:
+                job.stop = Request(request, folder, drain)
+                return self
+            case _:
+                return on_any(self, job, event, now_ms)
+
+    def due_ms(self, job: Job) -> int | None:
+        """At once."""
+        return 0

@@ -1,0 +1,26 @@
+"""FAILED: a failure that no restart heals, or one too many."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.ended import Over, answered
+from headrace.rpc.messages import Failure
+
+
+class Failed(Over):
+    """The bad end."""
+
+    name: ClassVar[JobState] = JobState.FAILED
+
+    def __init__(self, failure: Failure, *canceled: str) -> None:
+        super().__init__(failure=failure)
+        self._canceled = canceled
+
+    def answer(self, job: Job) -> None:
+        """Who wanted it to end has that."""
+        for request in self._canceled:
+            answered(job, request)
+        super().answer(job)

@@ -1,0 +1,40 @@
+"""FAILING: a failure that no restart follows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.base import State
+from headrace.coordinator.job.states.leaving import Leaving
+from headrace.rpc.messages import Failure
+
+
+class Failing(Leaving):
+    """Ends the job with its failure."""
+
+    name: ClassVar[JobState] = JobState.FAILING
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__()
+        self._failure = failure
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Keeps the failure, ends the slots."""
+        job.note(self._failure, "the job fails")
+        return super().enter(job, now_ms)
+
+    def end(self) -> State:
+        """FAILED."""
+        from headrace.coordinator.job.states.failed import Failed
+
+        return Failed(self._failure, *self.asked)
+
+    def error(self) -> str | None:
+        """The failure's text."""
+        return self._failure.message
+
+    def visible_in_part(self, failure: Failure) -> None:
+        """The user's choice comes first, whatever else failed."""
+        self._failure = failure

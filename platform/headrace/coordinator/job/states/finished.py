@@ -1,0 +1,22 @@
+"""FINISHED: all input has been processed, or the job was stopped at a cut."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.ended import Over, answered
+
+
+class Finished(Over):
+    """The good end."""
+
+    name: ClassVar[JobState] = JobState.FINISHED
+
+    def answer(self, job: Job) -> None:
+        """Who asked for a stop gets the path."""
+        if job.stop is not None:
+            answered(job, job.stop.id, self._savepoint)
+            job.stop = None
+        super().answer(job)

@@ -1,0 +1,238 @@
+"""What CANCELLING and FAILING share: slots end, then the `finished` record is written.
+
+ReleaseSlots ─> SlotsReleased ─┐
+ReadJournal ─> JournalRead ────┴─> [Commit what is decided, `committed`] ─> `finished` record ─> [Fence] ─> the end;
+                                   or the end that the journal has already
+
+Nothing is fenced before the end stands in the journal: until then a coordinator that slept may still decide what is
+open under these names. What is decided and not known to be committed is not fenced at all.
+
+Committers are asked while they are there and answer: the end is wanted, and brokers that are away do not put it off.
+What stays open outside then expires there, or `headrace transactions` ends it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.checkpoint.manifest import CommittableDocument, Manifest
+from headrace.coordinator.job.effects import Commit, Fence, ReadJournal, WriteCommitted, WriteFinished
+from headrace.coordinator.job.events import (
+    CancelAsked,
+    CommitFailed,
+    Committed,
+    Event,
+    Fenced,
+    FenceFailed,
+    HostFailed,
+    JournalFailed,
+    JournalRead,
+    RecordWritten,
+    Replaced,
+    SlotsReleased,
+    Suspend,
+    Tick,
+)
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.base import State, on_any, refuse
+from headrace.coordinator.job.states.lost_output import all_lost, mixed_loss, not_committed, output_lost
+from headrace.coordinator.job.states.recorded_end import recorded_end
+from headrace.rpc.messages import Failure
+
+JOURNAL_FAILURES_MAX = 2
+"""So many failures of the journal, and the end comes unrecorded: it is wanted, and storage that is away does not undo
+it; the job store remembers. The first may have been an earlier record's, or of a put that did succeed."""
+
+
+class Leaving:
+    """Base of the two."""
+
+    name: ClassVar[JobState]
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        """Who asked for the end."""
+        self._read = False
+        self._released = False
+        self._failures = 0
+        self._tickets: list[int] = []
+        self._deadline_ms = 0
+        self._outside_ms: int | None = None
+        """Until when committers are waited for; None: they are not asked yet."""
+        self._decided: CheckpointRecord | None = None
+        """What may not be visible though it is decided. Its names are not fenced: whoever looks at it later (the user,
+        a resumed run) must still see what became of it."""
+        self._lost = False
+        self._before: Manifest | None = None
+        self._ended = False
+        """The `finished` record stands."""
+        self._settled = False
+        """Nothing is asked of committers any more."""
+        self._closing = 0
+        """Ticket of the `committed` record."""
+
+    @abstractmethod
+    def end(self) -> State:
+        """The state that follows."""
+
+    @abstractmethod
+    def error(self) -> str | None:
+        """What the record says went wrong."""
+
+    @abstractmethod
+    def visible_in_part(self, failure: Failure) -> None:
+        """Some of the last epoch's output is visible, some never will be: whoever sees the end has to know."""
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Ends the attempt's slots."""
+        self._deadline_ms = now_ms + job.config.cancel_timeout_ms
+        job.message = "ending its slots"
+        job.release()
+        job.do(ReadJournal())
+        return self
+
+    def on(self, job: Job, event: Event, now_ms: int) -> State:  # noqa: PLR0911 - one step a case
+        """When the slots have left, or were waited for long enough, the end is recorded."""
+        match event:
+            case SlotsReleased() if not job.releasing:
+                self._released = True
+                return self._record(job, now_ms)
+            case Tick() if (due_ms := self.due_ms(job)) is not None and now_ms >= due_ms:
+                self._settled = self._released
+                self._released = True
+                return self.end() if self._ended else self._record(job, now_ms)
+            case JournalRead() if not self._read:
+                return self._on_journal(job, event, now_ms)
+            case RecordWritten(ticket) if ticket in self._tickets and not self._ended:
+                return self._on_ended(job, now_ms)
+            case RecordWritten(ticket) if ticket == self._closing:
+                self._decided = None
+                return self._write(job)
+            case Committed() | CommitFailed() | Fenced() | FenceFailed() | HostFailed():
+                return self._on_outside(job, event)
+            case JournalFailed():
+                return self._on_journal_failed(job)
+            case CancelAsked(request):
+                self.asked.append(request)
+                return self
+            case Suspend() | Replaced() if self._ended:
+                return self.end()
+            case Suspend() | Replaced():
+                for request in self.asked:
+                    refuse(job, request, self.name)
+                return on_any(self, job, event, now_ms)
+            case _:
+                return on_any(self, job, event, now_ms)
+
+    def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> State:
+        self._read = True
+        if read.finished is None or job.begins_anew:
+            self._decided, self._before = read.uncommitted, read.before
+            job.open_names = dict(read.transactions)
+            return self._record(job, now_ms)
+        if read.finished.state == JobState.FINISHED:
+            job.message = ""
+            for request in self.asked:
+                refuse(job, request, JobState.FINISHED)
+        return recorded_end(read.finished, *self.asked)
+
+    def _on_journal_failed(self, job: Job) -> State:
+        if self._ended:
+            return self
+        self._failures += 1
+        if self._failures >= JOURNAL_FAILURES_MAX:
+            return self.end()
+        if not self._read:
+            job.do(ReadJournal())
+        elif self._tickets:
+            self._put(job)
+        elif self._closing:
+            return self._write(job)
+        return self
+
+    def _record(self, job: Job, now_ms: int) -> State:
+        if not (self._released and self._read) or self._tickets:
+            return self
+        if self._settled or not job.hosted or not self._uncommitted:
+            return self._write(job)
+        if self._outside_ms is None:
+            self._outside_ms = now_ms + job.config.cancel_timeout_ms
+            assert self._decided is not None, "something is to be committed"
+            job.message = f"committing epoch {self._decided.manifest.epoch}"
+            job.do(Commit(self._decided.manifest.epoch, self._uncommitted))
+        return self
+
+    def _write(self, job: Job) -> State:
+        if not self._tickets:
+            if self._uncommitted and self._decided is not None and not self._lost:
+                job.note(not_committed(self._decided.manifest), f"the job is {self.end().name.value} all the same")
+            self._put(job)
+        return self
+
+    def _put(self, job: Job) -> None:
+        self._tickets.append(job.ticket())
+        job.do(WriteFinished(self._tickets[-1], self.end().name, error=self.error()))
+
+    # ---- what is open outside ------------------------------------------------------------------------------------
+
+    @property
+    def _uncommitted(self) -> tuple[CommittableDocument, ...]:
+        return () if self._decided is None else self._decided.manifest.committables
+
+    def _on_outside(self, job: Job, event: Committed | CommitFailed | Fenced | FenceFailed | HostFailed) -> State:
+        waiting = self._outside_ms is not None and not self._tickets and not self._closing
+        match event:
+            case HostFailed():
+                self._settled = self._settled or self._outside_ms is not None
+                if self._ended:
+                    return self.end()
+                return self._write(job) if waiting else self
+            case Committed(epoch, lost) if waiting and self._is_decided(epoch):
+                if lost:
+                    return self._on_lost(job, lost)
+                self._closing = job.ticket()
+                job.do(WriteCommitted(self._closing, epoch))
+                return self
+            case CommitFailed(epoch) if waiting and self._is_decided(epoch):
+                return self._write(job)
+            case Fenced(attempt) | FenceFailed(attempt) if self._ended and attempt == job.attempt:
+                return self.end()
+            case _:
+                return self
+
+    def _is_decided(self, epoch: int) -> bool:
+        return self._decided is not None and epoch == self._decided.manifest.epoch
+
+    def _on_lost(self, job: Job, lost: tuple[CommittableDocument, ...]) -> State:
+        assert self._decided is not None, "something decided was lost"
+        manifest, self._lost = self._decided.manifest, True
+        if all_lost(manifest, lost):
+            job.note(output_lost(manifest.epoch, lost), f"the job is {self.end().name.value} all the same")
+        else:
+            failure = mixed_loss(manifest, lost, self._before)
+            if failure.message != self.error():
+                job.note(failure, f"the job is {self.end().name.value} all the same")
+            self.visible_in_part(failure)
+        return self._write(job)
+
+    def _on_ended(self, job: Job, now_ms: int) -> State:
+        self._ended = True
+        decided = {item.name for item in self._uncommitted}
+        names = {sink: tuple(name for name in own if name not in decided) for sink, own in job.open_names.items()}
+        if self._settled or not job.hosted or not any(names.values()):
+            return self.end()
+        self._outside_ms = now_ms + job.config.cancel_timeout_ms
+        job.message = "ending its open transactions"
+        job.do(Fence(job.attempt, names))
+        return self
+
+    def due_ms(self, job: Job) -> int | None:
+        """When slots, and then committers, have been waited for long enough."""
+        if not self._released:
+            return self._deadline_ms
+        if self._ended:
+            return self._outside_ms
+        return None if self._settled or self._tickets else self._outside_ms

@@ -1,0 +1,274 @@
+"""What RUNNING, STOPPING and RESCALING share: an attempt whose slots work, and its epochs.
+
+begin ─> TriggerEpoch to all ─> every slot acked ─> [Describe] ─> `checkpoint` record ─> [Commit] ─> `committed` record
+      ─> EpochCompleted to all, old checkpoints pruned ─> [savepoint's manifest] ─> `after`
+
+What an epoch prepared and the outside has given up before it was recorded fails the attempt, and nothing is lost: its
+rows are read again. Where that shows only after the record, the next attempt judges it (`scheduling`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from headrace.checkpoint.manifest import CommittableDocument
+from headrace.coordinator.job.attempt import Attempt
+from headrace.coordinator.job.effects import (
+    Answer,
+    Commit,
+    Describe,
+    Prune,
+    Sweep,
+    TellAll,
+    WriteCheckpoint,
+    WriteCommitted,
+    WriteSavepoint,
+)
+from headrace.coordinator.job.events import (
+    CommitFailed,
+    Committed,
+    Described,
+    DescribeFailed,
+    Event,
+    HostFailed,
+    JournalFailed,
+    RecordWritten,
+    SavepointFailed,
+    SavepointWritten,
+    SlotAcked,
+    SlotDeclined,
+    SlotFailed,
+    SlotInputEnded,
+    SlotReported,
+    SplitsFound,
+    Tick,
+)
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.manifest import manifest_of, savepoint_states
+from headrace.coordinator.job.states.base import State, failed, on_any
+from headrace.coordinator.job.states.lost_output import output_lost
+from headrace.core.errors import Domain
+from headrace.execution.epochs import Pending, Purpose, Stage
+from headrace.execution.manifests import savepoint_of
+from headrace.rpc.messages import EpochAborted, EpochCompleted, Failure, Renamed, TriggerEpoch
+
+
+class Live:
+    """Base of the states of a deployed attempt. Subclasses say what to begin (`advance`) and what follows an epoch."""
+
+    name: ClassVar[JobState]
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+        self._ticket = 0
+
+    @abstractmethod
+    def enter(self, job: Job, now_ms: int) -> State:
+        """The state has begun."""
+
+    @abstractmethod
+    def advance(self, job: Job, now_ms: int) -> State:
+        """Called after every event: begins what is due."""
+
+    @abstractmethod
+    def after(self, job: Job, pending: Pending, now_ms: int) -> State:
+        """An epoch is done."""
+
+    def on_own(self, job: Job, event: Event, now_ms: int) -> State | None:
+        """Events that only this state treats; None for the others."""
+        return None
+
+    def due_ms(self, job: Job) -> int | None:
+        """When the timeout of an epoch or a look for splits is due. A time at which nothing is done is none: the caller
+        would tick for ever."""
+        return self.attempt.due_ms(job, periodic=False)
+
+    def on(self, job: Job, event: Event, now_ms: int) -> State:
+        """Treats the event, then begins what is due."""
+        following = self.on_own(job, event, now_ms) or self._on_live(job, event, now_ms)
+        if following is self:
+            self.attempt.watch_commits(job, now_ms)
+        return following.advance(job, now_ms) if following is self else following
+
+    def _on_live(self, job: Job, event: Event, now_ms: int) -> State:
+        match event:
+            case SlotInputEnded(index):
+                self.attempt.ended.add(index)
+                return self
+            case SlotReported():
+                self.attempt.take_report(job, event)
+                return self
+            case SplitsFound(source, splits):
+                self.attempt.assign_found(job, source, splits)
+                return self
+            case SlotFailed(_, failure) | HostFailed(failure) | JournalFailed(failure):
+                return self.fail(job, failure, now_ms)
+            case Tick():
+                return self._on_tick(job, now_ms)
+            case _:
+                return self._on_epoch(job, event, now_ms)
+
+    def _on_epoch(self, job: Job, event: Event, now_ms: int) -> State:
+        epochs = self.attempt.epochs
+        match event:
+            case SlotAcked(index, epoch, documents):
+                if (pending := epochs.ack(index, epoch, documents)) is not None:
+                    self._on_acked(job, pending, now_ms)
+                return self
+            case Described() | DescribeFailed():
+                return self._on_described(job, event, now_ms)
+            case RecordWritten(ticket) if ticket == self._ticket:
+                return self._on_record(job, now_ms)
+            case Committed(epoch, lost):
+                if (pending := epochs.in_stage(Stage.COMMITTING, epoch)) is None:
+                    return self
+                if lost:
+                    return self.fail(job, output_lost(epoch, lost), now_ms)
+                self._close(job, pending)
+                return self
+            case CommitFailed(epoch, failure):
+                # of an earlier attempt's: it was repeated, and its epoch is committed
+                return self if epochs.in_stage(Stage.COMMITTING, epoch) is None else self.fail(job, failure, now_ms)
+            case SlotDeclined(_, epoch, failure):
+                collecting = epochs.in_stage(Stage.COLLECTING, epoch)
+                return self if collecting is None else self._give_up(job, failure, now_ms)
+            case _:
+                return self._on_other(job, event, now_ms)
+
+    def _on_other(self, job: Job, event: Event, now_ms: int) -> State:
+        match event:
+            case SavepointWritten(epoch):
+                return self if self.attempt.epochs.in_stage(Stage.SAVING, epoch) is None else self._done(job, now_ms)
+            case SavepointFailed(epoch, failure):
+                return self._on_savepoint_failed(job, epoch, failure, now_ms)
+            case _:
+                pass
+        following = on_any(self, job, event, now_ms)
+        if following is not self:
+            text = f"job {job.config.job} is {following.name.value}"
+            self.drop_savepoints(job, Failure(text, Domain.EXTERNAL, retry=True))
+        return following
+
+    def drop_savepoints(self, job: Job, failure: Failure) -> None:
+        """The attempt is over: tells those who wait for a savepoint of it."""
+        pending = self.attempt.epochs.pending
+        if pending is not None and pending.request is not None:
+            job.do(Answer(pending.request, failure=failure))
+
+    def fail(self, job: Job, failure: Failure, now_ms: int) -> State:
+        """The attempt is over."""
+        self.drop_savepoints(job, failure)
+        return failed(job, failure, now_ms)
+
+    def _on_tick(self, job: Job, now_ms: int) -> State:
+        self.attempt.look_for_splits(job, now_ms)
+        if not self.attempt.epochs.timed_out(now_ms):
+            return self
+        pending = self.attempt.epochs.pending
+        assert pending is not None, "what timed out is in flight"
+        late = ", ".join(str(index) for index in sorted(pending.waiting))
+        seconds = job.config.checkpoint.timeout_ms / 1000
+        who = f"slot {late} did not answer" if late else "its sinks' transactions could not be looked at"
+        text = f"checkpoint {pending.epoch} was not complete after {seconds:g} s: {who}"
+        return self._give_up(job, Failure(text, Domain.EXTERNAL, retry=True), now_ms)
+
+    # ---- an epoch, from its barrier to its end -------------------------------------------------------------------
+
+    def begin(
+        self, job: Job, purpose: Purpose, now_ms: int, *, folder: str | None = None, request: str | None = None
+    ) -> None:
+        """Triggers the next epoch. Those of a stop and a rescale are the last that sources send."""
+        last = purpose in (Purpose.STOP, Purpose.RESCALE)
+        drain = purpose is Purpose.STOP and job.stop is not None and job.stop.drain
+        pending = self.attempt.epochs.begin(purpose, now_ms, folder=folder or "", request=request, drain=drain)
+        pending.final = self.attempt.input_ended
+        job.epoch = pending.epoch
+        job.do(TellAll(TriggerEpoch(pending.epoch, pending.folder, stop=last, drain=drain)))
+
+    def _on_acked(self, job: Job, pending: Pending, now_ms: int) -> None:
+        if pending.committables:
+            pending.stage = Stage.DESCRIBING
+            job.do(Describe(pending.epoch, pending.committables))
+        else:
+            self._record(job, pending, (), now_ms)
+
+    def _on_described(self, job: Job, event: Described | DescribeFailed, now_ms: int) -> State:
+        pending = self.attempt.epochs.in_stage(Stage.DESCRIBING, event.epoch)
+        if pending is None:
+            return self
+        if isinstance(event, DescribeFailed):
+            return self.fail(job, event.failure, now_ms)
+        self._record(job, pending, event.committables, now_ms)
+        return self
+
+    def _record(self, job: Job, pending: Pending, committables: tuple[CommittableDocument, ...], now_ms: int) -> None:
+        pending.stage = Stage.RECORDING
+        pending.manifest = manifest_of(job, pending, now_ms, committables)
+        self._ticket = job.ticket()
+        states = savepoint_states(pending)
+        took_ms = now_ms - pending.started_ms
+        job.do(WriteCheckpoint(self._ticket, pending.manifest, pending.folder or None, states, took_ms))
+
+    def _on_record(self, job: Job, now_ms: int) -> State:
+        epochs = self.attempt.epochs
+        if (pending := epochs.in_stage(Stage.RECORDING)) is not None:
+            assert pending.manifest is not None, "a recorded epoch has a manifest"
+            job.restored, job.restored_own = pending.manifest, True
+            job.output, job.names = dict(pending.manifest.output), dict(pending.manifest.transactions)
+            pending.stage = Stage.COMMITTING
+            if pending.manifest.committables:
+                job.do(Commit(pending.epoch, pending.manifest.committables))
+            else:
+                self._close(job, pending)
+            return self
+        if (pending := epochs.in_stage(Stage.CLOSING)) is not None:
+            return self._on_closed(job, pending, now_ms)
+        return self
+
+    def _close(self, job: Job, pending: Pending) -> None:
+        pending.stage = Stage.CLOSING
+        self._ticket = job.ticket()
+        job.do(WriteCommitted(self._ticket, pending.epoch))
+
+    def _on_closed(self, job: Job, pending: Pending, now_ms: int) -> State:
+        assert pending.manifest is not None, "a committed epoch has a manifest"
+        job.strategy.on_stable(now_ms)
+        self.attempt.committed(job, now_ms)
+        renamed = tuple(Renamed(each.name, each.successor) for each in pending.manifest.committables if each.successor)
+        job.do(TellAll(EpochCompleted(pending.epoch, renamed)), Prune(job.config.checkpoint.retained))
+        if self.attempt.sweeps(now_ms):
+            job.do(Sweep(job.attempt))
+        if not pending.folder:
+            return self._done(job, now_ms)
+        pending.stage = Stage.SAVING
+        job.do(WriteSavepoint(savepoint_of(pending.manifest, savepoint_states(pending)), pending.folder))
+        return self
+
+    def _done(self, job: Job, now_ms: int) -> State:
+        pending = self.attempt.epochs.done(now_ms)
+        if pending.request is not None:
+            job.do(Answer(pending.request, path=pending.folder))
+        return self.after(job, pending, now_ms)
+
+    def _on_savepoint_failed(self, job: Job, epoch: int, failure: Failure, now_ms: int) -> State:
+        pending = self.attempt.epochs.in_stage(Stage.SAVING, epoch)
+        if pending is None:
+            return self
+        if pending.purpose is not Purpose.SAVEPOINT:
+            return self.fail(job, failure, now_ms)
+        self.attempt.epochs.done(now_ms)
+        if pending.request is not None:
+            job.do(Answer(pending.request, failure=failure))
+        return self
+
+    def _give_up(self, job: Job, failure: Failure, now_ms: int) -> State:
+        pending, too_often = self.attempt.epochs.give_up(now_ms)
+        job.do(TellAll(EpochAborted(pending.epoch)))
+        if too_often:
+            return self.fail(job, failure, now_ms)
+        job.note(failure, "the job goes on without this checkpoint")
+        if pending.request is not None:
+            job.do(Answer(pending.request, failure=failure))
+        return self

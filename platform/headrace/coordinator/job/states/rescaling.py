@@ -1,0 +1,43 @@
+"""RESCALING: one epoch after whose barrier nothing is emitted, then a new attempt with another parallelism."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.job.attempt import Attempt
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.base import State
+from headrace.coordinator.job.states.live import Live
+from headrace.execution.epochs import Pending, Purpose
+
+
+class Rescaling(Live):
+    """Takes the checkpoint that the next attempt begins with."""
+
+    name: ClassVar[JobState] = JobState.RESCALING
+
+    def __init__(self, attempt: Attempt, parallelism: int, ticket: int = 0) -> None:
+        super().__init__(attempt)
+        self._parallelism = parallelism
+        self._ticket = ticket
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Begins at once, or after the epoch in flight."""
+        return self.advance(job, now_ms)
+
+    def advance(self, job: Job, now_ms: int) -> State:
+        """Begins the epoch."""
+        if self.attempt.epochs.pending is None:
+            self.begin(job, Purpose.RESCALE, now_ms)
+        return self
+
+    def after(self, job: Job, pending: Pending, now_ms: int) -> State:
+        """Ends the attempt; the next one has the new parallelism."""
+        from headrace.coordinator.job.states.scheduling import Scheduling
+
+        if pending.purpose is not Purpose.RESCALE:
+            return self
+        job.release()
+        job.parallelism = self._parallelism
+        return Scheduling()

@@ -1,0 +1,405 @@
+"""SCHEDULING: the journal is read; what it decided is finished; then slots, sources, and the attempt's record.
+
+    ReadJournal ─> finished?  ──────────────────────────────────────────────> the end that it says
+                ─> OpenHost ─> a decided epoch is not committed? Commit, `committed`
+                                 └─> that was the epoch of a stop? its savepoint's manifest, `finished`, Fence
+                                     ─> FINISHED
+                   RequestSlots (at the same time)
+                ─> all there: `attempt` record ─> Fence what earlier attempts left open ─> DEPLOYING
+
+Nothing of the new attempt is told to any slot, and nothing fenced, before its record stands.
+
+What connectors refuse before the job's first attempt ends the job, as it ends `headrace run`: a wrong address is no
+better later. From the first attempt on it is a failure like any other.
+
+A stop that somebody waits for is answered when slots are long in coming: it takes an attempt to stop a job at a cut.
+
+Where the outside has given up decided output, the journal is read once more, for another coordinator may have gone on:
+all of it lost ─> from the checkpoint before; some of it ─> FAILING, with the choice that is the user's.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.checkpoint.manifest import CommittableDocument, Manifest
+from headrace.coordinator.job.attempt import overdue
+from headrace.coordinator.job.effects import (
+    Commit,
+    Fence,
+    OpenHost,
+    ReadJournal,
+    RequestSlots,
+    WriteAttempt,
+    WriteCommitted,
+    WriteFinished,
+    WriteSavepoint,
+)
+from headrace.coordinator.job.events import (
+    CommitFailed,
+    Committed,
+    Event,
+    Fenced,
+    FenceFailed,
+    HostFailed,
+    HostOpened,
+    JournalRead,
+    RecordWritten,
+    SavepointFailed,
+    SavepointWritten,
+    SlotFailed,
+    SlotsGranted,
+    StopAsked,
+    Tick,
+)
+from headrace.coordinator.job.job import Job, Request
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.base import State, failed, on_any
+from headrace.coordinator.job.states.failing import Failing
+from headrace.coordinator.job.states.lost_output import all_lost, mixed_loss, output_lost
+from headrace.coordinator.job.states.recorded_end import recorded_end
+from headrace.core.errors import Domain
+from headrace.execution.manifests import savepoint_of
+from headrace.rpc.messages import Failure
+
+STOP_PATIENCE_MS = 10_000
+"""How long a stop waits for the slots of an attempt, which are there at once unless there are too few."""
+
+
+class Scheduling:
+    """Gets an attempt ready."""
+
+    name: ClassVar[JobState] = JobState.SCHEDULING
+
+    def __init__(self) -> None:
+        self._decided: CheckpointRecord | None = None
+        """The epoch that is to be committed first."""
+        self._before: Manifest | None = None
+        """What to go on from where its output is lost."""
+        self._lost: tuple[CommittableDocument, ...] = ()
+        self._stopped: CheckpointRecord | None = None
+        self._unfinished: CheckpointRecord | None = None
+        """An epoch whose savepoint may lack its manifest: it is finished on the way, whatever comes of it."""
+        self._read: JournalRead | None = None
+        """The journal's answer: nothing that comes before it is an answer to anything asked for here."""
+        self._host = False
+        self._committing = False
+        self._saving = False
+        """The manifest of the stop's savepoint is being written."""
+        self._workers: tuple[str, ...] | None = None
+        self._deadline_ms: int | None = None
+        self._stop_due_ms = 0
+        """When a stop has waited for slots long enough."""
+        self._ticket = 0
+        self._recording: str = ""
+        """Which record is being written: `committed`, `attempt`, `finished`; `fence`: being done, after `attempt`;
+        `end`: the same, after `finished`."""
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Asks the journal."""
+        job.message = "reading its journal"
+        job.do(ReadJournal())
+        return self
+
+    def on(self, job: Job, event: Event, now_ms: int) -> State:  # noqa: PLR0911, PLR0912 - one step a case
+        """Goes from step to step."""
+        match event:
+            case JournalRead() if self._read is None:
+                return self._on_journal(job, event, now_ms)
+            case JournalRead() if self._lost:
+                return self._on_read_again(job, event, now_ms)
+            case HostOpened() | HostFailed() | SlotFailed() | CommitFailed() if self._read is None:
+                return self
+            case HostOpened():
+                self._on_host(job, event)
+                self._name_wait(job)
+                return self._next(job, now_ms)
+            case SlotsGranted(attempt, workers) if attempt == job.attempt + 1:
+                self._workers = workers
+                return self._next(job, now_ms)
+            case Committed(epoch, lost) if self._is_decided(epoch):
+                self._on_commit(job, lost)
+                return self
+            case CommitFailed(epoch, failure) if self._is_decided(epoch):
+                return failed(job, failure, now_ms)
+            case Fenced() | FenceFailed() if self._recording in {"fence", "end"} and event.attempt == job.attempt:
+                return self._on_fenced(job, event, now_ms)
+            case RecordWritten(ticket) if ticket == self._ticket:
+                return self._on_record(job, now_ms)
+            case SavepointWritten() if self._stopped is not None:
+                return self._finish(job)
+            case HostFailed() if self._stopped is not None and self._decided is None:
+                return self._on_stop_without_host(job, now_ms)
+            case HostFailed(failure, refused=True) if job.ends_if_refused:
+                return Failing(failure)
+            case HostFailed(failure) | SlotFailed(_, failure):
+                return failed(job, failure, now_ms)
+            case Tick():
+                return self._on_tick(job, now_ms)
+            case _:
+                return self._on_other(job, event, now_ms)
+
+    def _on_other(self, job: Job, event: Event, now_ms: int) -> State:
+        match event:
+            case StopAsked(request, folder, drain) if job.stop is None:
+                job.stop = Request(request, folder, drain)
+                self._stop_due_ms = now_ms + STOP_PATIENCE_MS
+                return self
+            case SavepointFailed(_, failure) if self._stopped is not None:
+                return failed(job, failure, now_ms)
+            case _:
+                return on_any(self, job, event, now_ms)
+
+    def due_ms(self, job: Job) -> int | None:
+        """When something has been waited for long enough, or an alarm is due."""
+        times = (self._patience_due_ms(), self._alarm_due_ms(job), self._stop_refused_ms(job))
+        return min((each for each in times if each is not None), default=None)
+
+    def _on_tick(self, job: Job, now_ms: int) -> State:
+        alarm_ms, patience_ms = self._alarm_due_ms(job), self._patience_due_ms()
+        if alarm_ms is not None and now_ms >= alarm_ms:
+            assert job.facts.commit_within_ms is not None, "what expires has a time"
+            job.raise_alarm(overdue(job.facts.commit_within_ms // 2))
+        refused_ms = self._stop_refused_ms(job)
+        if refused_ms is not None and now_ms >= refused_ms:
+            self._refuse_stop(job)
+        if patience_ms is None or now_ms < patience_ms:
+            return self
+        return self._ended() if self._recording == "end" else failed(job, self._too_few(job), now_ms)
+
+    def _alarm_due_ms(self, job: Job) -> int | None:
+        """When what is decided has waited for its commit for half of the time that the outside gives it."""
+        within_ms = job.facts.commit_within_ms
+        if (
+            self._decided is None
+            or not self._decided.manifest.committables
+            or within_ms is None
+            or job.alarm is not None
+        ):
+            return None
+        return self._decided.manifest.created_at_ms - job.config.wall_offset_ms + within_ms // 2
+
+    def _patience_due_ms(self) -> int | None:
+        """For slots, sources and the last fence; commits and records take the time that they take."""
+        if self._recording == "end":
+            return self._deadline_ms
+        return None if self._recording or self._committing else self._deadline_ms
+
+    def _stop_refused_ms(self, job: Job) -> int | None:
+        """When the user who waits for a stop gets an answer though the job has not got its slots."""
+        if job.stop is None or not job.stop.id or self._workers is not None or self._patience_due_ms() is None:
+            return None
+        return self._stop_due_ms
+
+    def _refuse_stop(self, job: Job) -> None:
+        """Without an attempt there is no cut. A stop that the journal holds stays: it is taken when the job runs."""
+        assert job.stop is not None and self._read is not None, "a stop waits for slots"
+        stop, recorded = job.stop, self._read.stopping is not None
+        then = "it is stopped as soon as it runs" if recorded else "only a job that runs can be stopped"
+        text = f"job {job.config.job} is {self.name.value}: {job.message}; {then}"
+        remedy = f"start workers, or end it without a savepoint: headrace cancel {job.config.job}"
+        job.fail_request(stop, Failure(text, Domain.USER, retry=True, remedy=remedy))
+        job.stop = Request("", stop.folder, stop.drain) if recorded else None
+
+    def _is_decided(self, epoch: int) -> bool:
+        decided = self._decided is not None and epoch == self._decided.manifest.epoch
+        return decided and not self._recording and not self._lost
+
+    def _on_host(self, job: Job, opened: HostOpened) -> None:
+        job.add_splits(opened.splits)
+        job.discovery_ms, job.final_sources = dict(opened.intervals), opened.final
+        job.begin_output(opened.begins)
+        self._host = job.hosted = True
+
+    def _on_commit(self, job: Job, lost: tuple[CommittableDocument, ...]) -> None:
+        if lost:
+            self._lost = lost
+            job.do(ReadJournal())
+        else:
+            self._close(job)
+
+    def _on_read_again(self, job: Job, read: JournalRead, now_ms: int) -> State:
+        """The same again: nobody else has gone on, so the output is lost indeed."""
+        from headrace.coordinator.job.states.suspended import Suspended
+
+        assert self._decided is not None and self._read is not None, "something decided was lost"
+        if _marks(read) != _marks(self._read):
+            return Suspended("another coordinator has gone on with this job")
+        manifest, lost, self._lost = self._decided.manifest, self._lost, ()
+        if not all_lost(manifest, lost):
+            return failed(job, mixed_loss(manifest, lost, self._before), now_ms)
+        job.note(output_lost(manifest.epoch, lost), f"the job goes on from {_named(self._before)}")
+        job.go_back(self._before)
+        asked, self._committing = self._stopped is None, False
+        self._decided = self._stopped = self._unfinished = None
+        self._wait(job, now_ms)
+        if not asked:
+            job.do(RequestSlots(job.attempt + 1, job.facts.slots))
+        return self._next(job, now_ms)
+
+    def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> State:
+        self._read = read
+        job.take_journal(read)
+        if read.finished is not None and not job.begins_anew:
+            return recorded_end(read.finished)
+        self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
+        self._before = read.before
+        if self._decided is None and self._stopped is not None and not job.open_names:
+            return self._on_committed(job, now_ms)
+        job.message = "opening its sources and sinks"
+        origin = job.config.origin
+        if origin is not None and not job.splits:
+            job.do(OpenHost(dict(origin.splits), foreign=True))
+        else:
+            job.do(OpenHost(dict(job.splits)))
+        if self._stopped is None:
+            self._wait(job, now_ms)
+            job.do(RequestSlots(job.attempt + 1, job.facts.slots))
+        return self
+
+    def _wait(self, job: Job, now_ms: int) -> None:
+        self._deadline_ms = now_ms + job.config.slots_timeout_ms
+        self._stop_due_ms = now_ms + STOP_PATIENCE_MS
+        self._name_wait(job)
+
+    def _name_wait(self, job: Job) -> None:
+        """Names what is missing. Without a host it is the host, though slots may be missing, too."""
+        if self._host and self._decided is None and self._stopped is None and self._workers is None:
+            job.message = f"waiting for {job.facts.slots} slot{'s' if job.facts.slots > 1 else ''}"
+
+    def _next(self, job: Job, now_ms: int) -> State:
+        """Whatever can be done now."""
+        if self._recording or self._committing or not self._host:
+            return self
+        if self._decided is not None:
+            if self._decided.manifest.committables:
+                self._committing = True
+                job.message = f"committing epoch {self._decided.manifest.epoch}"
+                job.do(Commit(self._decided.manifest.epoch, self._decided.manifest.committables))
+            else:
+                self._close(job)
+        elif self._stopped is not None:
+            return self._on_committed(job, now_ms)
+        elif self._workers is not None:
+            self._record_attempt(job)
+        return self
+
+    def _close(self, job: Job) -> None:
+        assert self._decided is not None, "an epoch is to be closed"
+        self._committing = False
+        self._recording, self._ticket = "committed", job.ticket()
+        job.do(WriteCommitted(self._ticket, self._decided.manifest.epoch))
+
+    def _record_attempt(self, job: Job) -> None:
+        saved = self._unfinished
+        if saved is not None and saved.savepoint is not None:
+            job.do(WriteSavepoint(savepoint_of(saved.manifest, saved.savepoint_states), saved.savepoint))
+        self._recording, self._ticket = "attempt", job.ticket()
+        own = job.restored if job.restored_own else None
+        job.do(
+            WriteAttempt(
+                self._ticket,
+                job.attempt + 1,
+                None if own is None else own.epoch,
+                job.config.savepoint if own is None else None,
+                job.parallelism,
+                job.facts.plan_hash,
+                dict(job.splits),
+                job.config.names(job.parallelism, job.attempt + 1),
+                dict(job.output),
+            )
+        )
+
+    def _on_record(self, job: Job, now_ms: int) -> State:
+        from headrace.coordinator.job.states.deploying import Deploying
+
+        written, self._recording = self._recording, ""
+        match written:
+            case "committed":
+                self._decided = None
+                if self._stopped is not None:
+                    return self._on_committed(job, now_ms)
+                self._wait(job, now_ms)
+                return self._next(job, now_ms)
+            case "attempt":
+                assert self._workers is not None, "an attempt is recorded when its slots are there"
+                job.attempt += 1
+                job.names = dict(job.config.names(job.parallelism, job.attempt))
+                if not job.open_names:
+                    return Deploying()
+                self._recording = "fence"
+                job.message = "ending the transactions of earlier attempts"
+                job.do(Fence(job.attempt, dict(job.open_names)))
+                return self
+            case _:
+                if not job.hosted or not job.open_names:
+                    return self._ended()
+                # rows that came after the barrier of the stop's epoch, and what earlier attempts left open
+                self._recording, self._deadline_ms = "end", now_ms + job.config.cancel_timeout_ms
+                job.message = "ending its open transactions"
+                job.do(Fence(job.attempt, dict(job.open_names)))
+                return self
+
+    def _ended(self) -> State:
+        from headrace.coordinator.job.states.finished import Finished
+
+        assert self._stopped is not None, "only a stop ends here"
+        return Finished(self._stopped.savepoint)
+
+    def _on_stop_without_host(self, job: Job, now_ms: int) -> State:
+        """All is committed: what is open outside expires there."""
+        if self._recording == "end":
+            return self._ended()
+        return self if self._recording or self._saving else self._on_committed(job, now_ms)
+
+    def _on_fenced(self, job: Job, event: Fenced | FenceFailed, now_ms: int) -> State:
+        from headrace.coordinator.job.states.deploying import Deploying
+
+        if self._recording == "end":
+            return self._ended()
+        return failed(job, event.failure, now_ms) if isinstance(event, FenceFailed) else Deploying()
+
+    def _on_committed(self, job: Job, now_ms: int) -> State:
+        """The epoch of a stop is committed: what is left is its savepoint's manifest."""
+        assert self._stopped is not None, "a stop is finished"
+        if self._saving:
+            return self
+        if self._stopped.savepoint is None:
+            return self._finish(job)
+        self._saving = True
+        manifest = savepoint_of(self._stopped.manifest, self._stopped.savepoint_states)
+        job.do(WriteSavepoint(manifest, self._stopped.savepoint))
+        return self
+
+    def _finish(self, job: Job) -> State:
+        assert self._stopped is not None, "a stop is finished"
+        self._recording, self._ticket = "finished", job.ticket()
+        job.do(WriteFinished(self._ticket, JobState.FINISHED, self._stopped.savepoint))
+        return self
+
+    def _too_few(self, job: Job) -> Failure:
+        waited_s = job.config.slots_timeout_ms // 1000
+        if self._workers is not None:
+            return Failure(f"sources and sinks did not open within {waited_s} s", Domain.EXTERNAL, retry=True)
+        return Failure(
+            f"no {job.facts.slots} slots were free within {waited_s} s",
+            Domain.EXTERNAL,
+            retry=True,
+            remedy="start more workers, end other jobs, or lower the parallelism",
+        )
+
+
+def _named(before: Manifest | None) -> str:
+    return "where it began" if before is None else f"checkpoint {before.epoch}"
+
+
+def _marks(read: JournalRead) -> tuple[object, ...]:
+    """What another coordinator changes whatever it does: commits the epoch, goes on from another one, stops, ends."""
+    return read.attempt, read.epoch, read.uncommitted, read.stopping, read.finished
+
+
+def _stopped(read: JournalRead) -> CheckpointRecord | None:
+    """The epoch of the stop. A drain is over only with an epoch that is drained: one that was in flight is not."""
+    drains = read.stopping is not None and read.stopping.drain
+    return None if drains and read.stopped is not None and not read.stopped.manifest.drained else read.stopped

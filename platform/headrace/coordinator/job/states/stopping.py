@@ -1,0 +1,71 @@
+"""STOPPING: the wish is recorded, then one last epoch is taken, after whose barrier nothing is emitted.
+
+`stopping` record ─> (an epoch in flight ends) ─> TriggerEpoch(stop) ─> .. committed, savepoint's manifest
+                  ─> `finished` record ─> FinishSlot to all ─> FINISHED
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.job.attempt import Attempt
+from headrace.coordinator.job.effects import TellAll, WriteFinished, WriteStopping
+from headrace.coordinator.job.events import Event, RecordWritten
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.base import State
+from headrace.coordinator.job.states.live import Live
+from headrace.execution.epochs import Pending, Purpose
+from headrace.rpc.messages import FinishSlot
+
+
+class Stopping(Live):
+    """Takes the last epoch."""
+
+    name: ClassVar[JobState] = JobState.STOPPING
+
+    def __init__(self, attempt: Attempt, ticket: int = 0) -> None:
+        super().__init__(attempt)
+        self._ticket = ticket
+        self._recording = 0
+        """Ticket of the `stopping` record; 0 once it stands."""
+        self._finishing = 0
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """The wish goes into the journal first: a crash does not undo it."""
+        assert job.stop is not None, "somebody asked"
+        if job.stop.id:
+            self._recording = job.ticket()
+            job.do(WriteStopping(self._recording, job.stop.folder, job.stop.drain))
+            return self
+        return self.advance(job, now_ms)
+
+    def on_own(self, job: Job, event: Event, now_ms: int) -> State | None:
+        """The two records that only this state writes."""
+        match event:
+            case RecordWritten(ticket) if ticket == self._recording:
+                self._recording = 0
+                return self
+            case RecordWritten(ticket) if ticket == self._finishing:
+                from headrace.coordinator.job.states.finished import Finished
+
+                assert job.stop is not None, "somebody asked"
+                job.do(TellAll(FinishSlot()))
+                return Finished(job.stop.folder)
+            case _:
+                return None
+
+    def advance(self, job: Job, now_ms: int) -> State:
+        """Begins the last epoch once the wish stands and no other one is in flight."""
+        if not (self._recording or self._finishing or self.attempt.epochs.pending):
+            assert job.stop is not None, "somebody asked"
+            self.begin(job, Purpose.STOP, now_ms, folder=job.stop.folder)
+        return self
+
+    def after(self, job: Job, pending: Pending, now_ms: int) -> State:
+        """The last epoch ends the job; one that was in flight before is only done."""
+        if pending.purpose is Purpose.STOP:
+            assert job.stop is not None, "somebody asked"
+            self._finishing = job.ticket()
+            job.do(WriteFinished(self._finishing, JobState.FINISHED, job.stop.folder))
+        return self

@@ -1,0 +1,27 @@
+"""SUSPENDED: this coordinator has left the job, or was replaced. Its journal says how it goes on elsewhere."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.base import State
+from headrace.coordinator.job.states.ended import Over
+
+
+class Suspended(Over):
+    """Left as it is, nothing recorded."""
+
+    name: ClassVar[JobState] = JobState.SUSPENDED
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self._reason = reason
+
+    def enter(self, job: Job, now_ms: int) -> State:
+        """Ends the slots: whoever goes on with the job starts an attempt of its own."""
+        job.release()
+        super().enter(job, now_ms)
+        job.message = self._reason
+        return self

@@ -1,0 +1,87 @@
+"""Audits a job: lets its committers read their output back and compares it with the journal, as the job may go on.
+
+A job that runs is met between two epochs: what is visible is read again and again, until it equals the total of a
+committed checkpoint that is not older than the audit. Looks are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from headrace.client.models import AuditReport, SinkAudit
+from headrace.connect.sink import OutputSeen
+from headrace.coordinator.host.client import ConnectorHost
+from headrace.coordinator.output.audit_verdict import AuditVerdict, Proof, Totals, totals_of, verdict
+from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
+from headrace.coordinator.output.transaction_safety import Phase
+from headrace.core.errors import UserError
+
+READ_MS = 2_000
+"""How long a host reads before it tells how far it is."""
+EPOCHS_MAX = 20
+"""A job that runs may commit so many epochs while it is looked at in vain."""
+LOOKS_LIVE, LOOKS_ENDED = 600, 5
+"""Looks at output that is all read: markers of the last commit may come a moment later."""
+PAUSE_S, PAUSE_MAX_S = 0.05, 1.0
+
+
+class JobAudit:
+    """The audit of a coordinator. `on_progress` gets a line for people now and then."""
+
+    def __init__(self, hosts: ToolHosts) -> None:
+        self._hosts = hosts
+
+    async def run(self, held: HeldJob, on_progress: Callable[[str], None]) -> AuditReport:
+        """Raises UserError for a job without a sink that delivers exactly once, HeadraceError as the connectors do."""
+        found = totals_of(await asyncio.to_thread(held.journal))
+        if not found:
+            raise UserError(
+                f"job {held.job} ({held.name}) keeps no account of its output",
+                remedy="only sinks with delivery: exactly-once do, from their first checkpoint on",
+            )
+        async with self._hosts.committers(held) as host:
+            sinks = [await self._sink(held, host, (sink, totals), on_progress) for sink, totals in found.items()]
+        return AuditReport(job_id=held.job, sinks=tuple(sinks))
+
+    async def _sink(
+        self, held: HeldJob, host: ConnectorHost, told: tuple[str, Totals], on_progress: Callable[[str], None]
+    ) -> SinkAudit:
+        sink, totals = told
+        if not totals.begin:
+            why = "nobody noted where its output began: its connector cannot, or the job is older than that"
+            return _document(sink, AuditVerdict(Proof.UNPROVABLE, 0, 0, totals.newest, (why,)))
+        since = totals.newest
+        looks, pause_s = 0, PAUSE_S
+        while True:
+            seen = await host.audit(sink, totals.begin, READ_MS)
+            on_progress(f"{sink}: {seen.rows:,} rows read")
+            if not seen.settled:
+                continue
+            looks += 1
+            totals = totals.with_more(await self._totals(held, sink, totals))
+            ended = verdict(seen, totals, since)
+            if ended.proof is Proof.PROVEN or self._is_enough(held, totals, since, looks, seen):
+                return _document(sink, ended)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+    async def _totals(self, held: HeldJob, sink: str, known: Totals) -> Totals:
+        return totals_of(await asyncio.to_thread(held.journal)).get(sink, known)
+
+    def _is_enough(self, held: HeldJob, totals: Totals, since: int, looks: int, seen: OutputSeen) -> bool:
+        if held.phase is not Phase.LIVE:
+            return looks >= LOOKS_ENDED
+        passed = sum(epoch > since for epoch in totals.by_epoch)
+        return passed >= EPOCHS_MAX or looks >= LOOKS_LIVE
+
+
+def _document(sink: str, ended: AuditVerdict) -> SinkAudit:
+    return SinkAudit(
+        sink=sink,
+        verdict=ended.proof.value,
+        rows=ended.rows,
+        expected_rows=ended.expected,
+        epoch=ended.epoch,
+        reasons=ended.reasons,
+    )

@@ -1,0 +1,98 @@
+"""A job of this coordinator, running or not, as tools look at it that work on what it has put out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.checkpoint.journal.journal import Journal
+from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.stores.store import open_store
+from headrace.coordinator.dispatch.job_store import JobSubmission
+from headrace.coordinator.host.client import ConnectorHost, HostTimes
+from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.output.transaction_safety import Phase
+from headrace.core.settings import Home
+from headrace.processes.spawning import Starter
+
+HOSTS_MAX = 3
+"""Temporary connector hosts at a time; more wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldJob:
+    """A job's fixed facts, and how it stands.
+
+    pipeline   file form, with secrets, at the parallelism it last had
+    storage    URL of its checkpoint folder
+    folder     where its logs are; environment: of its processes
+    """
+
+    job: str
+    name: str
+    phase: Phase
+    state: str
+    pipeline: dict[str, Any] = field(repr=False)
+    storage: str
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        submission: JobSubmission, history: JobHistory, stands: tuple[Phase, str], folder: Path, home: Home
+    ) -> HeldJob:
+        """A stored job. `stands`: its phase, and its state for people."""
+        attempts = history.attempts
+        parallelism = attempts[-1].parallelism if attempts else int(submission.options["parallelism"])
+        return HeldJob(
+            job=submission.job,
+            name=submission.name,
+            phase=stands[0],
+            state=stands[1],
+            pipeline={**submission.pipeline, "parallelism": parallelism},
+            storage=submission.storage,
+            folder=folder,
+            environment={"HEADRACE_HOME": str(home.root)},
+        )
+
+    def journal(self) -> Journal:
+        """As its storage has it now. Blocking. Raises ExternalError."""
+        return JournalStore(open_store(self.storage), "", "").load()
+
+
+def phase_of(*, driven: bool, ended: bool) -> Phase:
+    """How far a job is that this coordinator knows. driven: it has a driver; ended: it has a result."""
+    if driven:
+        return Phase.LIVE
+    return Phase.ENDED if ended else Phase.SUSPENDED
+
+
+class ToolHosts:
+    """Starts connector hosts beside the jobs' own: a look, however slow, never stands in the way of a commit."""
+
+    def __init__(self, times: HostTimes | None = None, starter: Starter | None = None) -> None:
+        self._times = times
+        self._starter = starter
+        self._free = asyncio.Semaphore(HOSTS_MAX)
+
+    @asynccontextmanager
+    async def committers(self, held: HeldJob) -> AsyncIterator[ConnectorHost]:
+        """A host with the job's committers open, for as long as the context lasts. Raises HeadraceError."""
+        async with self.empty(held) as host:
+            await host.open_committers(held.pipeline)
+            yield host
+
+    @asynccontextmanager
+    async def empty(self, held: HeldJob) -> AsyncIterator[ConnectorHost]:
+        """A host with nothing open, for as long as the context lasts. Raises ExternalError."""
+        async with self._free:
+            log = held.folder / "tools.log" if held.folder.is_dir() else None
+            host = await ConnectorHost.start(held.job, held.environment, log, self._times, self._starter)
+            try:
+                yield host
+            finally:
+                await host.close()

@@ -1,0 +1,1 @@
+"""The REST API: routes, who may call them, job documents, metrics."""

@@ -1,0 +1,272 @@
+"""The coordinator's REST API, `/v1`: HTTP in, `ClusterService` calls, documents of `client.models` out.
+
+Owns routes, limits of a request, and which status an error gets. It decides nothing about jobs.
+
+A request passes three doors before anything of it is parsed: its token (`access`), no page of another site sent it
+(`cross_site`), and its body is small enough. A page that reaches the API under a name of its own (DNS rebinding) has no
+token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Query, Request, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from headrace import __version__
+from headrace.client.errors import error_body
+from headrace.client.models import (
+    CODE_BYTES_MAX,
+    LOG_LINES_MAX,
+    CheckpointList,
+    ClusterInfo,
+    ErrorBody,
+    ExceptionList,
+    Health,
+    JobList,
+    JobStatus,
+    LogLines,
+    ProblemBody,
+    RescaleRequest,
+    ResubmitRequest,
+    SavepointRequest,
+    StopRequest,
+    SubmitRequest,
+    Submitted,
+    Trigger,
+)
+from headrace.coordinator.rest.access import Tokens, denial
+from headrace.coordinator.rest.cross_site import refusal
+from headrace.coordinator.rest.metrics import MEDIA_TYPE
+from headrace.coordinator.rest.output_routes import output_routes
+from headrace.coordinator.rest.service import ClusterService, JobConflict, NoSuchJob
+from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
+
+BODY_BYTES_MAX = CODE_BYTES_MAX * 3 // 2
+"""Base64 makes four bytes of three; the rest is room for the pipeline."""
+ACCEPTED = 202
+
+_BEARER = HTTPBearer(auto_error=False, description="The cluster's token; health and metrics take the metrics token too")
+"""For the OpenAPI document alone: `access` decides."""
+
+_ERRORS: dict[int | str, dict[str, object]] = {
+    400: {"model": ErrorBody, "description": "wrong use, or an invalid pipeline"},
+    401: {"model": ErrorBody, "description": "no token, or not the cluster's"},
+    403: {"model": ErrorBody, "description": "a page of another site, or the metrics token where it does not do"},
+    404: {"model": ErrorBody, "description": "no such job or operation"},
+    409: {"model": ErrorBody, "description": "it cannot be done as things stand"},
+    503: {"model": ErrorBody, "description": "storage or workers are away"},
+}
+
+
+def rest_app(service: ClusterService, tokens: Tokens) -> FastAPI:
+    """The application. `tokens`: what clients must send as `Authorization: Bearer ..`."""
+    app = FastAPI(
+        title="Headrace",
+        version="v1",
+        description="Jobs of a Headrace cluster. Long operations return a trigger, to be looked at until it has ended.",
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+    )
+    output = output_routes(lambda: service.output)
+    routers = (_jobs(service), _operations(service), _history(service), output, _cluster(service), _monitoring(service))
+    for router in routers:
+        app.include_router(router, prefix="/v1", dependencies=[Security(_BEARER)], responses=_ERRORS)
+    _answer_errors(app)
+
+    @app.middleware("http")
+    async def doors(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        return _refused(request, tokens) or await call_next(request)
+
+    return app
+
+
+def _jobs(service: ClusterService) -> APIRouter:
+    router = APIRouter(tags=["jobs"])
+
+    @router.post("/jobs", operation_id="submit", status_code=201)
+    async def submit(body: SubmitRequest) -> Submitted:
+        """Run a pipeline."""
+        return Submitted(job_id=await service.submit(body))
+
+    @router.get("/jobs", operation_id="list")
+    async def jobs() -> JobList:
+        """Running jobs and the history, newest first."""
+        return JobList(jobs=await service.jobs())
+
+    @router.get("/jobs/{job}", operation_id="status")
+    async def status(job: str) -> JobStatus:
+        """All about a job: an id, a unique prefix of one, or a name that one running job has."""
+        return await service.job(job)
+
+    @router.post("/jobs/{job}/resubmit", operation_id="resubmit", status_code=201)
+    async def resubmit(job: str, body: ResubmitRequest) -> Submitted:
+        """Run the definition of a job that has ended again, from a savepoint."""
+        return Submitted(job_id=await service.resubmit(job, body.from_savepoint))
+
+    return router
+
+
+def _operations(service: ClusterService) -> APIRouter:
+    router = APIRouter(tags=["operations"])
+
+    @router.post("/jobs/{job}/savepoints", operation_id="savepoint", status_code=ACCEPTED)
+    async def savepoint(job: str, body: SavepointRequest) -> Trigger:
+        """Take a savepoint."""
+        return await service.savepoint(job, body.directory)
+
+    @router.post("/jobs/{job}/stop", operation_id="stop", status_code=ACCEPTED)
+    async def stop(job: str, body: StopRequest) -> Trigger:
+        """Stop at a cut, and keep what is needed to go on from there."""
+        return await service.stop(job, body.savepoint, drain=body.drain)
+
+    @router.post("/jobs/{job}/cancel", operation_id="cancel", status_code=ACCEPTED)
+    async def cancel(job: str) -> Trigger:
+        """End a job at once. Its checkpoints stay."""
+        return await service.cancel(job)
+
+    @router.post("/jobs/{job}/rescale", operation_id="rescale", status_code=ACCEPTED)
+    async def rescale(job: str, body: RescaleRequest) -> Trigger:
+        """Run on with another parallelism."""
+        return await service.rescale(job, body.parallelism)
+
+    @router.get("/jobs/{job}/triggers/{trigger_id}", operation_id="trigger")
+    async def trigger(job: str, trigger_id: str) -> Trigger:
+        """How an operation stands."""
+        return await service.trigger(job, trigger_id)
+
+    return router
+
+
+def _history(service: ClusterService) -> APIRouter:
+    router = APIRouter(tags=["history"])
+
+    @router.get("/jobs/{job}/checkpoints", operation_id="checkpoints")
+    async def checkpoints(job: str) -> CheckpointList:
+        """Checkpoints, newest first."""
+        return CheckpointList(checkpoints=await service.checkpoints(job))
+
+    @router.get("/jobs/{job}/exceptions", operation_id="exceptions")
+    async def exceptions(job: str) -> ExceptionList:
+        """Failures, newest first."""
+        return ExceptionList(exceptions=await service.exceptions(job))
+
+    @router.get("/jobs/{job}/logs", operation_id="logs")
+    async def logs(job: str, lines: Annotated[int, Query(ge=1, le=LOG_LINES_MAX)] = 1000) -> LogLines:
+        """The last lines that the job's processes logged."""
+        return LogLines(lines=await service.logs(job, lines))
+
+    return router
+
+
+def _cluster(service: ClusterService) -> APIRouter:
+    router = APIRouter(tags=["cluster"])
+
+    @router.get("/cluster", operation_id="cluster")
+    async def cluster() -> ClusterInfo:
+        """Workers and slots."""
+        return await service.cluster()
+
+    @router.delete("/cluster", operation_id="shutdown", status_code=ACCEPTED)
+    async def shutdown() -> ClusterInfo:
+        """End the coordinator and its workers; running jobs go on when it is started again."""
+        last = await service.cluster()
+        await service.shutdown()
+        return last
+
+    return router
+
+
+def _monitoring(service: ClusterService) -> APIRouter:
+    """What the metrics token reads, too."""
+    router = APIRouter(tags=["monitoring"])
+
+    @router.get("/health", operation_id="health")
+    async def health() -> Health:
+        """Whether the coordinator answers."""
+        return Health(version=__version__)
+
+    @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
+    async def metrics() -> PlainTextResponse:
+        """The running jobs in Prometheus' text format."""
+        return PlainTextResponse(await service.metrics(), media_type=MEDIA_TYPE)
+
+    return router
+
+
+def _refused(request: Request, tokens: Tokens) -> Response | None:
+    """The answer to a request that is refused by its head; None: it may go on."""
+    method, path = request.method, request.url.path
+    denied = denial(method, path, request.headers.get("authorization", ""), tokens)
+    found = denied or refusal(method, request.headers)
+    return _body_refused(request) if found is None else _error(found.status, found.error)
+
+
+def _body_refused(request: Request) -> Response | None:
+    """Refuses a body before it is read: too large, or of unknown length."""
+    length = request.headers.get("content-length", "0")
+    if "transfer-encoding" in request.headers:
+        return _error(411, UserError("the request does not say how long it is", remedy="send Content-Length"))
+    if not length.isdecimal() or int(length) > BODY_BYTES_MAX:
+        text = f"the request has {length} bytes, and at most {BODY_BYTES_MAX:,} are taken"
+        return _error(413, UserError(text, remedy="install large libraries on the workers"))
+    return None
+
+
+# ---- errors ------------------------------------------------------------------------------------------------------
+
+
+def _answer_errors(app: FastAPI) -> None:
+    @app.exception_handler(HeadraceError)
+    async def headrace_error(_: Request, error: HeadraceError) -> JSONResponse:
+        return _error(_status(error), error)
+
+    @app.exception_handler(RequestValidationError)
+    async def not_valid(_: Request, error: RequestValidationError) -> JSONResponse:
+        problems = tuple(
+            ProblemBody(message=item["msg"], path=".".join(str(part) for part in item["loc"]))
+            for item in error.errors()
+        )
+        message = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
+        return _json(400, ErrorBody(message=f"not a valid request: {message}", domain=Domain.USER, problems=problems))
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> JSONResponse:
+        remedy = "GET /v1/openapi.json lists what there is" if error.status_code in {404, 405} else None
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        return _json(error.status_code, ErrorBody(message=message, domain=Domain.USER, remedy=remedy))
+
+    @app.exception_handler(Exception)
+    async def broken(_: Request, error: Exception) -> JSONResponse:
+        # the server logs the trace: it is not the client's to see, nor is a text that was meant for nobody
+        return _json(500, ErrorBody(message=f"internal error: {type(error).__name__}", domain=Domain.INTERNAL))
+
+
+def _status(error: HeadraceError) -> int:
+    match error:
+        case NoSuchJob():
+            return 404
+        case JobConflict():
+            return 409
+        case UserError():
+            return 400
+        case ExternalError():
+            return 503
+        case _:
+            return 500
+
+
+def _error(status: int, error: HeadraceError) -> JSONResponse:
+    return _json(status, error_body(error))
+
+
+def _json(status: int, body: ErrorBody) -> JSONResponse:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse(body.model_dump(mode="json"), status, headers)

@@ -1,0 +1,119 @@
+"""Connections to the REST API that have no request in progress are few, and not waited for: a stranger's idle sockets
+take no descriptor from others and keep nobody out.
+
+uvicorn itself waits for a first request for ever, its `limit_concurrency` would count idle connections too, and what it
+knows of TLS begins after the handshake, which a stranger may never end. So the handshake is made here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from ssl import SSLContext
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from headrace.core.network.entrance import Entrance
+
+WAITING_MAX = 128
+"""Connections at once without a request in progress; one more closes the one that has been silent for longest."""
+REQUEST_SECONDS_MAX = 10.0
+"""How long a request may take to arrive up to the end of its headers."""
+
+
+def bounded_protocol(tls: SSLContext | None = None) -> type[H11Protocol]:
+    """A protocol class for one server; its connections share their bound. tls: None: they are not encrypted."""
+    door: Entrance[BoundedProtocol] = Entrance(WAITING_MAX)
+    return type("BoundedProtocol", (BoundedProtocol,), {"door": door, "tls": tls})
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 on one connection, which is closed while it waits for a request: for too long, or to make room."""
+
+    door: Entrance[BoundedProtocol]
+    tls: SSLContext | None
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._waiting = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._handshake: asyncio.Task[None] | None = None
+        self._early = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._wait()
+        self._set_deadline()
+        if self.tls is not None:
+            self._handshake = self.loop.create_task(self._secure(self.tls))
+
+    async def _secure(self, tls: SSLContext) -> None:
+        """The TLS handshake, after which the connection is made anew, for uvicorn."""
+        plain, secure = self.transport, None
+        # refused, too slow or gone
+        with suppress(OSError):
+            secure = await self.loop.start_tls(
+                plain, self, tls, server_side=True, ssl_handshake_timeout=REQUEST_SECONDS_MAX
+            )
+        if secure is None:
+            plain.abort()
+            # asyncio tells of the end of a connection only after its handshake
+            self.connection_lost(None)
+            return
+        self._handshake = None
+        super().connection_made(secure)
+        early, self._early = self._early, b""
+        if early:
+            self.data_received(early)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        super().connection_lost(exc)
+        self._wait_no_more()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request."""
+        if self._handshake is not None:
+            # decrypted with the handshake's last bytes, before its task has run
+            self._early += data
+            return
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._wait_no_more()
+        elif self._deadline is None:
+            # the first bytes of a request on a connection that was kept
+            self._set_deadline()
+
+    def on_response_complete(self) -> None:
+        """An answer is sent; the connection is kept for a next request, which uvicorn waits for."""
+        super().on_response_complete()
+        if self.cycle is None or self.cycle.response_complete:
+            self._wait()
+
+    def _wait(self) -> None:
+        if self._waiting or self.transport.is_closing():
+            return
+        self._waiting = True
+        silent = self.door.enter(self)
+        if silent is not None:
+            silent.transport.abort()
+
+    def _wait_no_more(self) -> None:
+        self._waiting = False
+        self.door.leave(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _set_deadline(self) -> None:
+        self._deadline = self.loop.call_later(REQUEST_SECONDS_MAX, self.transport.abort)

@@ -1,0 +1,1 @@
+"""Files that are replaced atomically, private, or named by users."""

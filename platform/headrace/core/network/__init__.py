@@ -1,0 +1,1 @@
+"""Hosts, doors and mutual proofs: what every listener of headrace shares. Opens no socket."""

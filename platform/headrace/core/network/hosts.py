@@ -1,0 +1,24 @@
+"""What a host's name or address says of itself. Pure: no name is resolved."""
+
+from __future__ import annotations
+
+import ipaddress
+
+LOOPBACK = "127.0.0.1"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is this host's loopback, by name or address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_ip_address(host: str) -> bool:
+    """Whether it is no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Rows between slots of different processes: wire format, credits, handshake, TLS."""

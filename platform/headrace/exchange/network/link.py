@@ -1,0 +1,227 @@
+"""One connected socket between two slots, from the greeting to the goodbye: frames out, frames in, pings, loss.
+
+Both ends are alike. `run` reads in a thread of its own and never waits for anything but the socket, so a sender is
+held up by the network or by a frozen peer, never by a slow reader (credits do that).
+
+    connected ──close()──> said BYE ──peer's BYE, end of stream──> ended: on purpose
+        │    └─peer's BYE or CANCEL: answers BYE───────────────────────^
+        └──end of stream, reset, silence, malformed frame──> ended: lost
+
+Every `ping_ms` without a frame out a PING goes out; `lost_ms` without a byte in is a loss, so a network that was cut
+without a word, and a peer that stands still, are noticed.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.core.errors import ExternalError, HeadraceError, InternalError
+from headrace.exchange.channel import Cancelled
+from headrace.exchange.network.stream import stream_of
+from headrace.exchange.network.wire import HEADER, Buffer, Frame, FrameType, Header, decode_header, encode_header
+
+OnFrame = Callable[[Header, Buffer], None]
+OnEnd = Callable[[HeadraceError | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTimes:
+    """In ms: silence before a ping, silence that is a loss, how long a goodbye may take."""
+
+    ping_ms: int = 2_000
+    lost_ms: int = 15_000
+    linger_ms: int = 2_000
+
+
+class _EndOfStream(Exception):  # noqa: N818 - what happened, not yet an error
+    """The peer closed its end."""
+
+
+class Link:
+    """A connection that was let in. `peer` names it in messages.
+
+    on_frame  for each frame but PING, CANCEL and BYE, by the reading thread; must not block
+    on_end    once, by the reading thread, with the loss, or None when it ended on purpose
+    """
+
+    def __init__(self, sock: socket.socket, peer: str, times: LinkTimes, on_frame: OnFrame, on_end: OnEnd) -> None:
+        self._stream = stream_of(sock, max(min(times.ping_ms, times.lost_ms) // 4, 1))
+        self.peer = peer
+        self._times = times
+        self._on_frame = on_frame
+        self._on_end = on_end
+        self._sending = threading.Lock()
+        self._ended = threading.Event()
+        self._loss: HeadraceError | None = None
+        self._closing = False
+        self._said_bye = False
+        self._peer_left = False
+        self._heard_s = self._sent_s = time.monotonic()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing goes in or out any more."""
+        return self._ended.is_set()
+
+    # ---- sending -----------------------------------------------------------------------------------------------------
+
+    def send(self, channel: int, frame: Frame) -> None:
+        """Writes one frame; by any thread but the reading one. Raises the loss, or Cancelled after a goodbye of either
+        end."""
+        head = encode_header(channel, frame)
+        try:
+            with self._sending:
+                if self._said_bye:
+                    raise self._loss or Cancelled()
+                self._write(head, frame.payload)
+        except OSError:
+            # the reading thread finds out what it was: a goodbye that crossed, or a loss
+            self._shut(socket.SHUT_RDWR)
+            self._ended.wait()
+            raise (self._loss or Cancelled()) from None
+
+    def send_if_up(self, channel: int, frame: Frame) -> None:
+        """Writes a frame that matters only while the link is up: a credit."""
+        head = encode_header(channel, frame)
+        try:
+            with self._sending:
+                if not self._said_bye:
+                    self._write(head, frame.payload)
+        except OSError:
+            self._shut(socket.SHUT_RDWR)
+
+    def _write(self, head: bytes, payload: Buffer) -> None:
+        parts = [memoryview(head), memoryview(payload)] if len(payload) else [memoryview(head)]
+        moved_s = time.monotonic()
+        while parts:
+            try:
+                sent = self._stream.send(parts)
+            except BlockingIOError:
+                # a peer that lives takes everything: its reading thread waits for nothing else
+                if (time.monotonic() - moved_s) * 1_000 > self._times.lost_ms:
+                    raise TimeoutError from None
+                continue
+            moved_s = time.monotonic()
+            while parts and sent >= len(parts[0]):
+                sent -= len(parts.pop(0))
+            if parts and sent:
+                parts[0] = parts[0][sent:]
+        self._sent_s = moved_s
+
+    def _say_goodbye(self, kind: FrameType, wait_s: float) -> None:
+        """BYE or CANCEL as the last frame, unless another sender is stuck for that long."""
+        if not self._sending.acquire(timeout=wait_s):
+            return
+        try:
+            if not self._said_bye and not self.ended:
+                self._said_bye = True
+                self._write(encode_header(0, Frame(kind)), b"")
+                self._stream.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._shut(socket.SHUT_RDWR)
+        finally:
+            self._sending.release()
+
+    def close(self, kind: FrameType = FrameType.BYE) -> None:
+        """Says goodbye and waits until the link has ended; by any thread but the reading one. Idempotent."""
+        self._closing = True
+        linger_s = self._times.linger_ms / 1_000
+        self._say_goodbye(kind, linger_s)
+        if not self._ended.wait(linger_s):
+            self._shut(socket.SHUT_RDWR)
+            self._ended.wait()
+
+    def _shut(self, how: int) -> None:
+        try:
+            self._stream.shutdown(how)
+        except OSError:
+            return  # it is down already
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Reads until the link ends, then closes the socket; in a thread of its own."""
+        loss: HeadraceError | None = None
+        try:
+            while True:
+                self._read_frame()
+        except (_EndOfStream, OSError) as error:
+            loss = self._lost(str(error) or "it ended without a goodbye", error)
+        except HeadraceError as error:
+            loss = error
+        except BaseException as error:  # the shell of a thread: all must be told (polars' panics, too)
+            loss = InternalError(f"a frame of {self.peer} could not be dealt with: {error!r}")
+            loss.__cause__ = error
+        if self._closing or self._peer_left:
+            loss = None
+        self._loss = loss
+        self._shut(socket.SHUT_RDWR)
+        with self._sending:
+            self._stream.close()
+            self._said_bye = True
+        self._ended.set()
+        self._on_end(loss)
+
+    def _read_frame(self) -> None:
+        head = bytearray(HEADER.size)
+        self._read_into(memoryview(head))
+        header = decode_header(bytes(head))
+        payload = memoryview(b"")
+        if header.length:
+            # Arrow's own allocation: aligned, so that columns refer to it without a copy
+            payload = memoryview(pa.allocate_buffer(header.length)).cast("B")
+            self._read_into(payload)
+        if header.type in (FrameType.BYE, FrameType.CANCEL):
+            self._peer_left = True
+            self._say_goodbye(FrameType.BYE, self._times.linger_ms / 1_000)
+        elif header.type is not FrameType.PING:
+            self._on_frame(header, payload)
+        self._ping_if_due()
+
+    def _read_into(self, view: memoryview) -> None:
+        while len(view):
+            try:
+                count = self._stream.recv_into(view)
+            except BlockingIOError:
+                # a last look: this process may have stood still just after it had seen nothing, while the peer spoke
+                if self._silent_for_long() and not self._stream.something_came():
+                    raise self._lost(f"nothing was heard of it for {self._times.lost_ms:,} ms", None) from None
+                self._ping_if_due()
+                continue
+            if not count:
+                raise _EndOfStream
+            self._heard_s = time.monotonic()
+            view = view[count:]
+
+    def _silent_for_long(self) -> bool:
+        return (time.monotonic() - self._heard_s) * 1_000 > self._times.lost_ms
+
+    def _ping_if_due(self) -> None:
+        now_s = time.monotonic()
+        if (now_s - self._sent_s) * 1_000 < self._times.ping_ms:
+            return
+        # who holds the lock is sending already; who finds the socket full cannot tell the peer anything new
+        if not self._sending.acquire(blocking=False):
+            return
+        try:
+            if not self._said_bye:
+                head = encode_header(0, Frame(FrameType.PING))
+                sent = self._stream.send_now(head)
+                if sent < len(head):
+                    self._write(head[sent:], b"")
+                self._sent_s = now_s
+        except BlockingIOError:
+            return
+        finally:
+            self._sending.release()
+
+    def _lost(self, what: str, cause: BaseException | None) -> ExternalError:
+        error = ExternalError(f"the connection to {self.peer} was lost: {what}", retry=True)
+        error.__cause__ = cause
+        return error

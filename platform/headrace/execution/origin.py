@@ -1,0 +1,150 @@
+"""What a job is to start from: a savepoint or checkpoint that the user names, found, judged and fitted to the job."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.checkpoint.journal.claim import claim
+from headrace.checkpoint.journal.resolve import require_claimable
+from headrace.checkpoint.manifest import Manifest
+from headrace.checkpoint.savepoints.savepoint import Found, find
+from headrace.checkpoint.savepoints.verdict import NodeVerdict, Verdict, judge, loses_state
+from headrace.core.errors import UserError
+
+if TYPE_CHECKING:
+    from headrace.execution.planning import JobPlans
+    from headrace.spec.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class OriginWish:
+    """What a user says about where to start: a path or URL, and what is allowed to be different."""
+
+    path: str
+    renames: Mapping[str, str] = field(default_factory=dict)
+    allow_dropped_state: bool = False
+    allow_drained: bool = False
+    take_over: bool = False
+    allow_lost_output: bool = False
+
+    @property
+    def key(self) -> str:
+        """What stands for it where the same wish is to be known again: path, and the new names of nodes."""
+        return " ".join([self.path, *(f"{old}={new}" for old, new in sorted(self.renames.items()))])
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a job starts. manifest: located, with the nodes' new names.
+
+    open_names   sink -> names under which the job that it comes from may have left output open, with the new names
+    """
+
+    url: str
+    manifest: Manifest
+    open_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def find_origin(wish: OriginWish, plans: JobPlans, parallelism: int, now_ms: int) -> Origin:
+    """The origin that a user names. Blocking.
+
+    Raises UserError where it cannot be restored: not there, drained, of a job that may still run, or state would be
+    dropped.
+    """
+    found = find(wish.path)
+    _require_startable(wish, found, plans.model(parallelism), now_ms)
+    verdicts = judge(found.manifest, plans.plan(parallelism), wish.renames)
+    _require_kept(wish, found, verdicts)
+    if found.journal is not None:
+        claim(found, secrets.token_hex(8), now_ms)
+    return _origin(found, wish.renames, verdicts)
+
+
+def origin_again(url: str, renames: Mapping[str, str], plans: JobPlans, parallelism: int) -> Origin:
+    """The origin of a job that was accepted with it: the same again, with the same state left out. Blocking.
+
+    Raises UserError where it is not there any more, ExternalError.
+    """
+    found = find(url)
+    verdicts = judge(found.manifest, plans.plan(parallelism), renames)
+    return _origin(found, renames, verdicts)
+
+
+def _origin(found: Found, renames: Mapping[str, str], verdicts: Sequence[NodeVerdict]) -> Origin:
+    left = {} if found.journal is None else found.journal.transactions
+    names = {renames.get(sink, sink): own for sink, own in left.items()}
+    return Origin(found.url, _fitted(renamed(found.manifest, renames), verdicts), names)
+
+
+def _require_startable(wish: OriginWish, found: Found, model: Pipeline, now_ms: int) -> None:
+    if found.manifest.drained and not wish.allow_drained:
+        raise UserError(
+            f"{found.url} was drained: time went to its end, and every window has closed",
+            remedy="start from an earlier one; or --allow-drained, if only what comes later matters",
+        )
+    if found.journal is not None and not wish.take_over:
+        interval_ms = model.checkpoint.interval_ms or 0
+        require_claimable(found.journal, found.manifest.job, now_ms, interval_ms, model.checkpoint.timeout_ms)
+    if not wish.allow_lost_output:
+        _require_visible(found)
+
+
+def _require_visible(found: Found) -> None:
+    """What its epoch decided must be visible: nobody commits it for another job, and going on behind it loses rows."""
+    waiting = None if found.journal is None else found.journal.uncommitted
+    if waiting is None or waiting.manifest.epoch != found.manifest.epoch or not waiting.manifest.committables:
+        return
+    items = waiting.manifest.committables
+    sinks = ", ".join(sorted({item.sink for item in items}))
+    raise UserError(
+        f"the output of {sinks} in checkpoint {found.manifest.epoch} ({sum(item.rows for item in items)} rows) was "
+        "decided, but may not be visible",
+        remedy=f"commit it first (`headrace transactions commit {found.manifest.job}`, or let its own job "
+        "go on); start from an earlier checkpoint, and rows that are visible come again; or --allow-lost-output",
+    )
+
+
+def _require_kept(wish: OriginWish, found: Found, verdicts: Sequence[NodeVerdict]) -> None:
+    if not loses_state(verdicts) or wish.allow_dropped_state:
+        return
+    lost = "\n".join(f"  {each.node}: {each.text}" for each in verdicts if loses_state([each]))
+    raise UserError(
+        f"state in {found.url} would be lost:\n{lost}",
+        remedy="name what was renamed with --rename old=new, or give --allow-dropped-state",
+    )
+
+
+def _fitted(manifest: Manifest, verdicts: Sequence[NodeVerdict]) -> Manifest:
+    """Without the state that cannot be used: its nodes begin with nothing, as the user allowed."""
+    unusable = {each.node for each in verdicts if each.verdict in (Verdict.INCOMPATIBLE, Verdict.DROPPED)}
+    if not unusable:
+        return manifest
+    return manifest.model_copy(
+        update={
+            "states": tuple(each for each in manifest.states if each.node not in unusable),
+            "sources": {name: state for name, state in manifest.sources.items() if name not in unusable},
+            "splits": {name: splits for name, splits in manifest.splits.items() if name not in unusable},
+        }
+    )
+
+
+def renamed(manifest: Manifest, renames: Mapping[str, str]) -> Manifest:
+    """The manifest as if its nodes had had their new names from the start."""
+    if not renames:
+        return manifest
+
+    def new(name: str) -> str:
+        return renames.get(name, name)
+
+    return manifest.model_copy(
+        update={
+            "states": tuple(each.model_copy(update={"node": new(each.node)}) for each in manifest.states),
+            "sources": {new(name): state for name, state in manifest.sources.items()},
+            "splits": {new(name): splits for name, splits in manifest.splits.items()},
+            "nodes": {new(name): kind for name, kind in manifest.nodes.items()},
+            "parallelism": {new(name): count for name, count in manifest.parallelism.items()},
+        }
+    )

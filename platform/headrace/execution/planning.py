@@ -1,0 +1,112 @@
+"""A job's plans, one for each parallelism it runs with, and what its machine needs to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from headrace.execution.plan_facts import PlanFacts
+from headrace.plan.chaining import plan_physical
+from headrace.plan.contexts import sink_context
+from headrace.plan.explain import plan_dict
+from headrace.plan.logical import plan_logical
+from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task, TaskNode
+from headrace.spec.pipeline import Pipeline
+
+
+class JobPlans:
+    """Plans of one pipeline, kept by parallelism."""
+
+    def __init__(self, pipeline: Mapping[str, Any]) -> None:
+        self._pipeline = dict(pipeline)
+        self._models: dict[int, Pipeline] = {}
+        self._plans: dict[int, PhysicalPlan] = {}
+        self._facts: dict[int, PlanFacts] = {}
+
+    def file_form(self, parallelism: int) -> dict[str, Any]:
+        """The pipeline at a parallelism (nodes that set their own keep it). Holds secrets."""
+        return {**self._pipeline, "parallelism": parallelism}
+
+    def model(self, parallelism: int) -> Pipeline:
+        """The same as a model. Raises InvalidPipeline."""
+        if parallelism not in self._models:
+            self._models[parallelism] = Pipeline.from_dict(self.file_form(parallelism))
+        return self._models[parallelism]
+
+    def plan(self, parallelism: int) -> PhysicalPlan:
+        """The physical plan. Raises InvalidPipeline."""
+        if parallelism not in self._plans:
+            model = self.model(parallelism)
+            self._plans[parallelism] = plan_physical(plan_logical(model), model)
+        return self._plans[parallelism]
+
+    def facts(self, parallelism: int) -> PlanFacts:
+        """What the machine needs. Raises InvalidPipeline."""
+        if parallelism not in self._facts:
+            self._facts[parallelism] = plan_facts(self.plan(parallelism))
+        return self._facts[parallelism]
+
+    def names(self, job: str, parallelism: int, attempt: int) -> dict[str, tuple[str, ...]]:
+        """Sink -> the names under which an attempt may leave output open; sinks without any are left out."""
+        plan = self.plan(parallelism)
+        names: dict[str, tuple[str, ...]] = {}
+        for task, sink in plan_sinks(plan):
+            for subtask in range(task.parallelism):
+                told = sink_context(
+                    sink, job, subtask, parallelism=task.parallelism, terms=plan.checkpoint, attempt=attempt
+                )
+                if own := sink.config.transactions(told):
+                    names[sink.node] = (*names.get(sink.node, ()), *own)
+        return names
+
+
+def plan_sinks(plan: PhysicalPlan) -> Iterator[tuple[Task, SinkSpec]]:
+    """Every sink, with the task it is in."""
+    return ((task, node) for task in plan.tasks for node in task.nodes if isinstance(node, SinkSpec))
+
+
+def plan_facts(plan: PhysicalPlan) -> PlanFacts:
+    """A plan, as far as it matters for control."""
+    sources = {
+        node.node: (task.parallelism, node)
+        for task in plan.tasks
+        for node in task.nodes
+        if isinstance(node, SourceSpec)
+    }
+    return PlanFacts(
+        plan_hash=plan_dict(plan)["hash"],
+        slots=max(task.parallelism for task in plan.tasks),
+        max_parallelism=plan.max_parallelism,
+        sources={name: parallelism for name, (parallelism, _) in sources.items()},
+        nodes={node.node: written_kind(node) for task in plan.tasks for node in task.nodes},
+        parallelism={node.node: task.parallelism for task in plan.tasks for node in task.nodes},
+        timed=frozenset(name for name, (_, spec) in sources.items() if spec.time is not None),
+        idle=frozenset(
+            name for name, (_, spec) in sources.items() if spec.time is not None and spec.time.idle_after_ms is not None
+        ),
+        drift={
+            name: spec.time.max_drift_ms
+            for name, (_, spec) in sources.items()
+            if spec.time is not None and spec.time.max_drift_ms is not None
+        },
+        commit_within_ms=min(
+            (within for _, sink in plan_sinks(plan) if (within := sink.config.commit_within_ms) is not None),
+            default=None,
+        ),
+    )
+
+
+def node_kind(node: TaskNode) -> str:
+    """What a node is: `source`, the verb of a step, `sink`."""
+    match node:
+        case SourceSpec():
+            return "source"
+        case StepSpec():
+            return node.verb
+        case SinkSpec():
+            return "sink"
+
+
+def written_kind(node: TaskNode) -> str:
+    """The same as a manifest has it: with the connector, for positions of one mean nothing to another."""
+    return node_kind(node) if isinstance(node, StepSpec) else f"{node_kind(node)} {node.connector}"

@@ -1,0 +1,1 @@
+"""Two sets of rows compared: differences for people and for tests."""

@@ -1,0 +1,1 @@
+"""The engine in threads of this process: for tests, previews and Python calls."""

@@ -1,0 +1,40 @@
+"""Runs a pipeline over given splits of its sources and hands out what its sinks would get. No sink is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.connect.source import Split
+from headrace.core.source_state import AppliedFloor
+from headrace.local.engine.collect_sink import CollectSink, RowTaker
+from headrace.local.engine.compile import compile_pipeline
+from headrace.local.engine.job import LocalJob, Progress
+from headrace.local.engine.substitute import with_taps
+from headrace.local.inspection.pinned_source import pinned_source
+from headrace.spec.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRun:
+    """A finished run. floors: where partitions were idle, for a run that is to give the same rows."""
+
+    progress: Progress
+    floors: tuple[AppliedFloor, ...]
+
+
+def run_range(pipeline: Pipeline, splits: Mapping[str, Sequence[Split]], takers: Mapping[str, RowTaker]) -> RangeRun:
+    """Runs to the splits' stops, in threads of this process, and closes every window. takers: what takes the rows of
+    each sink. Raises what planning and the job raise."""
+    pinned = {
+        name: node.model_copy(update={"config": pinned_source(node.config, splits.get(name, ()))})
+        for name, node in pipeline.sources.items()
+    }
+    changed, _ = with_taps(pipeline.model_copy(update={"sources": pinned}), (), keep_sinks=True)
+    sinks = {
+        name: node.model_copy(update={"config": CollectSink(collection=takers[name])})
+        for name, node in changed.sinks.items()
+    }
+    job = LocalJob(compile_pipeline(changed.model_copy(update={"sinks": sinks})).physical)
+    job.run()
+    return RangeRun(job.progress(), tuple(job.applied_floors()))

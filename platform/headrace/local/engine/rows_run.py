@@ -1,0 +1,89 @@
+"""Runs a pipeline on rows instead of its sources and collects what reaches its sinks and taps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from headrace.core.errors import UserError
+from headrace.core.ids import split_output
+from headrace.core.types import Schema
+from headrace.local.engine.collect_sink import Collection
+from headrace.local.engine.compile import Compiled, compile_pipeline
+from headrace.local.engine.job import LocalJob, Progress
+from headrace.local.engine.substitute import Taps, with_rows, with_taps
+from headrace.plan.physical import SinkSpec
+from headrace.spec.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What reached a sink or a tap. `update_key` None: rows are appended."""
+
+    schema: Schema
+    update_key: tuple[str, ...] | None
+    collection: Collection
+
+    def frame(self) -> pl.DataFrame:
+        """Every row that came, updates one by one, deletes left out."""
+        return self.collection.frame(self.schema)
+
+    def latest(self) -> pl.DataFrame:
+        """The rows that stand at the end: the last one of each key where rows update, else all of them."""
+        return self.frame() if self.update_key is None else self.collection.latest(self.schema, self.update_key)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsRun:
+    """A finished run on rows: what came out, how many rows, and each node's counters."""
+
+    outputs: Mapping[str, Output]
+    progress: Progress
+    counters: Mapping[str, Counter[str]]
+
+
+def resized(pipeline: Pipeline, *, batch_rows: int | None = None, parallelism: int | None = None) -> Pipeline:
+    """The pipeline with other batches and another default parallelism."""
+    update: dict[str, object] = {}
+    if batch_rows is not None:
+        update["batch"] = pipeline.batch.model_copy(update={"max_rows": batch_rows})
+    if parallelism is not None:
+        update["parallelism"] = parallelism
+    return pipeline.model_copy(update=update)
+
+
+def run_on_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame], taps: Sequence[str] = ()) -> RowsRun:
+    """Runs to the end. `rows`: source -> frame, as `substitute.rows_source` takes it; `taps`: nodes beside the sinks.
+
+    Raises UserError where a tap names an output that is not there, and what the job raises.
+    """
+    changed, collected = with_taps(with_rows(pipeline, rows), taps, keep_sinks=True)
+    compiled, specs = compile_tapped(changed, collected)
+    job = LocalJob(compiled.physical)
+    job.run()
+    outputs = {
+        name: Output(specs[name].schema, specs[name].update_key, collection)
+        for name, (_, collection) in collected.items()
+    }
+    return RowsRun(outputs, job.progress(), job.counters())
+
+
+def compile_tapped(pipeline: Pipeline, taps: Taps) -> tuple[Compiled, dict[str, SinkSpec]]:
+    """Compiles what `with_taps` made: the plan, and the planned sink of each reference.
+
+    Raises UserError for a side output that is not there.
+    """
+    compiled = compile_pipeline(pipeline)
+    planned = {node.name: node.spec for node in compiled.logical.nodes}
+    specs: dict[str, SinkSpec] = {}
+    for reference, (sink, _) in taps.items():
+        spec = planned.get(sink)
+        if not isinstance(spec, SinkSpec):
+            node, output = split_output(reference)
+            remedy = "side outputs are `late` of a windowed aggregate and `bad` of a node with `on_error: divert`"
+            raise UserError(f"{node} has no output {output!r}", remedy=remedy)
+        specs[reference] = spec
+    return compiled, specs

@@ -1,0 +1,163 @@
+"""A pipeline with its ends replaced: rows in place of sources, collections in place of sinks, taps at any node.
+
+Pure: it makes pipelines, it runs none. The original has been checked before, so that what an end would refuse (a sink
+that takes no updates) is said of the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from headrace.connect.metadata import METADATA
+from headrace.core.errors import UserError, did_you_mean
+from headrace.core.ids import split_output
+from headrace.core.types import Field, Schema, polars_type
+from headrace.local.engine.collect_sink import Collection, CollectSink
+from headrace.local.engine.rows_source import RowsSource, StampedRowsSource
+from headrace.operators.operator import OnError
+from headrace.spec.fields import DeadLetter
+from headrace.spec.pipeline import Pipeline, SinkNode, SourceNode, StepNode
+from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY
+
+CONNECTOR = "rows"
+_TAP = "tap"
+
+Taps = Mapping[str, tuple[str, Collection]]
+"""Reference -> (name of the sink that collects there, its collection)."""
+
+
+def input_schema(node: SourceNode) -> Schema:
+    """What a row handed over for this source may hold: its columns and the metadata columns behind them.
+
+    Metadata may be left out: the place of a row and its timestamp are then known from where it stands.
+    """
+    metadata = node.config.metadata_columns.items()
+    return Schema((*node.columns, *(Field(column, METADATA[kind].type) for kind, column in metadata)))
+
+
+def rows_source(name: str, node: SourceNode, rows: pl.DataFrame) -> SourceNode:
+    """Source `name` with `rows` in place of its connector.
+
+    `rows` has the columns of `input_schema` and may have `$timestamp` (epoch ms) and `$partition`; without them rows
+    are of partition 0, and of epoch 0 where the source's event time is that of its records.
+    """
+    record_time = type(node.config).record_time
+    kind = StampedRowsSource if record_time else RowsSource
+    place = rows.get_column(PARTITION_KEY).fill_null(0) if PARTITION_KEY in rows.columns else None
+    count = 1 if place is None or not rows.height else int(place.cast(pl.Int64).to_numpy().max()) + 1
+    frames = [rows] if place is None else [rows.filter(place == number) for number in range(count)]
+    config = kind(
+        partitions=tuple(_with_metadata(frame, name, number, node) for number, frame in enumerate(frames)),
+        stamps=tuple(_stamps(frame, record_time=record_time) for frame in frames),
+    )
+    return node.model_copy(
+        update={
+            "connector": CONNECTOR,
+            "config": config,
+            "format": None,
+            "columns": input_schema(node),
+            "on_error": _kept(node.on_error),
+        }
+    )
+
+
+def _with_metadata(frame: pl.DataFrame, name: str, partition: int, node: SourceNode) -> pl.DataFrame:
+    """The visible columns, with what the row's place says where a metadata column has no value."""
+    schema = input_schema(node)
+    known: dict[str, pl.Expr] = {
+        "topic": pl.lit(name),
+        "partition": pl.lit(partition),
+        "offset": pl.int_range(pl.len()),
+    }
+    if TIMESTAMP_KEY in frame.columns:
+        known["timestamp"] = pl.from_epoch(pl.col(TIMESTAMP_KEY), time_unit="ms").dt.replace_time_zone("UTC")
+    filled = []
+    for kind, column in node.config.metadata_columns.items():
+        if kind in known:
+            value = known[kind].cast(polars_type(schema.field(column).type))
+            given = pl.col(column) if column in frame.columns else pl.lit(None)
+            filled.append(pl.coalesce(given, value).alias(column))
+    hidden = [key for key in (PARTITION_KEY, TIMESTAMP_KEY) if key in frame.columns]
+    return frame.with_columns(filled).drop(hidden)
+
+
+def _stamps(frame: pl.DataFrame, *, record_time: bool) -> pl.Series | None:
+    if TIMESTAMP_KEY in frame.columns:
+        return frame.get_column(TIMESTAMP_KEY).cast(pl.Int64).fill_null(0).rechunk()
+    return pl.zeros(frame.height, dtype=pl.Int64, eager=True) if record_time else None
+
+
+def _kept(rule: object) -> object:
+    """No dead letter leaves a test: such rows are diverted, to be tapped as `<node>.bad`."""
+    return OnError.DIVERT if isinstance(rule, DeadLetter) else rule
+
+
+def with_rows(pipeline: Pipeline, rows: Mapping[str, pl.DataFrame]) -> Pipeline:
+    """Every source gives the rows that `rows` has for it, or none."""
+    sources = {
+        name: rows_source(name, node, rows[name] if name in rows else input_schema(node).empty())
+        for name, node in pipeline.sources.items()
+    }
+    return pipeline.model_copy(update={"sources": sources})
+
+
+def with_taps(
+    pipeline: Pipeline, references: Sequence[str], *, keep_sinks: bool, rows_max: int | None = None
+) -> tuple[Pipeline, Taps]:
+    """The pipeline with collections for sinks: one at each reference (a node, a sink, or `node.late`, `node.bad`).
+
+    With `keep_sinks` every sink is collected, asked for or not. Raises UserError for a reference to no node; whether
+    a side output is there, planning tells.
+    """
+    sinks: dict[str, SinkNode] = {}
+    taps: dict[str, tuple[str, Collection]] = {}
+    for name, node in pipeline.sinks.items():
+        if keep_sinks or name in references:
+            taps[name] = (name, Collection(rows_max))
+            sinks[name] = _collecting(node.from_, taps[name][1], node)
+    for reference in dict.fromkeys(references):
+        if reference not in taps:
+            check_reference(pipeline, reference)
+            taken = {*pipeline.sources, *pipeline.steps, *pipeline.sinks, *sinks}
+            name = next(f"{_TAP}_{n}" for n in range(len(taken) + 1) if f"{_TAP}_{n}" not in taken)
+            taps[reference] = (name, Collection(rows_max))
+            sinks[name] = _collecting(reference, taps[reference][1])
+    changed: dict[str, object] = {
+        "sources": {name: _diverting(node) for name, node in pipeline.sources.items()},
+        "steps": {name: _diverting_step(node) for name, node in pipeline.steps.items()},
+        "sinks": sinks,
+    }
+    return pipeline.model_copy(update=changed), taps
+
+
+def _diverting(node: SourceNode) -> SourceNode:
+    return node.model_copy(update={"on_error": _kept(node.on_error)})
+
+
+def _diverting_step(node: StepNode) -> StepNode:
+    return node.model_copy(update={"on_error": _kept(node.on_error)})
+
+
+def _collecting(reference: str, collection: Collection, node: SinkNode | None = None) -> SinkNode:
+    """A collecting sink; in place of a sink it keeps that one's parallelism and partitioning."""
+    return SinkNode(
+        from_=reference,
+        connector="collect",
+        config=CollectSink(collection=collection),
+        parallelism=None if node is None else node.parallelism,
+        partition=None if node is None else node.partition,
+    )
+
+
+def check_reference(pipeline: Pipeline, reference: str) -> None:
+    """Raises UserError where `reference` names no node of the pipeline, with the nearest one."""
+    names = (*pipeline.sources, *pipeline.steps, *pipeline.sinks)
+    node, output = split_output(reference)
+    if node not in names:
+        hint = did_you_mean(node, names)
+        valid = f"nodes: {', '.join(names)}"
+        raise UserError(f"there is no node {node!r}", remedy=f"{hint} {valid}" if hint else valid)
+    if output is not None and node in pipeline.sinks:
+        raise UserError(f"{node} is a sink and has no output {output!r}")

@@ -1,0 +1,159 @@
+"""The `tests:` section: each case runs through the engine, in batches as they come, of 1 row and of 7 rows.
+
+Sources give the case's rows, sinks are collected, steps are tapped. Owns what equal results means: appended rows as
+multisets, updating rows by the last one of each key, floats bit for bit but for the sign of zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from headrace.core.errors import HeadraceError, InvalidPipeline, Problem, UserError
+from headrace.core.types import Schema
+from headrace.local.comparison.row_diff import RowDiff, diff_rows
+from headrace.local.engine.compile import compile_loaded
+from headrace.local.engine.rows_run import compile_tapped, resized, run_on_rows
+from headrace.local.engine.substitute import input_schema, with_rows, with_taps
+from headrace.local.engine.typed_rows import problems_of, typed_frame
+from headrace.local.pipeline_file import Loaded
+from headrace.plan.nodes import LogicalNode
+from headrace.plan.physical import RecordTime, SourceSpec
+from headrace.spec.pipeline import Pipeline, TestCase
+from headrace.spec.reading.finding import Finding, Wrong
+from headrace.spec.rows import TIMESTAMP_KEY
+
+BATCH_ROWS: tuple[int | None, ...] = (None, 1, 7)
+"""Batch sizes that each case runs with; None: the pipeline's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """An output that is not as expected. `batch_rows` None: with batches as they come."""
+
+    output: str
+    batch_rows: int | None
+    diff: RowDiff
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How a case went. `error`: the job itself failed."""
+
+    name: str
+    mismatches: tuple[Mismatch, ...]
+    error: HeadraceError | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output was as expected, whatever the batches."""
+        return self.error is None and not self.mismatches
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCase:
+    """A case with its rows typed: frames by source and by output."""
+
+    name: str
+    inputs: Mapping[str, pl.DataFrame]
+    outputs: Mapping[str, pl.DataFrame]
+
+
+def prepare_cases(loaded: Loaded) -> tuple[PreparedCase, ...]:
+    """All cases, typed. Raises InvalidPipeline with everything that is wrong with the pipeline or with a row."""
+    compile_loaded(loaded)
+    problems: list[Problem] = []
+    prepared = [_prepared(case, index, loaded, problems) for index, case in enumerate(loaded.pipeline.tests)]
+    if problems:
+        raise InvalidPipeline(problems)
+    return tuple(prepared)
+
+
+def run_cases(pipeline: Pipeline, cases: tuple[PreparedCase, ...]) -> Iterator[CaseResult]:
+    """Runs one case after the other."""
+    for case in cases:
+        yield run_case(pipeline, case)
+
+
+def run_case(pipeline: Pipeline, case: PreparedCase) -> CaseResult:
+    """Runs a case with every batch size; stops at the first size that fails: the others would say the same."""
+    for batch_rows in BATCH_ROWS:
+        try:
+            run = run_on_rows(resized(pipeline, batch_rows=batch_rows), case.inputs, tuple(case.outputs))
+        except HeadraceError as error:
+            return CaseResult(case.name, (), error)
+        found = [
+            Mismatch(name, batch_rows, diff)
+            for name, expected in case.outputs.items()
+            for output in [run.outputs[name]]
+            for diff in [diff_rows(expected, output.latest(), key=output.update_key)]
+            if diff.differs
+        ]
+        if found:
+            return CaseResult(case.name, tuple(found))
+    return CaseResult(case.name, ())
+
+
+def _prepared(case: TestCase, index: int, loaded: Loaded, problems: list[Problem]) -> PreparedCase:
+    path = ("tests", str(index))
+    planned = _planned(case, loaded, path, problems)
+    inputs = {}
+    for name, rows in case.inputs.items():
+        schema = input_schema(loaded.pipeline.sources[name])
+        inputs[name] = _typed(rows, schema, (*path, "inputs", name), loaded, problems)
+        if _needs_stamps(planned, name) and not all(TIMESTAMP_KEY in row for row in rows):
+            message = f"the event time of {name} is its records' timestamp, and a row has none"
+            remedy = "give each row `$timestamp`, or the source a `time:`"
+            problems.append(_located(loaded, Finding(message, remedy, (*path, "inputs", name))))
+    outputs = {}
+    for name, rows in case.outputs.items():
+        if name in planned.schemas:
+            outputs[name] = _typed(rows, planned.schemas[name], (*path, "outputs", name), loaded, problems)
+    return PreparedCase(case.name, inputs, outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    nodes: Sequence[LogicalNode]
+    schemas: Mapping[str, Schema]
+
+
+def _planned(case: TestCase, loaded: Loaded, path: tuple[str, ...], problems: list[Problem]) -> _Planned:
+    """The case's pipeline, to know the columns of what it expects; an output that is not there is a problem."""
+    schemas: dict[str, Schema] = {}
+    nodes: Sequence[LogicalNode] = ()
+    for reference in case.outputs:
+        try:
+            changed, taps = with_taps(with_rows(loaded.pipeline, {}), (reference,), keep_sinks=True)
+            compiled, specs = compile_tapped(changed, taps)
+        except UserError as error:
+            problems.append(_located(loaded, Finding(error.message, error.remedy, (*path, "outputs", reference))))
+        else:
+            nodes = compiled.logical.nodes
+            schemas[reference] = specs[reference].schema
+    return _Planned(nodes, schemas)
+
+
+def _needs_stamps(planned: _Planned, source: str) -> bool:
+    specs = [node.spec for node in planned.nodes if node.name == source]
+    return any(isinstance(spec, SourceSpec) and isinstance(spec.time, RecordTime) for spec in specs)
+
+
+def _typed(
+    rows: tuple[dict[str, object], ...],
+    schema: Schema,
+    path: tuple[str, ...],
+    loaded: Loaded,
+    problems: list[Problem],
+) -> pl.DataFrame:
+    try:
+        return typed_frame(rows, schema)
+    except Wrong as found:
+        problems += problems_of(found, path, loaded.locator)
+        return schema.empty()
+
+
+def _located(loaded: Loaded, finding: Finding) -> Problem:
+    return problems_of(Wrong([finding]), (), loaded.locator)[0]

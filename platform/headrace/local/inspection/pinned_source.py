@@ -1,0 +1,53 @@
+"""A source that reads splits which were resolved before, and publishes no positions: two engines read the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from headrace.connect.source import Enumerator, SourceConfig, SourceContext, Split
+from headrace.local.inspection.quiet_source import QuietSource
+
+
+class PinnedSource(QuietSource):
+    """Everything is the inner source's, except which splits there are."""
+
+    splits: tuple[Split, ...]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every split has a stop."""
+        return all(split.stop is not None for split in self.splits)
+
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        """Gives these splits."""
+        return _Pinned(self.splits)
+
+
+class PinnedStampedSource(PinnedSource):
+    """The same for a source whose record timestamps serve as event time."""
+
+    record_time: ClassVar[bool] = True
+
+
+def pinned_source(config: SourceConfig, splits: Sequence[Split]) -> SourceConfig:
+    """The source, bound to these splits."""
+    kind = PinnedStampedSource if type(config).record_time else PinnedSource
+    return kind(inner=config, splits=tuple(splits))
+
+
+class _Pinned:
+    def __init__(self, splits: tuple[Split, ...]) -> None:
+        self._splits = splits
+
+    def discover(self) -> Sequence[Split]:
+        """The same, always."""
+        return self._splits
+
+    @property
+    def discovery_interval_ms(self) -> int | None:
+        """Never again."""
+        return None
+
+    def close(self) -> None:
+        """Holds nothing."""

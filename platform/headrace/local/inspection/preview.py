@@ -1,0 +1,70 @@
+"""The first rows of a node, from the real sources. Opens and writes no sink, and publishes no source positions."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import polars as pl
+
+from headrace.core.types import Schema
+from headrace.local.engine.compile import compile_loaded
+from headrace.local.engine.job import JobState, LocalJob, Progress
+from headrace.local.engine.rows_run import compile_tapped
+from headrace.local.engine.substitute import check_reference, with_taps
+from headrace.local.inspection.quiet_source import quiet_source
+from headrace.local.pipeline_file import Loaded
+from headrace.spec.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Rows of a node; `timed_out`: the time was up before there were as many as wanted."""
+
+    schema: Schema
+    emits: str
+    rows: pl.DataFrame
+    timed_out: bool
+
+
+def preview(loaded: Loaded, reference: str, *, rows: int, seconds: float) -> Preview:
+    """The first `rows` rows of a node or side output; for a sink, of what it would write.
+
+    Ends with the sources, with enough rows, or after `seconds`. Raises UserError for a node that is not there,
+    InvalidPipeline, and what the sources raise.
+    """
+    compile_loaded(loaded)
+    check_reference(loaded.pipeline, reference)
+    changed, taps = with_taps(
+        _quiet(loaded.pipeline), (_read_by(loaded.pipeline, reference),), keep_sinks=False, rows_max=rows
+    )
+    compiled, specs = compile_tapped(changed, taps)
+    ((_, collection),), (spec,) = taps.values(), specs.values()
+    job = LocalJob(compiled.physical)
+    deadline_s = time.monotonic() + seconds
+    timed_out = False
+
+    def supervise(_progress: Progress) -> None:
+        nonlocal timed_out
+        if collection.full:
+            job.stop()
+        elif time.monotonic() >= deadline_s:
+            timed_out = True
+            job.stop()
+
+    state = job.run(supervise)
+    emits = "append" if spec.update_key is None else f"updating({', '.join(spec.update_key)})"
+    missed = timed_out and state is JobState.CANCELED and not collection.full
+    return Preview(spec.schema, emits, collection.frame(spec.schema).head(rows), missed)
+
+
+def _read_by(pipeline: Pipeline, reference: str) -> str:
+    """What a sink reads; any other node itself."""
+    return pipeline.sinks[reference].from_ if reference in pipeline.sinks else reference
+
+
+def _quiet(pipeline: Pipeline) -> Pipeline:
+    sources = {
+        name: node.model_copy(update={"config": quiet_source(node.config)}) for name, node in pipeline.sources.items()
+    }
+    return pipeline.model_copy(update={"sources": sources})

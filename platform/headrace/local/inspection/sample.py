@@ -1,0 +1,177 @@
+"""Reads the first records of a file or topic, for a guess at their schema. A bounded number of rows; no data path."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from headrace.core.errors import UserError
+from headrace.core.types import TIMESTAMP, DataType, Decimal, Field, ListOf, Primitive, Schema, Struct
+from headrace.local.inspection.infer import Inferred, infer_rows, infer_texts, suggested_time
+
+SampleFormat = Literal["json", "csv", "parquet"]
+_BY_SUFFIX: dict[str, SampleFormat] = {
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+}
+_FILE_LIKE = ("/", "*", *_BY_SUFFIX)
+
+
+def is_file(target: str) -> bool:
+    """Whether a target means a file: it is there, or it looks like a path."""
+    return Path(target).exists() or any(mark in target for mark in _FILE_LIKE)
+
+
+def infer_file(target: str, form: SampleFormat | None, rows_max: int) -> Inferred:
+    """The schema of the first rows of a file, or of the first file that a glob finds. Raises UserError."""
+    path = _first_file(target)
+    chosen = form or _BY_SUFFIX.get(path.suffix.lower())
+    match chosen:
+        case None:
+            raise UserError(f"{path}: no telling what format this is", remedy="say --format json or --format csv")
+        case "parquet":
+            return _of_parquet(path, rows_max)
+        case "json":
+            with _opened(path) as lines:
+                return infer_json((line.encode() for line in lines if line.strip()), str(path), rows_max)
+        case "csv":
+            with _opened(path) as lines:
+                delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+                return _of_csv(csv.reader(lines, delimiter=delimiter), str(path), rows_max)
+
+
+def infer_topic(brokers: str, topic: str, form: SampleFormat | None, rows_max: int) -> Inferred:
+    """The schema of the first messages of a topic; tombstones are left out. Raises UserError, Unreachable."""
+    from headrace.local.topics.records import consume
+
+    if form not in (None, "json"):
+        raise UserError(f"messages of a topic are read as json, not {form}", remedy="leave out --format")
+    values = (record.value for record in consume(brokers, topic, limit=rows_max))
+    return infer_json((value for value in values if value), f"topic {topic}", rows_max)
+
+
+def infer_json(messages: Iterable[bytes], where: str, rows_max: int) -> Inferred:
+    """The schema of JSON objects. Raises UserError where none is one, or something is no JSON object."""
+    inferred = infer_rows(_objects(islice(messages, rows_max), where))
+    if not inferred.rows:
+        raise UserError(f"{where} holds no rows to infer from")
+    return inferred
+
+
+def _objects(messages: Iterable[bytes], where: str) -> Iterator[Mapping[str, object]]:
+    for number, message in enumerate(messages, start=1):
+        try:
+            value = json.loads(message)
+        except ValueError as error:
+            remedy = "json is one object a line; for other data say --format csv"
+            raise UserError(f"{where}: record {number} is not JSON: {error}", remedy=remedy) from error
+        if not isinstance(value, dict):
+            raise UserError(f"{where}: record {number} is no JSON object but {type(value).__name__}")
+        yield value
+
+
+def _of_csv(reader: Iterator[list[str]], where: str, rows_max: int) -> Inferred:
+    header = next(reader, None)
+    if not header or not all(header) or len(set(header)) != len(header):
+        raise UserError(f"{where}: the first line names no columns, or some twice", remedy="a CSV file has a header")
+    rows = (dict(zip(header, line, strict=False)) for line in islice(reader, rows_max) if line)
+    inferred = infer_texts(rows)
+    if not inferred.rows:
+        raise UserError(f"{where} holds no rows to infer from")
+    return inferred
+
+
+def _of_parquet(path: Path, rows_max: int) -> Inferred:
+    try:
+        rows = pl.scan_parquet(path).head(rows_max).collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(f"{path} is not a Parquet file: {error}") from error
+    notes: dict[str, str] = {}
+    fields = []
+    for name, column in rows.to_dict().items():
+        dtype = _type_of(column.dtype)
+        if dtype is None:
+            notes[name] = f"left out: headrace has no type for {column.dtype}"
+        else:
+            fields.append(Field(name, dtype, nullable=column.null_count() > 0 or not rows.height))
+    schema = Schema(tuple(fields))
+    return Inferred(schema, notes, suggested_time(schema), rows.height)
+
+
+_PLAIN: tuple[tuple[Callable[[pl.DataType], bool], DataType], ...] = (
+    (lambda t: t == pl.Boolean, Primitive.BOOL),
+    (lambda t: t in (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16), Primitive.INT32),
+    (lambda t: t in (pl.Int64, pl.UInt32), Primitive.INT64),
+    (lambda t: t == pl.Float32, Primitive.FLOAT32),
+    (lambda t: t == pl.Float64, Primitive.FLOAT64),
+    (lambda t: t == pl.String or isinstance(t, pl.Categorical | pl.Enum), Primitive.STRING),
+    (lambda t: t == pl.Binary, Primitive.BINARY),
+    (lambda t: t == pl.Date, Primitive.DATE),
+    (lambda t: isinstance(t, pl.Datetime), TIMESTAMP),
+)
+
+
+def _type_of(dtype: pl.DataType) -> DataType | None:
+    """Our type for one of polars; None where there is none."""
+    match dtype:
+        case pl.Decimal():
+            return Decimal(dtype.precision or 38, dtype.scale)
+        case pl.List():
+            inner = _type_of(dtype.inner)  # type: ignore[arg-type]
+            return None if inner is None else ListOf(inner)
+        case pl.Struct():
+            fields = [(item.name, _type_of(item.dtype)) for item in dtype.fields]  # type: ignore[arg-type]
+            known = tuple(Field(name, inner) for name, inner in fields if inner is not None)
+            return Struct(known) if known and len(known) == len(fields) else None
+        case _:
+            return next((ours for fits, ours in _PLAIN if fits(dtype)), None)
+
+
+def _first_file(target: str) -> Path:
+    path = Path(target)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder", remedy=f"name a file in it, or a glob such as '{path}/*.jsonl'")
+    if path.exists():
+        return path
+    found = sorted(glob.glob(target, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    if not found:
+        raise UserError(f"there is no file {target}", remedy="for a Kafka topic, give its name and --brokers")
+    return Path(found[0])
+
+
+def _opened(path: Path) -> _Lines:
+    return _Lines(path)
+
+
+class _Lines:
+    """The lines of a text file; what is wrong with it is said in our words."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> Iterator[str]:
+        try:
+            self._file = self._path.open(encoding="utf-8-sig", newline="")
+        except OSError as error:
+            raise UserError(f"{self._path} cannot be read: {error.strerror}") from error
+        return self._checked()
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _checked(self) -> Iterator[str]:
+        try:
+            yield from self._file
+        except UnicodeDecodeError as error:
+            raise UserError(f"{self._path} is not UTF-8 text") from error

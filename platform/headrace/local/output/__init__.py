@@ -1,0 +1,1 @@
+"""What jobs have written, looked at from this host without a coordinator."""

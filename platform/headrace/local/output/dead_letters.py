@@ -1,0 +1,33 @@
+"""The dead letters of a pipeline in a file, read and sent again by this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Redriven, RedriveRequest
+from headrace.coordinator.output.dead_letters import PipelineLetters
+from headrace.local.pipeline_file import load_file
+
+
+class FileLetters:
+    """Answers as a coordinator would for a job."""
+
+    def __init__(self, letters: PipelineLetters) -> None:
+        """Made by `open`."""
+        self._letters = letters
+
+    @classmethod
+    @contextmanager
+    def open(cls, file: str, set_: Sequence[str]) -> Iterator[FileLetters]:
+        """Of FILE. Raises UserError, InvalidPipeline."""
+        with PipelineLetters(load_file(file, set_).pipeline) as letters:
+            yield cls(letters)
+
+    def letters(self, request: DeadLettersRequest) -> DeadLetterList:
+        """The newest. Raises HeadraceError."""
+        return self._letters.newest(request.node, request.limit)
+
+    def redrive(self, request: RedriveRequest) -> Redriven:
+        """Sends the next ones. Raises HeadraceError."""
+        return self._letters.resend(request.node, request.to, request.limit, do=request.yes)

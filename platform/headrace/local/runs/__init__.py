@@ -1,0 +1,1 @@
+"""`headrace run`: one job in slot processes of this host, its folder, logs and kept state."""

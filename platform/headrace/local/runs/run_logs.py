@@ -1,0 +1,54 @@
+"""What the processes of a run log: `$HEADRACE_HOME/runs/logs/<job>`. Kept of runs that failed: messages name files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from headrace.core.errors import ExternalError
+from headrace.core.files.private_files import make_private_folder
+from headrace.core.settings import Home
+
+FAILED_MAX = 10
+"""Runs that failed whose logs are kept, the newest."""
+
+
+class RunLogs:
+    """The folder of one run's logs. `failed`: it stays."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.failed = False
+
+
+@contextmanager
+def run_logs(home: Home, job: str) -> Iterator[RunLogs]:
+    """A folder that is gone afterwards, unless the run failed, or an error comes out of it."""
+    logs = RunLogs(_folder(home, job))
+    _prune(logs.folder.parent)
+    try:
+        make_private_folder(logs.folder)
+    except OSError as cause:
+        raise ExternalError(f"{logs.folder} cannot be made: {cause.strerror}", remedy="set HEADRACE_HOME") from cause
+    yield logs
+    if not logs.failed:
+        forget_logs(home, job)
+
+
+def forget_logs(home: Home, job: str) -> None:
+    """Removes them, if there are any."""
+    shutil.rmtree(_folder(home, job), ignore_errors=True)
+
+
+def _folder(home: Home, job: str) -> Path:
+    return home.root / "runs" / "logs" / job
+
+
+def _prune(folder: Path) -> None:
+    """Leaves room for one more. A run beside this one may be about to fail: its folder is among the newest."""
+    with suppress(OSError):
+        oldest_first = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in oldest_first[: max(0, len(oldest_first) - FAILED_MAX + 1)]:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,186 @@
+"""The runs of this home that kept their state, and may be taken up again.
+
+    $HEADRACE_HOME/runs/<pipeline>.json         the newest run of a pipeline: what `--resume` takes up
+                        <pipeline>.<job>.json   one before it that was left behind with a checkpoint
+                        <pipeline>.lock         held while a run of that name goes on
+
+Written when a run begins, removed when it has read all of its input. What is newest in a run is its journal's to say.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.stores.store import open_store
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder, private_opener
+from headrace.core.files.replaced_file import replace_file
+from headrace.core.settings import Home
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run. `storage`: URL of its checkpoint folder; `pid`: of the process that runs or ran it; `file`: the absolute
+    path of its pipeline, empty where a version before this one wrote the record."""
+
+    job: str
+    storage: str
+    pid: int
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A record in this home. `newest`: `--resume` takes it up; `running`: its pipeline runs just now."""
+
+    pipeline: str
+    run: RecordedRun
+    newest: bool
+    running: bool
+
+
+@contextmanager
+def run_alone(home: Home, pipeline: str) -> Iterator[None]:
+    """While this run goes on, no other one of the name begins in this home. Raises UserError where one goes on.
+
+    The lock is the kernel's: it goes with this process, however that ends.
+    """
+    path = _lock_path(home, pipeline)
+    try:
+        make_private_folder(path.parent)
+        file = os.fdopen(private_opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a")
+    except OSError as cause:
+        raise _unwritable(path, cause) from cause
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as cause:
+            raise UserError(
+                f"a run of {pipeline} goes on in {home.root}{_by_whom(home, pipeline)}",
+                remedy="end that one first; or give this one a state of its own: --name NAME, or another HEADRACE_HOME",
+            ) from cause
+        yield
+
+
+def record_run(home: Home, pipeline: str, run: RecordedRun) -> None:
+    """Remembers the newest run of a pipeline. One before it that has a checkpoint is left behind under its job's id."""
+    path = _path(home, pipeline)
+    with suppress(UserError):
+        before = recorded_run(home, pipeline)
+        if before.job != run.job and has_checkpoint(before):
+            _write(_left_path(home, pipeline, before.job), before)
+    _write(path, run)
+
+
+def recorded_run(home: Home, pipeline: str, job: str | None = None) -> RecordedRun:
+    """The run of a pipeline that may be taken up again: the newest, or the one of that job. Raises UserError."""
+    path = _path(home, pipeline) if job is None else _left_path(home, pipeline, job)
+    try:
+        return _read(path)
+    except FileNotFoundError as cause:
+        raise UserError(
+            f"there is no run of {pipeline} to resume in {home.root}", remedy="leave --resume out to begin anew"
+        ) from cause
+    except (OSError, ValueError, TypeError) as cause:
+        raise UserError(f"{path} cannot be read: {cause}", remedy="leave --resume out to begin anew") from cause
+
+
+def kept_runs(home: Home) -> tuple[KeptRun, ...]:
+    """All that are recorded, by pipeline, the newest of each first. Records that cannot be read are left out."""
+    found = []
+    for path in (home.root / "runs").glob("*.json"):
+        with suppress(OSError, ValueError, TypeError):
+            run = _read(path)
+            left = path.name.endswith(f".{run.job}.json")
+            pipeline = path.name.removesuffix(f".{run.job}.json" if left else ".json")
+            running = not left and _is_locked(_lock_path(home, pipeline))
+            found.append(KeptRun(pipeline, run, newest=not left, running=running))
+    return tuple(sorted(found, key=lambda kept: (kept.pipeline, not kept.newest, kept.run.job)))
+
+
+def forget_run(home: Home, pipeline: str, run: RecordedRun) -> None:
+    """Nothing of the run is kept: it has read all of its input, or nobody wants its state any more."""
+    store = open_store(run.storage)
+    store.delete(store.list(""))
+    if "://" not in store.url:
+        shutil.rmtree(store.url, ignore_errors=True)
+    _left_path(home, pipeline, run.job).unlink(missing_ok=True)
+    with suppress(UserError):
+        if recorded_run(home, pipeline).job == run.job:
+            _path(home, pipeline).unlink(missing_ok=True)
+
+
+def forget_if_nothing_kept(home: Home, pipeline: str, run: RecordedRun) -> None:
+    """The run was cut off by an error: it is forgotten, but for one that has a checkpoint. What that one decided may
+    be visible, or about to be, and only its journal knows."""
+    if not has_checkpoint(run):
+        forget_run(home, pipeline, run)
+
+
+def has_checkpoint(run: RecordedRun) -> bool:
+    """Whether there is anything to take up. Raises ExternalError."""
+    return newest_checkpoint(run) is not None
+
+
+def newest_checkpoint(run: RecordedRun) -> CheckpointRecord | None:
+    """The newest complete one of a run, None: there is none. Raises ExternalError."""
+    checkpoints = JournalStore(open_store(run.storage), "", "").load().checkpoints
+    return checkpoints[-1] if checkpoints else None
+
+
+def _path(home: Home, pipeline: str) -> Path:
+    return home.root / "runs" / f"{pipeline}.json"
+
+
+def _left_path(home: Home, pipeline: str, job: str) -> Path:
+    return home.root / "runs" / f"{pipeline}.{job}.json"
+
+
+def _lock_path(home: Home, pipeline: str) -> Path:
+    return home.root / "runs" / f"{pipeline}.lock"
+
+
+def _read(path: Path) -> RecordedRun:
+    return RecordedRun(**json.loads(path.read_text()))
+
+
+def _write(path: Path, run: RecordedRun) -> None:
+    try:
+        make_private_folder(path.parent)
+        replace_file(path, json.dumps(asdict(run)).encode(), mode=PRIVATE_FILE)
+    except OSError as cause:
+        raise _unwritable(path, cause) from cause
+
+
+def _unwritable(path: Path, cause: OSError) -> ExternalError:
+    return ExternalError(f"{path} cannot be written: {cause.strerror}", remedy="make room, or set HEADRACE_HOME")
+
+
+def _by_whom(home: Home, pipeline: str) -> str:
+    """The record is written a moment after the lock is taken: until then it names the run before."""
+    try:
+        pid = _read(_path(home, pipeline)).pid
+        os.kill(pid, 0)
+    except (OSError, ValueError, TypeError):
+        return ""
+    return f", as process {pid}"
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with open(path, "a", opener=private_opener) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,305 @@
+"""One job on this host in slot processes: a job master and a worker inside of this process, for as long as it runs.
+
+    this process:  event loop (fleet, driver) ── loopback ── supervisor (threads)
+    its children:  one slot process for each slice of the job, one connector host
+
+The same machine, driver, supervisor and slots as on a cluster, without REST: what runs here runs there. The journal
+lies in checkpoint storage as always, so a run that was cut off, or killed, can be taken up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from headrace import __version__
+from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.paths import default_storage, job_url, savepoint_url, unique_part
+from headrace.checkpoint.stores.store import open_store
+from headrace.coordinator.dispatch.job_reference import new_job_id
+from headrace.coordinator.driver.daemon_threads import DaemonThreads
+from headrace.coordinator.driver.driver import JobDriver, JobWatch
+from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.coordinator.job.config import Beginning, JobConfig
+from headrace.coordinator.job.history import JobHistory
+from headrace.coordinator.job.job_state import JobState
+from headrace.core.clock import SystemClock
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.network.hosts import LOOPBACK
+from headrace.core.settings import Home
+from headrace.core.signals import TIME_MIN
+from headrace.core.source_state import AppliedFloor
+from headrace.execution.manifests import total_counters
+from headrace.execution.origin import Origin
+from headrace.execution.planning import JobPlans
+from headrace.local.engine.job import Progress
+from headrace.local.runs.run_folder import WORKER, run_folder
+from headrace.local.runs.run_logs import run_logs
+from headrace.plan.physical import PhysicalPlan
+from headrace.plan.totals import row_totals
+from headrace.processes.spawning import SpawnStarter, Starter
+from headrace.rpc.failure import error_of
+from headrace.rpc.messages import ClusterTimes, Failure
+from headrace.spec.pipeline import Pipeline
+from headrace.worker.host.supervisor import Supervisor, WorkerConfig
+
+LOOK_S = 0.1
+STORAGE_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run is wanted.
+
+    origin      savepoint or checkpoint to start from
+    resume      id of an earlier run to take up again
+    savepoint   folder for the savepoint at the end; final: time goes to its end there too
+    """
+
+    python_path: tuple[str, ...] = ()
+    floors: tuple[AppliedFloor, ...] = ()
+    origin: Origin | None = None
+    resume: str | None = None
+    savepoint: str | None = None
+    final: bool = False
+    times: ClusterTimes = field(default_factory=ClusterTimes)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a run ended. `checkpoint`: path of the newest complete one."""
+
+    job: str
+    state: JobState
+    cut_short: bool
+    progress: Progress
+    savepoint: str | None
+    checkpoint: str | None
+    floors: tuple[AppliedFloor, ...]
+    failure: HeadraceError | None
+    ran: bool
+
+
+@dataclass(slots=True)
+class _Over:
+    ended: do.Ended | None = None
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class SlotRun:
+    """Runs a pipeline; `run` blocks the calling (main) thread. `stop` may be called by `on_progress`."""
+
+    def __init__(self, pipeline: Pipeline, options: RunOptions, home: Home, starter: Starter | None = None) -> None:
+        """starter: starts slots and the connector host; else they are fresh interpreters."""
+        self._starter = starter or SpawnStarter()
+        self._pipeline = pipeline
+        self._options = options
+        self._home = home
+        self._plans = JobPlans(pipeline.to_dict())
+        self._parallelism = pipeline.parallelism
+        self._job = options.resume or new_job_id()
+        self._storage = job_url(pipeline.checkpoint.storage or default_storage(home), self._job)
+        self._stop_asked = False
+        self._told_to_stop = False
+        self._driver: JobDriver | None = None
+        self._over = _Over()
+        self._progress = Progress(0, 0, 0, 0, 0, TIME_MIN, 0)
+
+    @property
+    def job(self) -> str:
+        """Its id, by which it can be taken up again."""
+        return self._job
+
+    @property
+    def storage(self) -> str:
+        """URL of its checkpoint folder."""
+        return self._storage
+
+    @property
+    def progress(self) -> Progress:
+        """As last seen."""
+        return self._progress
+
+    def stop(self) -> None:
+        """Asks for a last checkpoint and the end."""
+        self._stop_asked = True
+
+    def run(self, on_progress: Callable[[Progress], None] | None = None) -> RunOutcome:
+        """Runs to the end. Raises UserError where what it should start from is not there."""
+        if self._options.resume is not None:
+            self._require_journal()
+        return asyncio.run(self._run(on_progress))
+
+    def _require_journal(self) -> None:
+        if not JournalStore(open_store(self._storage), "", "").load().records:
+            raise UserError(
+                f"there is no run {self._job} at {self._storage}", remedy="leave --resume out to begin anew"
+            )
+
+    async def _run(self, on_progress: Callable[[Progress], None] | None) -> RunOutcome:
+        with run_logs(self._home, self._job) as logs, run_folder() as folder:
+            outcome = await self._run_in(folder, logs.folder, on_progress)
+            logs.failed = outcome.failure is not None
+            return outcome
+
+    async def _run_in(self, folder: Path, logs: Path, on_progress: Callable[[Progress], None] | None) -> RunOutcome:
+        token = secrets.token_hex(16)
+        fleet = Fleet(self._job, self._options.times)
+        executor = DaemonThreads(STORAGE_THREADS, "storage")
+        supervisor: Supervisor | None = None
+        try:
+            port = await fleet.start(LOOPBACK, 0, token)
+            supervisor = Supervisor(self._worker(port, token, folder, logs))
+            supervisor.start()
+            self._driver = driver = self._open(fleet, executor, logs)
+            driver.start()
+            await self._supervise(driver, supervisor, on_progress)
+            await driver.closed()
+            return self._outcome(driver)
+        finally:
+            if supervisor is not None:
+                await asyncio.get_running_loop().run_in_executor(None, supervisor.stop)
+            await fleet.stop(workers=False)
+            executor.shutdown()
+
+    def _worker(self, port: int, token: str, folder: Path, logs: Path) -> WorkerConfig:
+        return WorkerConfig(
+            worker="local",
+            coordinator=f"{LOOPBACK}:{port}",
+            slots=self._plans.facts(self._parallelism).slots,
+            host=LOOPBACK,
+            folder=folder / WORKER,
+            logs=logs,
+            token=token,
+            times=self._options.times,
+            shows_output=True,
+            starter=self._starter,
+        )
+
+    def _open(self, fleet: Fleet, executor: DaemonThreads, logs: Path) -> JobDriver:
+        options = self._options
+        hand_over = None
+        if options.savepoint is not None:
+            hand_over = savepoint_url(options.savepoint, self._job, 0, unique_part())
+        clock = SystemClock()
+        config = JobConfig(
+            job=self._job,
+            name=self._pipeline.name,
+            parallelism=self._parallelism,
+            plan=self._plans.facts,
+            names=partial(self._plans.names, self._job),
+            version=__version__,
+            checkpoint=self._pipeline.checkpoint,
+            restart=self._pipeline.restart,
+            savepoint=None if options.origin is None else options.origin.url,
+            origin=None if options.origin is None else options.origin.manifest,
+            left_open={} if options.origin is None else options.origin.open_names,
+            resume=options.resume is not None,
+            beginning=Beginning.ATTENDED,
+            wall_offset_ms=clock.now_ms() - clock.monotonic_ms(),
+            hand_over=hand_over,
+            keeps_time_open=hand_over is not None and not options.final,
+        )
+        setup = JobSetup(
+            config=config,
+            plans=self._plans,
+            store=open_store(self._storage),
+            storage=self._storage,
+            writer=secrets.token_hex(8),
+            python_path=options.python_path,
+            floors=options.floors,
+            log_folder=logs,
+            environment={"HEADRACE_HOME": str(self._home.root)},
+            starter=self._starter,
+        )
+        watch = JobWatch(changed=_ignore, answered=_ignore_answer, ended=self._on_ended)
+        return JobDriver(setup, fleet, executor, watch, clock, JobHistory())
+
+    def _on_ended(self, _driver: JobDriver, ended: do.Ended) -> None:
+        self._over.ended = ended
+        self._over.event.set()
+
+    async def _supervise(
+        self, driver: JobDriver, supervisor: Supervisor, on_progress: Callable[[Progress], None] | None
+    ) -> None:
+        while not self._over.event.is_set():
+            supervisor.wait(0)  # raises why the worker has ended, where it did
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await self._over.event.wait()
+            except TimeoutError:
+                pass
+            self._progress = self._seen(driver)
+            if on_progress is not None:
+                on_progress(self._progress)
+            if self._stop_asked and not self._told_to_stop:
+                self._told_to_stop = True
+                self._end_early(driver)
+
+    def _end_early(self, driver: JobDriver) -> None:
+        """A last checkpoint where there is something to keep; before the first row there is nothing."""
+        if driver.machine.job.ran:
+            driver.post(on.StopAsked("run", driver.setup.config.hand_over, drain=False))
+        else:
+            driver.post(on.CancelAsked("run"))
+
+    def _seen(self, driver: JobDriver) -> Progress:
+        plan = self._plans.plan(driver.machine.job.parallelism)
+        state = driver.machine.state
+        return progress_of(plan, driver, "" if state is JobState.RUNNING else driver.message or state.value)
+
+    def _outcome(self, driver: JobDriver) -> RunOutcome:
+        ended = self._over.ended
+        assert ended is not None, "the driver has closed"
+        failure = None if ended.failure is None else _with_place(ended.failure)
+        if ended.state is JobState.SUSPENDED and driver.broken is None:
+            failure = ExternalError(driver.machine.view.message, remedy="is the same run going on elsewhere?")
+        restored = driver.machine.job.restored
+        floors = () if restored is None else tuple(f for state in restored.sources.values() for f in state.applied)
+        return RunOutcome(
+            job=self._job,
+            state=ended.state,
+            cut_short=self._told_to_stop,
+            progress=self._progress,
+            savepoint=ended.savepoint,
+            checkpoint=None if driver.checkpoint is None else driver.checkpoint.path,
+            floors=floors,
+            failure=failure,
+            ran=driver.machine.job.ran,
+        )
+
+
+def progress_of(plan: PhysicalPlan, driver: JobDriver, doing: str = "") -> Progress:
+    """The slots' reports summed up."""
+    statuses = list(driver.statuses.values())
+    counters = total_counters([driver.machine.job.counted, *(status.counters for status in statuses)])
+    reports = [each for status in statuses for each in status.sources]
+    return Progress(
+        *row_totals(plan, counters),
+        lag=sum(each.lag for each in reports),
+        watermark=min((each.watermark for each in reports if each.has_splits), default=TIME_MIN),
+        rows_queued=sum(each.rows_queued for status in statuses for each in status.subtasks),
+        doing=doing,
+    )
+
+
+def _with_place(failure: Failure) -> HeadraceError:
+    error = error_of(failure)
+    if failure.trace:
+        error.add_note(failure.trace)
+    return error
+
+
+def _ignore(_: JobDriver) -> None:
+    """What changes is seen by looking."""
+
+
+def _ignore_answer(_request: str, _path: str | None, _failure: Failure | None) -> None:
+    """The end says it all."""

@@ -1,0 +1,254 @@
+"""Writing and reading single records of any Kafka topic, for a person at a terminal.
+
+Not a data path: one Python object a record is fine here, and simple counts for more than fast. Everything is bounded:
+what waits to be sent by the client's queue, what is read at once by a small batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from headrace.core.errors import ExternalError, Unreachable, UserError
+from headrace.local.topics.topics import AWAY, client_settings, offset_ranges, partitions_of, translated
+
+_BATCH = 500
+_POLL_SECONDS = 0.1
+_SILENT_SECONDS = 15.0
+_OPEN_SECONDS = 1.0
+"""So long the end of a transaction is waited for: one that was just committed gets its marker a moment later."""
+_DELIVER_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedRecord:
+    """One record; `timestamp` in ms since 1970, None where the topic keeps none."""
+
+    partition: int
+    offset: int
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def produce(
+    brokers: str, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], *, partition: int | None = None
+) -> int:
+    """Write (key, value) pairs in order and return how many, once the brokers have them all.
+
+    Without `partition` a record goes where Java's client would put its key. Raises UserError for a topic or
+    partition that is not there, ExternalError when a record could not be delivered. A UserError of `records` comes
+    out with the number of records that were written before it.
+    """
+    numbers = partitions_of(brokers, topic)
+    if partition is not None and partition not in numbers:
+        raise UserError(f"topic {topic!r} has the partitions 0 to {numbers[-1]}, not {partition}")
+    failed: list[KafkaError] = []
+    producer = Producer(
+        {
+            **client_settings(brokers),
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "message.timeout.ms": _DELIVER_MS,
+            "linger.ms": 5,
+            "delivery.report.only.error": True,
+        }
+    )
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        if error is not None and not failed:
+            failed.append(error)
+
+    count = 0
+    broken: UserError | None = None
+    try:
+        for key, value in records:
+            _enqueue(producer, topic, key, value, -1 if partition is None else partition, delivered)
+            count += 1
+            if failed:
+                break
+    except UserError as error:
+        broken = error
+    finally:
+        # also when `records` raises: what came before the bad one is written
+        left = producer.flush(2 * _DELIVER_MS / 1000)
+    if failed:
+        raise translated(KafkaException(failed[0]), brokers, "a record was not delivered") from None
+    if left:
+        raise ExternalError(f"{left} records were not delivered", retry=True)
+    if broken is not None:
+        before = (
+            f"the {count} records before it are" if count > 1 else "the record before it is" if count else "nothing is"
+        )
+        raise UserError(f"{broken.message}; {before} written", remedy=broken.remedy) from broken
+    return count
+
+
+def consume(
+    brokers: str,
+    topic: str,
+    *,
+    start: str | int = "earliest",
+    limit: int | None = None,
+    follow: bool = False,
+    on_open: Callable[[int, int], None] | None = None,
+) -> Iterator[ConsumedRecord]:
+    """Records of a topic from `start` (earliest, latest, or an offset for every partition), at most `limit`.
+
+    Without `follow` it ends at the ends that the partitions had when it was called; with it, never. Committed
+    records only: `on_open` is told the partition and offset where it ended before that, for a transaction is open
+    there. Within a partition records come in order. Raises UserError for a topic that is not there.
+    """
+    ranges = offset_ranges(brokers, topic)
+    starts = {number: _start_offset(start, first, end) for number, (first, end) in ranges.items()}
+    ends = {number: end for number, (_, end) in ranges.items()}
+    wanted = {number: at for number, at in starts.items() if follow or at < ends[number]}
+    if not wanted or limit == 0:
+        return
+    consumer = Consumer(
+        {
+            **client_settings(brokers),
+            "group.id": "headrace-cli",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.queue.backoff.ms": 10,
+            # the end of a partition is told by a fetch that waited this long in vain
+            "fetch.wait.max.ms": 100,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, number, at) for number, at in wanted.items()])
+        bounds = None if follow else _Ends({number: ends[number] for number in wanted}, on_open)
+        yield from islice(_records(consumer, brokers, bounds), limit)
+    finally:
+        consumer.close()
+
+
+def _enqueue(
+    producer: Producer,
+    topic: str,
+    key: bytes | None,
+    value: bytes | None,
+    partition: int,
+    delivered: Callable[[KafkaError | None, Message], None],
+) -> None:
+    """Hand one record to the client, waiting while its queue is full."""
+    while True:
+        try:
+            producer.produce(topic, value=value, key=key, partition=partition, on_delivery=delivered)
+        except BufferError:
+            producer.poll(_POLL_SECONDS)
+        else:
+            producer.poll(0)
+            return
+
+
+class _Ends:
+    """How far each partition is to be read. It may end before, where a transaction stays open."""
+
+    def __init__(self, ends: dict[int, int], on_open: Callable[[int, int], None] | None) -> None:
+        self._ends = ends
+        self._on_open = on_open
+        self._held: dict[int, tuple[int, float]] = {}
+
+    def is_left(self) -> bool:
+        """Whether there is still something to read; gives up transactions that stay open."""
+        now_s = time.monotonic()
+        for partition, (offset, until_s) in list(self._held.items()):
+            if now_s > until_s:
+                self._drop(partition)
+                if self._on_open is not None:
+                    self._on_open(partition, offset)
+        return bool(self._ends)
+
+    def ended(self, partition: int, offset: int) -> None:
+        """There is nothing more that may be read, for now: `offset` is the next one."""
+        if offset >= self._ends.get(partition, 0):
+            self._drop(partition)
+        else:
+            self._held[partition] = offset, time.monotonic() + _OPEN_SECONDS
+
+    def takes(self, partition: int, offset: int) -> bool:
+        """A record came: whether it is before the end."""
+        end = self._ends.get(partition, 0)
+        self._held.pop(partition, None)
+        if offset + 1 >= end:
+            self._drop(partition)
+        return offset < end
+
+    def _drop(self, partition: int) -> None:
+        self._ends.pop(partition, None)
+        self._held.pop(partition, None)
+
+
+def _records(consumer: Consumer, brokers: str, ends: _Ends | None) -> Iterator[ConsumedRecord]:
+    """Records until every partition is at its end, by offset or, where markers or compaction left gaps, by EOF."""
+    heard_at = time.monotonic()
+    while ends is None or ends.is_left():
+        messages = consumer.consume(_BATCH, _POLL_SECONDS)
+        if messages:
+            heard_at = time.monotonic()
+        elif ends is not None and time.monotonic() - heard_at > _SILENT_SECONDS:
+            raise Unreachable(f"the brokers at {brokers} stopped answering")
+        for message in messages:
+            number, offset = _place(message)
+            if _is_end(message, brokers, patient=ends is None):
+                if ends is not None:
+                    ends.ended(number, offset)
+            elif message.error() is None and (ends is None or ends.takes(number, offset)):
+                yield _record(message, number, offset)
+
+
+def _is_end(message: Message, brokers: str, *, patient: bool) -> bool:
+    """Whether this says that a partition has no more for now; raises for an error that one cannot wait out.
+
+    Its end comes before the last offset where a transaction is still open: its records are not there yet.
+    """
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() == KafkaError._PARTITION_EOF:
+        return True
+    if patient and error.code() in AWAY:
+        return False
+    raise translated(KafkaException(error), brokers, "the topic could not be read")
+
+
+def _place(message: Message) -> tuple[int, int]:
+    number, offset = message.partition(), message.offset()
+    return (-1 if number is None else number), (-1 if offset is None else offset)
+
+
+def _record(message: Message, partition: int, offset: int) -> ConsumedRecord:
+    _, at = message.timestamp()
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return ConsumedRecord(
+        partition=partition,
+        offset=offset,
+        timestamp=at if at >= 0 else None,
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        headers=tuple((name, _bytes(value)) for name, value in pairs),
+    )
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _start_offset(start: str | int, first: int, end: int) -> int:
+    """Where to begin in one partition; an offset outside of what it holds moves to the nearer end."""
+    if start == "earliest":
+        return first
+    if start == "latest":
+        return end
+    if isinstance(start, int):
+        return min(max(start, first), end)
+    raise UserError(f"{start!r} is no place to start", remedy="one of: earliest, latest, or an offset such as 42")

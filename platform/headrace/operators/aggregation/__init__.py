@@ -1,0 +1,1 @@
+"""Aggregation by key: windows, running aggregates, partial aggregates, state in increments."""

@@ -1,0 +1,97 @@
+"""The aggregate step: `key_by`, an optional window, and named aggregate expressions.
+
+Owns the step's configuration and the shape of its output. The live half is windowed or running, and is imported as it
+is opened: a pipeline that is only checked needs none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from headrace.core.types import TIMESTAMP, Field, Schema
+from headrace.expr.compiled import CompiledAggregate
+from headrace.expr.compiler import compile_aggregates
+from headrace.operators.aggregation.combining import Combiner
+from headrace.operators.operator import OnError, Operator
+from headrace.operators.window.windows import Window
+
+if TYPE_CHECKING:
+    from headrace.operators.window.placing import WindowRule
+    from headrace.operators.window.results import StepShape
+
+WINDOW_COLUMNS = (Field("window_start", TIMESTAMP, nullable=False), Field("window_end", TIMESTAMP, nullable=False))
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateConfig:
+    """An aggregate step; what is in it has been checked (columns exist, the window's `check` is empty).
+
+    keys         visible key columns; none: one group
+    window       None: running, an updating edge
+    aggregates   (name, SQL text), in output order
+    lateness     `operator`: judged by the operator's watermark, as Flink does; not replayable
+    order        what first and last go by; `arrival` is not replayable
+    order_output made rows get order columns, because a step below needs them
+    """
+
+    node: str
+    keys: tuple[str, ...]
+    window: Window | None
+    aggregates: tuple[tuple[str, str], ...]
+    input: Schema
+    allowed_lateness_ms: int = 0
+    lateness: Literal["row", "operator"] = "row"
+    order: Literal["event", "arrival"] = "event"
+    order_output: bool = False
+    on_error: OnError = OnError.FAIL
+
+    def compiled(self) -> tuple[CompiledAggregate, ...]:
+        """The aggregate expressions. Raises ExpressionError."""
+        return tuple(compile_aggregates(dict(self.aggregates), self.input, self.keys))
+
+    def output(self) -> Schema:
+        """Keys, window_start and window_end (where there is a window), aggregates."""
+        made = tuple(Field(item.name, item.type, item.nullable) for item in self.compiled())
+        return Schema((*self.key_fields, *(WINDOW_COLUMNS if self.window else ()), *made))
+
+    def open(self) -> Operator:
+        """A fresh live half."""
+        from headrace.operators.aggregation.running import RunningAggregate
+        from headrace.operators.row_errors import RowErrors
+        from headrace.operators.window.operator import WindowAggregate
+
+        errors = RowErrors(self.node, self.on_error)
+        if self.window is None:
+            return RunningAggregate(self._shape(), errors, self.order)
+        return WindowAggregate(self._shape(), self.window.assigner(), self._rule(self.window), errors)
+
+    def combiner(self) -> Combiner | None:
+        """Partial aggregates before the exchange: where windows fire once, and rows are judged and put in order by what
+        they carry."""
+        if self.window is None or self.allowed_lateness_ms or self.lateness != "row" or self.order != "event":
+            return None
+        from headrace.operators.row_errors import RowErrors
+        from headrace.operators.window.accumulator.layout import Layout
+        from headrace.operators.window.combiner import WindowCombiner
+        from headrace.operators.window.failures import RowFailures
+
+        compiled = self.compiled()
+        failures = RowFailures(RowErrors(self.node, self.on_error), compiled, timed=True)
+        layout = Layout(compiled, self.key_fields, self.order)
+        return WindowCombiner(layout, self.window.assigner(), self._rule(self.window), failures)
+
+    @property
+    def key_fields(self) -> tuple[Field, ...]:
+        """The key columns with their types."""
+        return tuple(self.input.field(name) for name in self.keys)
+
+    def _shape(self) -> StepShape:
+        from headrace.operators.window.results import StepShape
+
+        return StepShape(self.node, self.input, self.key_fields, self.compiled(), self.order_output)
+
+    def _rule(self, window: Window) -> WindowRule:
+        from headrace.operators.window.placing import WindowRule
+
+        return WindowRule(window.cut(), self.allowed_lateness_ms, self.lateness, self.order)

@@ -1,0 +1,133 @@
+"""The running aggregate: no window, one row per touched key and batch with the values so far.
+
+Its edge is updating: the last row per key counts. A row's `__ts` is the greatest event time counted for its key (NULL
+where the source has no time). No row is ever late. State grows with the number of keys, not with rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import polars as pl
+
+from headrace.core.batch import ORDER_COLUMNS, TS
+from headrace.core.signals import TIME_MIN
+from headrace.operators.aggregation.deltas import EarlierState, NothingEarlier, Place, Portion, Unit
+from headrace.operators.aggregation.key_buckets import cut_by_bucket, touched_buckets
+from headrace.operators.operator import Collector
+from headrace.operators.row_errors import RowErrors
+from headrace.operators.window.accumulator.columns import MAX
+from headrace.operators.window.accumulator.layout import Layout, Order
+from headrace.operators.window.accumulator.limbs import ROWS_MAX
+from headrace.operators.window.failures import RowFailures
+from headrace.operators.window.results import Results, StepShape
+from headrace.operators.window.saved import GROUPS, NO_WINDOW, SavedStates, StepTime
+from headrace.operators.window.store import PartialStore
+from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
+
+LATEST = f"{MAX}ts"
+"""State column of the greatest event time counted for a key."""
+_FRAMES_MAX = 4
+"""Frames added between merges: every batch looks for its keys in all of them."""
+
+
+class RunningAggregate:
+    """Live half of an aggregate without a window."""
+
+    def __init__(self, shape: StepShape, errors: RowErrors, order: Order = "event") -> None:
+        self._keys = [item.name for item in shape.keys]
+        self._layout = Layout(shape.aggregates, shape.keys, order, latest=LATEST)
+        self._failures = RowFailures(errors, shape.aggregates, timed=False)
+        self._results = Results(shape, self._layout, errors, [], pl.lit(0))
+        self._saved = SavedStates(shape.node, shape.keys, self._layout, GROUPS, NO_WINDOW)
+        merges = [partial(part.merge, by=self._keys) for part in self._layout.parts]
+        self._stores = [PartialStore(merge, _FRAMES_MAX) for merge in merges]
+        self._earlier: EarlierState = NothingEarlier()
+        self._buckets: dict[Place, None] = {}
+
+    def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
+        """Emits the new values of every key in the batch, in order of the keys."""
+        self._results.input_ordered = ORDER_COLUMNS[0] in batch.columns
+        passing = self._failures.passing(batch, out)
+        if not passing.height:
+            return
+        touched: list[pl.DataFrame] = []
+        for rows in passing.iter_slices(ROWS_MAX) if passing.height > ROWS_MAX else (passing,):
+            working = self._layout.rows(rows)
+            made = [part.partial(working, self._keys) for part in self._layout.parts]
+            for store, frame in zip(self._stores, made, strict=True):
+                store.append(frame)
+            touched.append(made[0].select(self._keys))
+        for keys in touched:
+            self._take_earlier(keys)
+        merged = self._merged(touched[0] if len(touched) == 1 else pl.concat(touched).unique())
+        ordered = merged.sort(self._keys) if self._keys else merged
+        self._results.emit(ordered.rename({LATEST: TS}), out)
+
+    def on_watermark(self, watermark: int, out: Collector) -> int:
+        """Passes time on: rows are made by batches."""
+        return watermark
+
+    def snapshot(self) -> Sequence[StateSnapshot]:
+        """Partial aggregates per key."""
+        chunks = [[Chunk(number, frame) for number, frame in store.numbered()] for store in self._stores]
+        return self._saved.states(chunks, StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered))
+
+    def restore(self, states: RestoredStates) -> None:
+        """Goes on where snapshots were taken. Raises UserError for state of other keys."""
+        time = self._saved.time(states)
+        self._layout.arrived = time.arrived
+        self._results.input_ordered = time.ordered
+        for store, frames in zip(self._stores, self._saved.parts(states), strict=True):
+            for frame in frames:
+                store.append(frame)
+
+    def resume(self, earlier: EarlierState) -> None:
+        """Begins with nothing but the time: what was kept of a key is taken when a row of it comes."""
+        self.restore(earlier.take([unit for unit in earlier.units if not unit.place]))
+        self._earlier = earlier
+        # units are not put together where they are many: a bucket has one
+        self._buckets = dict.fromkeys(unit.place for unit in earlier.units)
+
+    def portions(self) -> Sequence[Portion]:
+        """Keys by buckets of their hash, each of a size that is read in one go."""
+        time = StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered)
+        *_, saved_time = self._saved.states([[] for _ in self._stores], time)
+        parts = [store.compact() if store.frames else pl.DataFrame() for store in self._stores]
+        made = [
+            Portion(place, tuple(self._saved.states([[Chunk(0, rows)] for rows in cut], time)[:-1]))
+            for place, cut in cut_by_bucket(parts, self._keys, self._buckets)
+        ]
+        return [Portion((), (saved_time,)), *made]
+
+    def _take_earlier(self, touched: pl.DataFrame) -> None:
+        """Takes what was kept of these keys, and of those that are kept with them."""
+        units = self._earlier.units
+        if units:
+            found = touched_buckets(touched, self._keys, {unit.place for unit in units})
+            self._take_units(unit for unit in units if unit.place in found)
+
+    def _take_units(self, units: Iterable[Unit]) -> None:
+        wanted = list(units)
+        if wanted:
+            for store, frames in zip(self._stores, self._saved.parts(self._earlier.take(wanted)), strict=True):
+                for frame in frames:
+                    store.append(frame)
+
+    def close(self) -> None:
+        """Holds nothing outside of memory."""
+
+    def _merged(self, touched: pl.DataFrame) -> pl.DataFrame:
+        """The groups of the touched keys, whole."""
+        frames = self._just(self._stores[0], touched)
+        for store, values in zip(self._stores[1:], self._layout.distinct.values(), strict=True):
+            found = self._just(store, touched)
+            if found:
+                frames.append(values.fold(values.merge(found, self._keys), self._keys))
+        return self._layout.merge(frames, self._keys)
+
+    def _just(self, store: PartialStore, touched: pl.DataFrame) -> list[pl.DataFrame]:
+        if not self._keys:
+            return list(store.frames)
+        return [frame.join(touched, on=self._keys, how="semi", nulls_equal=True) for frame in store.frames]

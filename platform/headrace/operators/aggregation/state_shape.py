@@ -1,0 +1,129 @@
+"""What state a step expects, told from its configuration alone, and whether state that was written fits it. Pure.
+
+A verdict on a changed pipeline needs no data: names of states and columns say what they hold
+(`operators.window.saved`).
+
+    shapes = state_shape(config)
+    fit("hourly", shapes, {"windows": WrittenState(keys, columns), "time": ..})  -> Fit(verdict, reason, dropped)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace.core.types import polars_type
+from headrace.operators.aggregation.aggregate import AggregateConfig
+from headrace.operators.aggregation.running import LATEST
+from headrace.operators.operator import OperatorConfig
+from headrace.operators.window.accumulator.layout import Layout, lane_of
+from headrace.operators.window.saved import GROUPS, NO_WINDOW, TIME, WINDOWS, cuts_in, different_cut, distinct_state
+from headrace.state.snapshot import StateKind
+
+
+@dataclass(frozen=True, slots=True)
+class StateShape:
+    """One state of a step.
+
+    keys    columns of the key, in order, with their polars types as text
+    lanes   what its columns hold, by id; empty: one thing only
+    cut     how windows cut time; of the state `time` only
+    """
+
+    name: str
+    kind: StateKind
+    keys: tuple[tuple[str, str], ...] = ()
+    lanes: frozenset[str] = frozenset()
+    cut: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenState:
+    """One state as it was written, over all subtasks: columns of the key, and all columns with their polars types as
+    text (`StateHandle.keys`, `.columns`)."""
+
+    keys: tuple[str, ...]
+    columns: Mapping[str, str]
+
+
+class FitVerdict(StrEnum):
+    """What becomes of a step's state.
+
+    RESTORED       all of it goes on; NEW: there was none
+    PARTLY         what the step does not ask for any more is dropped
+    INCOMPATIBLE   none of it can be used
+    """
+
+    RESTORED = "restored"
+    PARTLY = "partly"
+    NEW = "new"
+    INCOMPATIBLE = "incompatible"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A verdict in words: `reason` says why not all is restored; `dropped`: what is lost, `added`: what begins anew."""
+
+    verdict: FitVerdict
+    reason: str = ""
+    dropped: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+
+def state_shape(config: OperatorConfig) -> tuple[StateShape, ...]:
+    """The states that a step keeps; none for stateless steps."""
+    if not isinstance(config, AggregateConfig):
+        return ()
+    keys = tuple((field.name, str(polars_type(field.type))) for field in config.key_fields)
+    latest = LATEST if config.window is None else None
+    layout = Layout(config.compiled(), config.key_fields, config.order, latest=latest)
+    main, cut = (GROUPS, NO_WINDOW) if config.window is None else (WINDOWS, config.window.cut())
+    return (
+        StateShape(main, StateKind.KEYED, keys, layout.lanes),
+        *(StateShape(distinct_state(column), StateKind.KEYED, keys) for column in layout.distinct),
+        StateShape(TIME, StateKind.UNION, cut=cut),
+    )
+
+
+def fit(node: str, shapes: Sequence[StateShape], written: Mapping[str, WrittenState]) -> Fit:
+    """Whether the states that `node` has written (by name) fit what it expects now."""
+    if not written:
+        return Fit(FitVerdict.NEW)
+    if not shapes:
+        return Fit(FitVerdict.PARTLY, f"step {node} keeps no state any more", dropped=tuple(sorted(written)))
+    if not any(state.columns for name, state in written.items() if name != TIME):
+        return Fit(FitVerdict.RESTORED)  # no rows, no columns: whatever it was kept by, there is nothing to misread
+    for shape in shapes:
+        found = written.get(shape.name)
+        if found is not None and (reason := _misfit(node, shape, found)):
+            return Fit(FitVerdict.INCOMPATIBLE, reason, dropped=tuple(sorted(written)))
+    main = shapes[0]
+    now = main.lanes | {shape.name for shape in shapes[1:]}
+    before = _lanes(written[main.name]) if main.name in written else frozenset[str]()
+    before |= written.keys() - {main.name}
+    dropped, added = sorted(before - now), sorted(now - before)
+    if not dropped:
+        return Fit(FitVerdict.RESTORED, added=tuple(added))
+    return Fit(FitVerdict.PARTLY, f"step {node} does not ask for some of it any more", tuple(dropped), tuple(added))
+
+
+def _misfit(node: str, shape: StateShape, found: WrittenState) -> str:
+    if shape.cut is not None:
+        return next((different_cut(node, cut, shape.cut) for cut in cuts_in(found.columns) if cut != shape.cut), "")
+    names = tuple(name for name, _ in shape.keys)
+    if names != found.keys:
+        return f"step {node}: its state was kept by {_listed(found.keys)}, and the step has key_by {_listed(names)}"
+    for name, dtype in shape.keys:
+        before = found.columns.get(name, dtype)
+        if before != dtype:
+            return f"step {node}: key {name!r} is {dtype}, and its state has {before}"
+    return ""
+
+
+def _lanes(written: WrittenState) -> frozenset[str]:
+    return frozenset(lane for name in written.columns if (lane := lane_of(name)) and name.startswith("__"))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"[{', '.join(names)}]"

@@ -1,0 +1,1 @@
+"""State from values that a user gives, for bootstrapped savepoints."""

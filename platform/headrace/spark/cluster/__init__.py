@@ -1,0 +1,1 @@
+"""Clusters that Spark runs on: YARN, Kubernetes, Connect; sessions, submission, packaging."""

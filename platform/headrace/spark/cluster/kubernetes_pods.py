@@ -1,0 +1,149 @@
+"""Pods of a Kubernetes cluster, looked at by the client that Spark brings: whoever Spark logs in as is who asks. The
+only module that knows how to make that client.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.errors import ExternalError
+from headrace.spark.cluster.kubernetes_settings import NAMESPACE, SCHEME
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JVMView
+
+SUBMISSION = "spark.kubernetes.authenticate.submission"
+CLIENT = "spark.kubernetes.authenticate"
+IN_DRIVER = "spark.kubernetes.authenticate.driver.mounted"
+"""Prefixes of the settings that say who asks: who submits a driver, a driver here, a driver in a pod."""
+IMAGE_TROUBLE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+
+
+@dataclass(frozen=True, slots=True)
+class PodStatus:
+    """How a pod is.
+
+    phase      Pending, Running, Succeeded, Failed; Unknown
+    waiting    why its container waits: reason and message; None: it does not
+    exit_code  of its container; None: it has not ended
+    message    what its container left as its last word
+    """
+
+    name: str
+    phase: str
+    waiting: tuple[str, str] | None
+    exit_code: int | None
+    message: str
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> PodStatus:
+        """From the API's document."""
+        status = document.get("status") or {}
+        states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
+        waiting = next((state["waiting"] for state in states if state.get("waiting")), None)
+        ended: Mapping[str, Any] = next((state["terminated"] for state in states if state.get("terminated")), {})
+        return PodStatus(
+            name=document["metadata"]["name"],
+            phase=status.get("phase") or "Unknown",
+            waiting=None if waiting is None else (waiting.get("reason") or "", waiting.get("message") or ""),
+            exit_code=ended.get("exitCode"),
+            message=ended.get("message") or status.get("message") or "",
+        )
+
+    @property
+    def image_trouble(self) -> str | None:
+        """Why it has no image; None: it has, or will."""
+        if self.waiting is None or self.waiting[0] not in IMAGE_TROUBLE:
+            return None
+        return ": ".join(part for part in self.waiting if part)
+
+
+class Pods:
+    """The pods of one namespace. Methods raise ExternalError where the cluster does not answer."""
+
+    def __init__(self, jvm: JVMView, master: str, conf: Mapping[str, str], who: str) -> None:
+        self._jvm = jvm
+        self.namespace = conf.get(NAMESPACE) or "default"
+        settings = jvm.org.apache.spark.SparkConf(False)  # noqa: FBT003 - a constructor of Java
+        for name, value in conf.items():
+            settings.set(name, value)
+        kubernetes = jvm.org.apache.spark.deploy.k8s
+        types = getattr(kubernetes, "SparkKubernetesClientFactory$ClientType$")
+        types = getattr(types, "MODULE$")
+        certificate = jvm.scala.Option.apply(jvm.java.io.File(_CA) if who == IN_DRIVER else None)
+        with _failures():
+            self._client = kubernetes.SparkKubernetesClientFactory.createKubernetesClient(
+                master.removeprefix(SCHEME),
+                jvm.scala.Option.apply(self.namespace),
+                who,
+                types.Submission() if who == SUBMISSION else types.Driver(),
+                settings,
+                certificate,
+            )
+
+    def status(self, name: str) -> PodStatus | None:
+        """Of one pod; None: there is no such pod."""
+        with _failures():
+            pod = self._client.pods().inNamespace(self.namespace).withName(name).get()
+            return None if pod is None else self._read(pod)
+
+    def labelled(self, label: str, value: str) -> list[PodStatus]:
+        """Of all with that label."""
+        with _failures():
+            pods = self._client.pods().inNamespace(self.namespace).withLabel(label, value).list().getItems()
+            # by number: py4j's iterator ends with an exception, which pyspark reads only while it has a SparkContext
+            return [self._read(pods.get(number)) for number in range(pods.size())]
+
+    def delete(self, name: str) -> None:
+        """Ends a pod, with all that it owns."""
+        with _failures():
+            self._client.pods().inNamespace(self.namespace).withName(name).delete()
+
+    def _read(self, pod: object) -> PodStatus:
+        text = self._jvm.io.fabric8.kubernetes.client.utils.Serialization.asJson(pod)
+        return PodStatus.of(json.loads(text))
+
+
+@contextmanager
+def pods_from_here(spark_home: str, master: str, conf: Mapping[str, str]) -> Iterator[Pods]:
+    """As whoever submits drivers, by a JVM of its own, which ends at the end. Raises ExternalError."""
+    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+    jars = Path(spark_home) / "jars"
+    java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"
+    port, token, process = launch_gateway(
+        jarpath=str(next(jars.glob("py4j-*.jar"))),
+        classpath=f"{jars}/*",
+        die_on_exit=True,
+        enable_auth=True,
+        return_proc=True,
+        java_path=str(java),
+        javaopts=["-Xmx256m"],
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+    try:
+        yield Pods(gateway.jvm, master, conf, SUBMISSION)
+    finally:
+        gateway.shutdown()
+        process.stdin.close()
+        process.wait(30)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as cause:
+        said = cause.java_exception.toString().partition("\n")[0]
+        raise ExternalError(f"Kubernetes does not tell of its pods: {said[:500]}") from cause
+    except Py4JError as cause:
+        raise ExternalError(f"Kubernetes does not tell of its pods: {cause}") from cause

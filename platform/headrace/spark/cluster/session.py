@@ -1,0 +1,194 @@
+"""A Spark session for headrace: what it must be told so that our tasks run well, and nothing that users may want to
+choose. The only module that starts one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headrace.core.errors import HeadraceError, Unreachable, UserError
+from headrace.spark.cluster.connect_session import connected, is_connect
+from headrace.spark.cluster.driver_jvm import Voice, launch, quiet_settings, require_java
+from headrace.spark.cluster.kubernetes_settings import (
+    EXECUTOR,
+    SCHEME,
+    api_address,
+    is_kubernetes,
+    pod_room,
+    require_image,
+)
+from headrace.spark.cluster.spark_defaults import with_defaults
+from headrace.spark.cluster.yarn_settings import YARN, executor_room, require_conf_dir
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+LOCAL = "local"
+STANDALONE = "spark://"
+HERE = "local[*]"
+"""Where neither the user nor spark-submit says: all cores of this host."""
+CONNECT_TIMEOUT_S = 5.0
+ALWAYS = {
+    # parallelism comes from tasks: threads of polars under each of them would only get in their way
+    "spark.executorEnv.POLARS_MAX_THREADS": "1",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+    # reports of tasks are small, but there may be many
+    "spark.driver.maxResultSize": "2g",
+    # we tell how far it is ourselves
+    "spark.ui.showConsoleProgress": "false",
+}
+ON_THIS_HOST = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def settings(master: str | None, chosen: Mapping[str, str]) -> dict[str, str]:
+    """All settings: what a user chose wins. master: None where spark-submit may have named one."""
+    own = dict(ALWAYS)
+    if master is None and not submitted():
+        master = chosen.get("spark.master", HERE)
+    if master is not None:
+        own["spark.master"] = master
+        if is_local(master):
+            own |= ON_THIS_HOST
+        if master == YARN:
+            own |= executor_room(with_defaults(chosen))
+        if is_kubernetes(master):
+            own |= pod_room(with_defaults(chosen))
+    return own | dict(chosen)
+
+
+def submitted() -> bool:
+    """Whether spark-submit has started this process: then it has said where to run."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs on this host: in one process, or in several of `local-cluster`."""
+    return master.startswith(LOCAL)
+
+
+@contextmanager
+def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session, stopped at the end; the one that this process has already, where it has one, and then it goes on.
+
+    Raises UserError where pyspark or Java are not installed or no such master can be, Unreachable where the master does
+    not answer.
+    """
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError as cause:
+        raise UserError("pyspark is not installed", remedy="pip install 'headrace[spark]'") from cause
+    if master is not None and is_connect(master):
+        with connected(master, chosen) as spark:
+            yield spark
+        return
+    if SparkContext._active_spark_context is not None:
+        yield SparkSession.builder.getOrCreate()
+        return
+    wanted = settings(master, chosen)
+    require_master(wanted.get("spark.master"))
+    if is_kubernetes(wanted.get("spark.master")):
+        require_image((EXECUTOR,), with_defaults(wanted))
+    context = _started(name, wanted, chosen)
+    spark = SparkSession(context)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _started(name: str, wanted: Mapping[str, str], chosen: Mapping[str, str]) -> SparkContext:
+    from pyspark import SparkConf, SparkContext
+
+    if submitted():
+        SparkContext._ensure_initialized()  # from here on a SparkConf has what spark-submit was told, which holds
+        given = dict(SparkConf().getAll())
+        unsaid = {key: value for key, value in wanted.items() if key in chosen or key not in given}
+        return SparkContext(conf=SparkConf().setAppName(name).setAll(list(unsaid.items())))
+    conf = SparkConf().setAppName(name).setAll(list(wanted.items()))
+    if SparkContext._gateway is not None:
+        return SparkContext(conf=conf)
+    require_java()
+    if is_local(wanted.get("spark.master", "")):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    voice = Voice()
+    with quiet_settings(with_defaults(wanted)) as quiet:
+        conf.setAll(list(quiet.items()))
+        try:
+            launch(conf, voice)
+            context = SparkContext(conf=conf)
+        except Exception as cause:
+            raise _not_started(cause, voice) from cause
+    voice.came_up()
+    return context
+
+
+def _not_started(cause: Exception, voice: Voice) -> HeadraceError:
+    from pyspark import SparkContext
+
+    said = voice.last_words(ended=SparkContext._gateway is None)
+    reason = next((line for line in str(cause).splitlines() if "Exception" in line), str(cause).partition("\n")[0])
+    if SparkContext._gateway is None:
+        reason = next((line for line in said.splitlines() if "Exception" in line or "Error" in line), reason)
+    if "Could not parse Master URL" in f"{cause}{said}" or "Master must either be" in said:
+        failure: HeadraceError = UserError(
+            f"Spark knows no such master: {reason.strip()}",
+            remedy="--master takes local[N], spark://host:7077, yarn and k8s://https://host:port",
+        )
+    else:
+        failure = Unreachable(
+            f"Spark does not start: {reason.strip()[:500]}",
+            remedy="it needs Java 17 or newer (JAVA_HOME), and --master has to answer",
+        )
+    failure.add_note(said[-20_000:])
+    return failure
+
+
+def require_master(master: str | None) -> None:
+    """Says at once what Spark would find out in a minute, or never. Raises UserError, Unreachable."""
+    if master is None:
+        return
+    if master == YARN:
+        require_conf_dir(os.environ)
+    if master.startswith(STANDALONE):
+        addresses = master.removeprefix(STANDALONE).split(",")
+        if not any(_answers(address) for address in addresses):
+            raise Unreachable(f"no Spark master answers at {master}", remedy="start it, or name the right one")
+    if is_kubernetes(master) and not _by_proxy() and not _listens(*api_address(master)):
+        raise Unreachable(
+            f"no Kubernetes API answers at {master.removeprefix(SCHEME)}",
+            remedy="name the right one: `kubectl cluster-info` shows it",
+        )
+
+
+def _by_proxy() -> bool:
+    """Whether addresses are for a proxy to reach."""
+    return any(name in os.environ for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"))
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise UserError(f"{address!r} is no address of a Spark master", remedy="write spark://host:7077")
+    return _listens(host.strip("[]"), int(port))
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), CONNECT_TIMEOUT_S):
+            return True
+    except OSError:
+        return False

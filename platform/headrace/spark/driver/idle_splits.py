@@ -1,0 +1,77 @@
+"""Idle partitions of a followed pipeline: which they are, and at what height they stand in the next increment. Pure.
+
+A partition that had no rows for its source's `idle_after` stands at the least height of the source's partitions that
+are not idle; where all are, at that of the job's other sources; where those are too, nothing moves (DESIGN section 5,
+rule 1). It takes that height as its floor in the next increment, which notes it in the source's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from headrace.core.source_state import SourceState, SplitState
+from headrace.execution.idle_times import relayed_heights
+from headrace.spark.driver.follow_sources import Place
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClock:
+    """How a source with event time keeps it. idle_after_ms None: its partitions are never idle."""
+
+    lag_ms: int
+    idle_after_ms: int | None
+
+
+class IdleSplits:
+    """Remembers when each partition last had rows, from when it is made on."""
+
+    def __init__(self, clocks: Mapping[str, SourceClock]) -> None:
+        """clocks: of the sources that have event time."""
+        self._clocks = clocks
+        self._active_ms: dict[Place, int] = {}
+
+    def seen(self, places: Collection[Place], fresh: Collection[Place], now_ms: int) -> None:
+        """A look at all partitions; fresh: those that have rows to read."""
+        for place in places:
+            if place in fresh:
+                self._active_ms[place] = now_ms
+            else:
+                self._active_ms.setdefault(place, now_ms)
+
+    def raised(
+        self, states: Mapping[str, SourceState], now_ms: int, ended: Collection[str] = ()
+    ) -> dict[str, SourceState]:
+        """The sources' states with the floors of idle partitions raised. ended: sources that hold nobody back."""
+        active: dict[str, list[int | None]] = {
+            source: [
+                self._height(source, split)
+                for split in (states[source].splits if source in states else ())
+                if not self._idle(source, split, now_ms)
+            ]
+            for source in self._clocks
+            if source not in ended
+        }
+        heights = relayed_heights(active)
+        return {
+            source: self._with_floors(source, state, heights.get(source), now_ms) for source, state in states.items()
+        }
+
+    def _with_floors(self, source: str, state: SourceState, height: int | None, now_ms: int) -> SourceState:
+        if source not in self._clocks or height is None:
+            return state
+        splits = tuple(
+            replace(split, floor=height)
+            if self._idle(source, split, now_ms) and height > self._height(source, split)
+            else split
+            for split in state.splits
+        )
+        return replace(state, splits=splits)
+
+    def _idle(self, source: str, split: SplitState, now_ms: int) -> bool:
+        after_ms = self._clocks[source].idle_after_ms
+        since_ms = self._active_ms.get((source, split.topic, split.partition))
+        return after_ms is not None and since_ms is not None and now_ms - since_ms >= after_ms
+
+    def _height(self, source: str, split: SplitState) -> int:
+        return split.height(self._clocks[source].lag_ms)

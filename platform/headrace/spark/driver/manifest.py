@@ -1,0 +1,137 @@
+"""From the reports of a run to its manifest: the state of the job at the cut. Pure.
+
+A task that Spark tried twice may report twice, and either try is whole: the first in order counts, the same for all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.checkpoint.manifest import CommittableDocument, Manifest, SplitDocument, StateHandle
+from headrace.core.errors import InternalError
+from headrace.core.signals import TIME_MIN
+from headrace.core.source_state import SourceState, merged
+from headrace.execution.manifests import total_counters
+from headrace.execution.plan_facts import PlanFacts
+from headrace.plan.physical import PhysicalPlan, SourceSpec
+from headrace.spark.levels.envelope import Envelope
+from headrace.spark.levels.levels import Levels
+from headrace.spark.task.report import StagedShare, TaskReport
+
+STAGED_FILES = "staged"
+"""Where a committable's payload names the files of its share."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutFacts:
+    """What a manifest says beside what the tasks report.
+
+    counted   node -> counters of the savepoint that the run began with
+    closed    time went to its end: every window has fired
+    last      all input had ended
+    """
+
+    job: str
+    pipeline: str
+    version: str
+    epoch: int
+    attempt: int
+    created_at_ms: int
+    facts: PlanFacts
+    splits: Mapping[str, tuple[SplitDocument, ...]]
+    before: Mapping[str, SourceState] = field(default_factory=dict)
+    counted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    closed: bool = False
+    last: bool = True
+
+
+def one_of_each(reports: Iterable[bytes], levels: Levels) -> list[TaskReport]:
+    """The reports in order, one of each task, out of their envelopes. Raises InternalError where one is missing."""
+    found: dict[tuple[int, int], tuple[bytes, TaskReport]] = {}
+    for packed in reports:
+        data = Envelope.unpack(packed).payload
+        report = TaskReport.model_validate_json(data)
+        place = (report.level, report.partition)
+        if place not in found or data < found[place][0]:
+            found[place] = (data, report)
+    wanted = [(level, partition) for level, width in enumerate(levels.widths) for partition in range(width)]
+    if missing := [place for place in wanted if place not in found]:
+        raise InternalError(f"task {missing[0][1]} of level {missing[0][0]} has not reported")
+    return [found[place][1] for place in wanted]
+
+
+def manifest_of(cut: CutFacts, plan: PhysicalPlan, reports: Sequence[TaskReport], folder: str | None) -> Manifest:
+    """The checkpoint that the reports come to. folder: URL that the paths of state files are relative to."""
+    facts = cut.facts
+    parts: dict[str, list[SourceState]] = {source: [] for source in facts.sources}
+    for report in reports:
+        for source, state in report.document.sources.items():
+            parts[source].append(state)
+    return Manifest(
+        kind="checkpoint",
+        job=cut.job,
+        pipeline=cut.pipeline,
+        epoch=cut.epoch,
+        attempt=cut.attempt,
+        created_at_ms=cut.created_at_ms,
+        version=cut.version,
+        plan_hash=facts.plan_hash,
+        max_parallelism=facts.max_parallelism,
+        parallelism=dict(facts.parallelism),
+        nodes=dict(facts.nodes),
+        states=tuple(_located(handle, folder) for handle in states_of(reports)),
+        sources={
+            source: _as_one(plan, source, merged(states), cut.before.get(source)) for source, states in parts.items()
+        },
+        splits=dict(cut.splits),
+        counters=total_counters([cut.counted, *(report.document.counters for report in reports)]),
+        committables=committables_of(reports, cut.epoch),
+        drained=cut.closed and bool(facts.timed),
+        final=cut.last,
+    )
+
+
+def states_of(reports: Sequence[TaskReport]) -> tuple[StateHandle, ...]:
+    """All state handles, paths relative to the folder that tasks wrote to."""
+    return tuple(handle for report in reports for handle in report.document.states)
+
+
+def committables_of(reports: Sequence[TaskReport], epoch: int) -> tuple[CommittableDocument, ...]:
+    """The staged shares, as the journal decides on them."""
+    return tuple(
+        CommittableDocument(
+            sink=share.sink,
+            subtask=share.subtask,
+            epoch=epoch,
+            payload={STAGED_FILES: [part.model_dump() for part in share.files]},
+            rows=share.rows,
+        )
+        for report in reports
+        for share in report.staged
+    )
+
+
+def share_of(item: CommittableDocument) -> StagedShare:
+    """The staged share again."""
+    return StagedShare.model_validate(
+        {"sink": item.sink, "subtask": item.subtask, "rows": item.rows, "files": item.payload[STAGED_FILES]}
+    )
+
+
+def _located(handle: StateHandle, folder: str | None) -> StateHandle:
+    if folder is None:
+        return handle
+    files = tuple(part.model_copy(update={"path": f"{folder}/{part.path}"}) for part in handle.files)
+    return handle.model_copy(update={"files": files})
+
+
+def _as_one(plan: PhysicalPlan, source: str, state: SourceState, before: SourceState | None) -> SourceState:
+    """Tasks read a split each: what the source as a whole has emitted is the least of their heights."""
+    specs = (node for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec))
+    lag_ms = next(spec for spec in specs if spec.node == source).out_of_orderness_ms + 1
+    height = min((split.height(lag_ms) for split in state.splits), default=TIME_MIN)
+    earlier = TIME_MIN if before is None or before.emitted is None else before.emitted
+    emitted = max(height, earlier)
+    return dataclasses.replace(state, emitted=None if emitted == TIME_MIN else emitted)

@@ -1,0 +1,98 @@
+"""A decided epoch's staged shares into their sinks: the second half of every commit of a driver.
+
+Whoever calls this again, also in another driver, publishes what is left (`headrace.spark.driver.publish_shares`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.checkpoint.manifest import Manifest
+from headrace.core.clock import Clock
+from headrace.core.errors import ExternalError
+from headrace.execution.planning import JobPlans, plan_sinks
+from headrace.plan.physical import SinkSpec
+from headrace.spark.driver.manifest import share_of
+from headrace.spark.driver.publish_shares import publish_orders, write
+from headrace.spark.driver.published_before import require_remembered
+from headrace.spark.levels.exchange import Exchange
+from headrace.spark.task.report import StagedShare
+
+TRIES = 4
+"""How often shares are published that were held up by what passes by itself: brokers that restart, another driver."""
+
+Say = Callable[[str], None]
+"""Takes one line of progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Publishes epochs of one job.
+
+    storage          URL of its folder
+    allow_repeated   though a sink may have forgotten what of them it has
+    """
+
+    plans: JobPlans
+    parallelism: int
+    storage: str
+    exchange: Exchange
+    say: Say
+    clock: Clock
+    allow_repeated: bool = False
+
+    def publish(self, record: CheckpointRecord) -> None:
+        """Makes the results of an epoch visible that this record has decided on, each row once. Raises ExternalError,
+        and UserError where a sink may not know any more what of them it has."""
+        manifest = record.manifest
+        plan = self.plans.plan(self.parallelism)
+        shares = [share_of(item) for item in manifest.committables]
+        if not shares:
+            return
+        common = {
+            "job": manifest.job,
+            "attempt": manifest.attempt,
+            "epoch": manifest.epoch,
+            "pipeline": self.plans.file_form(self.parallelism),
+            "plan_hash": self.plans.facts(self.parallelism).plan_hash,
+            "storage": self.storage,
+        }
+        sinks = {sink.node: sink.config for _, sink in plan_sinks(plan)}
+        orders = publish_orders(common, shares, _numbers(shares))
+        in_tasks = [order for order in orders if sinks[order.share.sink].publishes_once]
+        self.say(f"publishing: {sum(share.rows for share in shares):,} rows in {len(orders)} shares")
+        published = {order.share.sink for order in in_tasks}
+        remembering = [spec for _, spec in plan_sinks(plan) if spec.node in published]
+        self._publish([order.model_dump_json().encode() for order in in_tasks], remembering, record)
+        for order in orders:
+            if not sinks[order.share.sink].publishes_once:
+                write(order)
+
+    def _publish(self, orders: Sequence[bytes], sinks: Sequence[SinkSpec], record: CheckpointRecord) -> None:
+        """Publishes shares, again and again where it may help: those that are out already take no time."""
+        for tries_left in range(TRIES - 1, -1, -1):
+            if not self.allow_repeated:
+                require_remembered(sinks, record.manifest.job, self.clock.now_ms() - record.at_ms)
+            try:
+                self.exchange.each(orders)
+            except ExternalError as error:
+                if not error.retry or not tries_left:
+                    raise
+                self.say(f"{error.message}; published again ({tries_left} more times)")
+            else:
+                return
+
+
+def staged_files(manifest: Manifest) -> Iterator[str]:
+    """Paths of the files that hold the epoch's staged rows: of no use once it is committed."""
+    return (part.path for item in manifest.committables for part in share_of(item).files)
+
+
+def _numbers(shares: Sequence[StagedShare]) -> dict[str, int]:
+    """Sink -> how many subtasks its shares may be of."""
+    numbers: dict[str, int] = {}
+    for share in shares:
+        numbers[share.sink] = max(numbers.get(share.sink, 0), share.subtask + 1)
+    return numbers

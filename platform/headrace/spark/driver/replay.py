@@ -1,0 +1,171 @@
+"""A replay, as its driver sees it: one bounded run of a pipeline on Spark, from its journal's first record to its last.
+
+What follows what, and what a driver does that finds another one's records, is decided by `driver.machine`. What is
+undecided has no effect outside, so a try that came to nothing is begun anew, with positions resolved anew.
+
+A replay that does not publish opens no sink, and leaves its staged rows where they are for whoever reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headrace.checkpoint.journal.records import CheckpointRecord
+from headrace.checkpoint.paths import parted, unique_part
+from headrace.checkpoint.stores.store import open_store
+from headrace.core.clock import Clock
+from headrace.core.errors import ExternalError
+from headrace.core.source_state import AppliedFloor, SourceState
+from headrace.execution.connector_messages import OpenRequest
+from headrace.execution.connectors import HostedJob
+from headrace.execution.planning import JobPlans
+from headrace.plan.physical import PhysicalPlan
+from headrace.plan.totals import row_totals
+from headrace.spark.driver.abandoned import remove_abandoned
+from headrace.spark.driver.manifest import share_of
+from headrace.spark.driver.publication import Say
+from headrace.spark.driver.shell import DriverParts, drive
+from headrace.spark.driver.wish import DriverWish, computation_of, config_of, publication_of
+from headrace.spark.driver_machine.config import DriverConfig
+from headrace.spark.driver_machine.epoch import Splits, Work
+from headrace.spark.levels.exchange import Exchange
+from headrace.spark.task.report import StagedShare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayWish(DriverWish):
+    """How a replay is wanted.
+
+    publish    whether result rows reach the sinks; else they stay staged
+    open_end   the end closes no window, though no savepoint is asked for
+    splits     what to read, as resolved before (`resolve_splits`); None: resolved when it runs
+    """
+
+    publish: bool = True
+    open_end: bool = False
+    splits: Splits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOutcome:
+    """How a replay ended. staged: its result rows in the job's folder `storage`, where they were not published."""
+
+    job: str
+    rows_in: int
+    rows_out: int
+    late: int
+    bad: int
+    savepoint: str | None
+    floors: tuple[AppliedFloor, ...]
+    counters: Mapping[str, Mapping[str, int]]
+    storage: str
+    staged: tuple[StagedShare, ...]
+
+
+class Replay:
+    """Runs one replay. Used by one thread."""
+
+    def __init__(
+        self, plans: JobPlans, wish: ReplayWish, exchange: Exchange, clock: Clock, *, say: Say | None = None
+    ) -> None:
+        self._plans = plans
+        self._wish = wish
+        self._exchange = exchange
+        self._clock = clock
+        self._say: Say = say or (lambda _: None)
+        self._plan: PhysicalPlan = plans.plan(wish.parallelism)
+
+    def run(self) -> ReplayOutcome:
+        """Runs to the end, or finishes what an earlier driver has decided. Raises UserError, ExternalError."""
+        self._remove_abandoned()
+        ended = drive(self._config(), self._parts(), self._say)
+        assert ended.newest is not None, "a replay ends with its checkpoint"
+        return self._outcome(ended.newest)
+
+    def _config(self) -> DriverConfig:
+        config = config_of(self._wish, self._plans, bounded=True)
+        return replace(config, publish=self._wish.publish, open_end=self._wish.open_end)
+
+    def _parts(self) -> DriverParts:
+        wish, plans, exchange, clock = self._wish, self._plans, self._exchange, self._clock
+        return DriverParts(
+            store=open_store(wish.storage),
+            writer=unique_part(),
+            sources=ReplaySources(plans, wish),
+            engine=computation_of(wish, plans, exchange, clock, say=self._say, publish=wish.publish),
+            publishing=publication_of(wish, plans, exchange, clock, say=self._say),
+            clock=clock,
+        )
+
+    def _remove_abandoned(self) -> None:
+        """Folders of runs that published nothing and were killed: no matter of this run's, so it goes on regardless."""
+        storage, _ = parted(self._wish.storage)
+        try:
+            removed = remove_abandoned(storage, self._plan.pipeline, self._clock.now_ms())
+        except ExternalError as error:
+            self._say(f"what killed runs have left in {storage} could not be removed: {error.message}")
+            return
+        if removed:
+            self._say(f"removed what {removed} killed {'run' if removed == 1 else 'runs'} had left in {storage}")
+
+    def _outcome(self, record: CheckpointRecord) -> ReplayOutcome:
+        manifest = record.manifest
+        before = {} if self._wish.origin is None else self._wish.origin.manifest.counters
+        rows_in, rows_out, late, bad = (
+            now - earlier
+            for now, earlier in zip(
+                row_totals(self._plan, manifest.counters), row_totals(self._plan, before), strict=True
+            )
+        )
+        floors = tuple(floor for state in manifest.sources.values() for floor in state.applied)
+        staged = () if self._wish.publish else tuple(share_of(item) for item in manifest.committables)
+        return ReplayOutcome(
+            manifest.job,
+            rows_in,
+            rows_out,
+            late,
+            bad,
+            record.savepoint,
+            floors,
+            manifest.counters,
+            open_store(self._wish.storage).url,
+            staged,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySources:
+    """The `Sources` of a replay: all that is there when it begins."""
+
+    plans: JobPlans
+    wish: ReplayWish
+
+    def resolve(self, known: Splits) -> Splits:
+        """Where the sources begin and end: as the wish says, else as it is now."""
+        wish = self.wish
+        if wish.splits is not None:
+            return wish.splits
+        return resolve_splits(
+            OpenRequest(
+                job=wish.job,
+                pipeline=self.plans.file_form(wish.parallelism),
+                known=dict(known),
+                foreign=True,
+                sinks=wish.publish,
+            )
+        )
+
+    def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
+        """All of it."""
+        return Work(splits, splits, states, frozenset(splits))
+
+
+def resolve_splits(request: OpenRequest) -> Splits:
+    """Source -> its splits, with start and stop. Raises UserError, ExternalError."""
+    hosted = HostedJob()
+    try:
+        found = hosted.open(request)
+    finally:
+        hosted.close()
+    return {source: each.splits for source, each in found.items()}

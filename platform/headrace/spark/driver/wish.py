@@ -1,0 +1,78 @@
+"""What a replay and a followed pipeline hand to their driver alike: the job's facts, its engine, its publication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.checkpoint.paths import unique_part
+from headrace.core.clock import Clock
+from headrace.core.source_state import AppliedFloor
+from headrace.execution.origin import Origin
+from headrace.execution.planning import JobPlans
+from headrace.spark.driver.computation import Computation
+from headrace.spark.driver.publication import Publication, Say
+from headrace.spark.driver_machine.config import DriverConfig
+from headrace.spark.levels.exchange import Exchange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverWish:
+    """How a pipeline is to be run by a driver.
+
+    job, storage    its id, and the URL of its folder in checkpoint storage
+    parallelism     of nodes that set none themselves
+    savepoint       folder for a savepoint at the end; final: time goes to its end there too
+    origin          savepoint or checkpoint to start from, where the job has no checkpoint yet
+    python_path     import path entries for the user's functions
+    allow_repeated  results are published though a sink may have forgotten what of them it has
+    """
+
+    job: str
+    storage: str
+    parallelism: int
+    savepoint: str | None = None
+    final: bool = False
+    origin: Origin | None = None
+    floors: tuple[AppliedFloor, ...] = ()
+    python_path: tuple[str, ...] = ()
+    allow_repeated: bool = False
+
+
+def config_of(wish: DriverWish, plans: JobPlans, *, bounded: bool) -> DriverConfig:
+    """The facts of one driver, with a name for its savepoints that no other driver has."""
+    origin = wish.origin
+    return DriverConfig(
+        job=wish.job,
+        storage=wish.storage,
+        parallelism=wish.parallelism,
+        plan_hash=plans.facts(wish.parallelism).plan_hash,
+        unique=unique_part(),
+        bounded=bounded,
+        begin=None if origin is None else origin.manifest,
+        begin_url=None if origin is None else origin.url,
+        savepoint=wish.savepoint,
+        final=wish.final,
+    )
+
+
+def computation_of(
+    wish: DriverWish, plans: JobPlans, exchange: Exchange, clock: Clock, *, say: Say, publish: bool = True
+) -> Computation:
+    """Computes the job's epochs. publish: its rows will reach the sinks."""
+    return Computation(
+        plans=plans,
+        parallelism=wish.parallelism,
+        job=wish.job,
+        storage=wish.storage,
+        exchange=exchange,
+        clock=clock,
+        say=say,
+        floors=wish.floors,
+        python_path=wish.python_path,
+        publish=publish,
+    )
+
+
+def publication_of(wish: DriverWish, plans: JobPlans, exchange: Exchange, clock: Clock, *, say: Say) -> Publication:
+    """Makes the job's rows visible."""
+    return Publication(plans, wish.parallelism, wish.storage, exchange, say, clock, allow_repeated=wish.allow_repeated)

@@ -1,0 +1,351 @@
+"""A driver's mind: events in, one effect at a time out. Pure: no clock, no I/O, no randomness.
+
+    ReadJournal ──finished──────────────────────────────────────────────────────────────────────> End
+        │  │     ──given up──> Fail
+        │  └─bounded, decided ─────────────┐
+        v                                  │
+     Resolve (where nothing is resolved)   │
+        v                                  │
+     Append attempt: the job is this driver's. A record of somebody else's there ─> Fail, as at every Append
+        v                                  │
+     RemoveLeftovers of attempts before    │
+        │  └─decided, not committed ───────┤
+        v                                  v
+     Look ─> Compute ─> Append checkpoint ─> Publish ─> Append committed ─> Tidy ──last, or a savepoint──┐
+      ^  └─nothing new─┐  the decision                                       │                           v
+      └──── Wait <─────┴─────────────────────────────────────────────────────┘          WriteSavepoint ─> Sweep
+              └─asked to stop, with a savepoint ─> Compute (reads nothing) ..                            v
+                                                                              Append finished ─> End
+
+A bounded driver (replay) has one epoch and neither looks, waits nor tidies. One that was asked to stop without a
+savepoint ends behind Wait.
+
+What holds, whatever happens between any two effects:
+1. Before the attempt's record stands nothing is deleted, and nothing is staged under the attempt's number.
+2. Before the checkpoint's record stands nothing is visible, and no rows that it names are deleted before `committed`.
+3. A driver that finds another one's record stops, with what it has staged left where it is: a lost answer may hide
+   that it was decided. The next attempt knows, and deletes.
+4. A failure that passes by itself (`failures_max` in a row) goes back to the journal: what is decided is read there,
+   not remembered. All others end the driver, and the same command goes on from the journal.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from headrace.checkpoint.journal.journal import Journal
+from headrace.checkpoint.journal.records import (
+    AttemptRecord,
+    CheckpointRecord,
+    CommittedRecord,
+    FinishedRecord,
+    Record,
+    StoppingRecord,
+)
+from headrace.checkpoint.journal.resolve import Resolution
+from headrace.checkpoint.manifest import Manifest
+from headrace.checkpoint.savepoints.savepoint import located
+from headrace.core.errors import ExternalError
+from headrace.spark.driver_machine import effects as do
+from headrace.spark.driver_machine import events as on
+from headrace.spark.driver_machine.config import DriverConfig
+from headrace.spark.driver_machine.effects import Step
+from headrace.spark.driver_machine.epoch import Epoch, Splits, Work, standing
+from headrace.spark.driver_machine.errors import GivenUpError, ReplacedError
+
+NOT_YET_MS = 0
+"""Time of a draft: whoever appends it fills it in."""
+
+
+class DriverMachine:
+    """One driver of one job. `begin` once, then `handle` for the event that answers the last effect."""
+
+    def __init__(self, config: DriverConfig) -> None:
+        self._config = config
+        self._attempt = self._epoch = self._increments = self._failures = 0
+        self._splits: Splits = {}
+        self._manifest: Manifest | None = config.begin
+        self._begun_with: Manifest | None = None
+        self._newest: CheckpointRecord | None = None
+        """The newest checkpoint that can be gone on from."""
+        self._uncommitted = False
+        """Whether the newest checkpoint's rows may not be visible yet."""
+        self._unfinished: str | None = None
+        """URL of the newest checkpoint's savepoint."""
+        self._finished: FinishedRecord | None = None
+        self._taken_over = False
+        """This driver has owned the job, and done what was left open: from here on failures may be tried again."""
+        self._asked = False
+        self._leaving = False
+        self._looked = False
+        """The epoch under way is an increment, counted when it is committed."""
+        self._target: str | None = None
+        """URL of the savepoint that the epoch under way fills."""
+
+    def begin(self) -> Step:
+        """The first effect."""
+        return Step(do.ReadJournal())
+
+    def handle(self, event: on.Event) -> Step:  # noqa: PLR0911 - one line an event
+        """What is to be done now."""
+        match event:
+            case on.JournalRead(journal, found):
+                return self._on_journal(journal, found)
+            case on.Resolved(splits):
+                self._splits = splits
+                return self._own()
+            case on.RecordWritten(record):
+                return self._on_record(record)
+            case on.LeftoversRemoved():
+                return self._settle()
+            case on.Looked(work):
+                return self._wait() if work is None else self._compute(work)
+            case on.Computed():
+                return self._decide(event)
+            case on.Published():
+                assert self._newest is not None, "what is published is decided"
+                return _append(CommittedRecord(at_ms=NOT_YET_MS, epoch=self._newest.manifest.epoch))
+            case on.Tidied():
+                return self._on_tidied()
+            case on.SavepointWritten():
+                return Step(do.Sweep(self._config.publish))
+            case on.Swept():
+                return self._record_end()
+            case on.Woken(asked):
+                return self._on_woken(asked=asked)
+            case on.Replaced(number):
+                return Step(do.Fail(ReplacedError(self._config.job, number)))
+            case on.Failed(error):
+                return self._on_failed(error)
+            case _:
+                assert_never(event)
+
+    # ---- taking the job over -------------------------------------------------------------------------------------
+
+    def _on_journal(self, journal: Journal, found: Resolution) -> Step:
+        self._attempt, self._epoch = found.next_attempt, found.epoch
+        self._newest, self._uncommitted = None, False
+        if found.restore is not None:
+            epoch = found.restore.epoch
+            self._manifest = located(found.restore, self._config.storage)
+            self._newest = next(each for each in reversed(journal.checkpoints) if each.manifest.epoch == epoch)
+            self._uncommitted = found.commit_first is not None and found.commit_first.number == self._newest.number
+        self._unfinished = None if found.unfinished is None else found.unfinished.savepoint
+        if found.finished is not None and found.finished.state != "FINISHED":
+            return Step(do.Fail(GivenUpError(self._config.job)))
+        if found.finished is not None:
+            self._finished = found.finished
+            return self._end()
+        if self._config.bounded and self._newest is not None:
+            # no attempt is recorded: there is nothing more to be decided, and any number of drivers may publish it
+            said = "an earlier run has computed the results: they are published now"
+            return _after(said, self._settle())
+        self._splits = {} if self._config.bounded else found.splits
+        if not self._splits:
+            return Step(do.Resolve({} if self._manifest is None else self._manifest.splits))
+        return self._own()
+
+    def _own(self) -> Step:
+        """From the record on, every earlier driver of the job is replaced."""
+        config, newest = self._config, self._newest
+        return _append(
+            AttemptRecord(
+                at_ms=NOT_YET_MS,
+                attempt=self._attempt,
+                restored_epoch=None if newest is None else newest.manifest.epoch,
+                savepoint=config.begin_url if newest is None else None,
+                parallelism=config.parallelism,
+                plan_hash=config.plan_hash,
+                splits=dict(self._splits),
+            )
+        )
+
+    def _settle(self) -> Step:
+        """Does what the newest decision has left open; then goes on."""
+        if self._newest is None:
+            return self._go_on()
+        if self._uncommitted and self._config.publish:
+            epoch = self._newest.manifest.epoch
+            said = () if self._config.bounded else (f"epoch {epoch} was decided before: it is published now",)
+            return Step(do.Publish(self._newest), said)
+        return self._finish() if self._ends else self._go_on()
+
+    def _go_on(self) -> Step:
+        if not self._taken_over:
+            self._taken_over, self._begun_with = True, self._manifest
+        return self._next_epoch()
+
+    # ---- epochs --------------------------------------------------------------------------------------------------
+
+    def _next_epoch(self) -> Step:
+        """The next look, or the way out."""
+        config = self._config
+        if config.bounded:
+            states = {} if self._manifest is None else self._manifest.sources
+            return self._compute(Work(self._splits, self._splits, states, frozenset(self._splits)))
+        if not self._asked and self._increments != config.increments_max:
+            return Step(do.Look(self._splits, {} if self._manifest is None else self._manifest.sources))
+        self._leaving = True
+        if config.savepoint is None:
+            return self._end()
+        return self._hand_out()
+
+    def _compute(self, work: Work) -> Step:
+        """The epoch of what a look has found: all that there is, where the driver is bounded."""
+        config, over = self._config, work.over
+        target = config.new_savepoint(self._epoch + 1, self._attempt) if over else None
+        self._splits, self._looked, self._target = work.splits, True, target
+        keeps = not config.bounded
+        return Step(
+            do.Compute(
+                Epoch(
+                    self._epoch + 1,
+                    self._attempt,
+                    work.ranges,
+                    before=self._manifest,
+                    states=target or (config.storage if keeps else None),
+                    hand_over=not over or config.hands_over,
+                    splits=work.splits,
+                    sources=work.sources,
+                    closed=frozenset() if over else work.ended,
+                    deltas=keeps and target is None,
+                    last=over,
+                )
+            )
+        )
+
+    def _hand_out(self) -> Step:
+        """A savepoint where the newest checkpoint stands: an epoch that reads nothing and writes all state."""
+        target = self._config.new_savepoint(self._epoch + 1, self._attempt)
+        self._looked, self._target = False, target
+        return Step(
+            do.Compute(
+                Epoch(
+                    self._epoch + 1,
+                    self._attempt,
+                    standing(self._splits, {} if self._manifest is None else self._manifest.sources),
+                    before=self._manifest,
+                    states=target,
+                    hand_over=True,
+                    splits=self._splits,
+                    last=False,
+                )
+            )
+        )
+
+    def _decide(self, computed: on.Computed) -> Step:
+        target = self._target
+        return _append(
+            CheckpointRecord(
+                at_ms=NOT_YET_MS,
+                manifest=computed.manifest,
+                savepoint=target,
+                savepoint_states=() if target is None else computed.states,
+                took_ms=None if self._config.bounded else computed.took_ms,
+            )
+        )
+
+    def _on_record(self, record: Record) -> Step:
+        match record:
+            case AttemptRecord():
+                return Step(do.RemoveLeftovers(self._attempt, self._unfinished))
+            case CheckpointRecord():
+                self._newest, self._uncommitted = record, True
+                self._epoch = record.manifest.epoch
+                self._manifest = located(record.manifest, self._config.storage)
+                return Step(do.Publish(record)) if self._config.publish else self._finish()
+            case CommittedRecord():
+                return self._on_committed()
+            case FinishedRecord():
+                self._finished = record
+                return self._end()
+            case StoppingRecord():
+                raise AssertionError("no driver writes that it is to stop")
+            case _:
+                assert_never(record)
+
+    def _on_committed(self) -> Step:
+        assert self._newest is not None, "what is committed is decided"
+        self._uncommitted = False
+        if self._config.bounded:
+            return self._finish()
+        return Step(do.Tidy(self._newest.manifest, self._config.retained))
+
+    def _on_tidied(self) -> Step:
+        assert self._newest is not None, "an epoch was tidied"
+        manifest = self._newest.manifest
+        said = f"epoch {manifest.epoch}: {sum(item.rows for item in manifest.committables):,} rows out"
+        worked, self._looked = self._looked, False
+        self._increments += worked
+        if self._ends:
+            return _after(said, self._finish())
+        return _after(said, self._wait() if worked else self._go_on())
+
+    # ---- waiting, and failing ------------------------------------------------------------------------------------
+
+    def _wait(self) -> Step:
+        """An increment is over, or there was none to do."""
+        self._failures = 0
+        if self._increments == self._config.increments_max:
+            return self._next_epoch()
+        return Step(do.Wait())
+
+    def _on_woken(self, *, asked: bool) -> Step:
+        self._asked = self._asked or asked
+        self._leaving = self._asked
+        if self._asked and self._config.savepoint is None:
+            return self._end()
+        return Step(do.ReadJournal()) if self._failures else self._next_epoch()
+
+    def _on_failed(self, error: Exception) -> Step:
+        """What passes by itself is tried again, from the journal on. Nobody waits for one that was asked to stop."""
+        passes = isinstance(error, ExternalError) and error.retry
+        if not passes or not self._taken_over or self._leaving or self._failures == self._config.failures_max:
+            return Step(do.Fail(error))
+        self._failures += 1
+        self._looked = False
+        said = f"{_message(error)}; tried again soon ({self._failures} of {self._config.failures_max})"
+        return Step(do.Wait(), (said,))
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    @property
+    def _ends(self) -> bool:
+        """Whether nothing comes behind the newest checkpoint."""
+        newest = self._newest
+        return newest is not None and (self._config.bounded or newest.manifest.final or newest.savepoint is not None)
+
+    def _finish(self) -> Step:
+        assert self._newest is not None, "a job ends with a checkpoint"
+        if self._newest.savepoint is not None:
+            return Step(do.WriteSavepoint(self._newest, self._newest.savepoint))
+        return Step(do.Sweep(self._config.publish))
+
+    def _record_end(self) -> Step:
+        assert self._newest is not None, "a job ends with a checkpoint"
+        return _append(FinishedRecord(at_ms=NOT_YET_MS, state="FINISHED", savepoint=self._newest.savepoint))
+
+    def _end(self) -> Step:
+        begun_with = self._begun_with if self._taken_over else self._manifest
+        return Step(
+            do.End(
+                newest=self._newest,
+                manifest=self._manifest,
+                begun_with=begun_with,
+                epoch=self._epoch,
+                increments=self._increments,
+                finished=self._finished,
+            )
+        )
+
+
+def _append(draft: Record) -> Step:
+    return Step(do.Append(draft))
+
+
+def _after(said: str, step: Step) -> Step:
+    return Step(step.effect, (said, *step.said))
+
+
+def _message(error: Exception) -> str:
+    return error.message if isinstance(error, ExternalError) else str(error)

@@ -1,0 +1,167 @@
+"""From a pipeline and what a user asks for to one that is followed: refusals, identity, signals, a Spark session.
+
+The same command goes on where it stood: the job's id is told by the pipeline, where it begins and what it starts from.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.paths import default_storage, job_url
+from headrace.checkpoint.stores.store import open_store
+from headrace.core.clock import SystemClock
+from headrace.core.errors import UserError
+from headrace.core.settings import Home
+from headrace.execution.origin import Origin, find_origin, origin_again
+from headrace.execution.planning import JobPlans
+from headrace.plan.logical import plan_logical
+from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
+from headrace.spark.driver.follow_sources import FollowSources
+from headrace.spark.driver.publication import Say
+from headrace.spark.driver.shell import Pause
+from headrace.spark.launch.bounds import begun, up_to_now
+from headrace.spark.launch.identity import replay_job, replay_key
+from headrace.spark.launch.replay import ReplayOptions, own_exchange, require_replayable
+from headrace.spark.levels.exchange import Exchange
+from headrace.spark.levels.progress import Tell
+from headrace.spec.pipeline import Pipeline
+
+INTERVAL_MS = 10_000
+"""Between the beginnings of two increments, unless the user says."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """What a user asks for. replay: what following has in common with a replay; increments_max: end after so many."""
+
+    replay: ReplayOptions
+    interval_ms: int = INTERVAL_MS
+    increments_max: int | None = None
+
+
+def run_follow(
+    pipeline: Pipeline, options: FollowOptions, home: Home, say: Say, tell: Tell | None = None
+) -> FollowOutcome:
+    """Follows a pipeline in a Spark session of its own, until Ctrl-C or SIGTERM, or until its sources end.
+
+    Raises UserError, DataError, ExternalError.
+    """
+    prepared = prepare_follow(pipeline, options, home)
+    replay = options.replay
+    with (
+        own_exchange(f"headrace follow {pipeline.name}", replay, prepared.storage, tell) as exchange,
+        _asked_to_stop(say) as asked,
+    ):
+        return prepared.follow(exchange, say, lambda wait_ms: asked.wait(wait_ms / 1000)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFollow:
+    """A pipeline that can be followed. limits: its file form; storage: where jobs have their folders; job: its id."""
+
+    limits: dict[str, Any]
+    options: FollowOptions
+    storage: str
+    job: str
+
+    def follow(self, exchange: Exchange, say: Say, pause: Pause) -> Follow:
+        """The driver on an exchange."""
+        options, clock = self.options.replay, SystemClock()
+        plans = JobPlans(up_to_now(self.limits))
+        parallelism = options.subtasks(plans, exchange)
+        wish = FollowWish(
+            job=self.job,
+            storage=job_url(self.storage, self.job),
+            parallelism=parallelism,
+            interval_ms=self.options.interval_ms,
+            increments_max=self.options.increments_max,
+            savepoint=options.savepoint,
+            final=options.final,
+            origin=self._origin(plans, parallelism, clock.now_ms()),
+            floors=options.floors,
+            python_path=options.python_path,
+            allow_repeated=options.allow_repeated,
+        )
+        sources = FollowSources(self.limits, plans.plan(parallelism))
+        return Follow(plans, sources, wish, exchange, clock, pause=pause, say=say)
+
+    def _origin(self, plans: JobPlans, parallelism: int, now_ms: int) -> Origin | None:
+        wish = self.options.replay.origin
+        if wish is None:
+            return None
+        journal = JournalStore(open_store(job_url(self.storage, self.job)), "", "").load()
+        attempt = journal.newest_attempt
+        if attempt is None:
+            return find_origin(wish, plans, parallelism, now_ms)
+        # it was judged, and perhaps claimed, when the job began
+        return (
+            None
+            if journal.checkpoints
+            else origin_again(attempt.savepoint or wish.path, wish.renames, plans, parallelism)
+        )
+
+
+def prepare_follow(pipeline: Pipeline, options: FollowOptions, home: Home) -> PreparedFollow:
+    """Settles what is to be followed. Raises UserError for a pipeline that cannot be, and for a job that has handed
+    out a savepoint: going on from its beginning would repeat its output."""
+    replay = options.replay
+    if replay.end is not None:
+        raise UserError("--until says where a replay ends, and --follow goes on", remedy="give one of them")
+    replay.require_consistent()
+    require_replayable(plan_logical(pipeline))
+    limits = begun(pipeline, replay.begin)
+    storage = pipeline.checkpoint.storage or default_storage(home)
+    origin = None if replay.origin is None else replay.origin.key
+    job = replay_job(storage, pipeline.name, replay_key(limits, {"follow": True, "origin": origin}, replay.floors))
+    _require_not_handed_out(storage, job)
+    return PreparedFollow(limits, options, storage, job)
+
+
+def _require_not_handed_out(storage: str, job: str) -> None:
+    """Where `job` is a new one: the one before it must not have ended with a savepoint."""
+    stem, _, number = job.rpartition("-")
+    if int(number) == 1:
+        return
+    before = f"{stem}-{int(number) - 1}"
+    folder = job_url(storage, before)
+    finished = JournalStore(open_store(folder), "", "").load().finished
+    if finished is not None and finished.state == "CANCELED":
+        raise UserError(
+            f"{before} was given up: beginning anew would write its output once more",
+            remedy=f"go on from its newest checkpoint with --from-savepoint {folder} --allow-lost-output, or delete "
+            "that folder to begin anew",
+        )
+    if finished is not None and finished.savepoint is not None:
+        raise UserError(
+            f"{before} has ended with a savepoint: beginning anew would write its output once more",
+            remedy=f"go on from it with --from-savepoint {finished.savepoint}",
+        )
+
+
+@contextmanager
+def _asked_to_stop(say: Say) -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the increment at once. Outside of the main
+    thread nobody sets it."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def ask(number: int, _frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        say("stopping when this increment is committed; once more leaves at once: the same command finishes it")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

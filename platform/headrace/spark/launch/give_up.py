@@ -1,0 +1,42 @@
+"""The end of an unfinished run that nobody wants any more: what it has not published never will be.
+
+A driver that still runs it is replaced: it stops at its next record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.checkpoint.journal.records import FinishedRecord
+from headrace.checkpoint.paths import MANIFEST, STAGED
+from headrace.checkpoint.stores.store import ObjectStore, OpenFolder, open_folder
+from headrace.core.clock import Clock
+from headrace.core.errors import UserError
+from headrace.spark.driver.ending import DriverJournal
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """What was given up. rows: that were decided on and are not known to be published, none or all of an epoch's."""
+
+    job: str
+    rows: int
+
+
+def give_up(job: str, store: ObjectStore, clock: Clock, *, open_folder: OpenFolder = open_folder) -> GivenUp:
+    """Ends a job and removes what it has staged. store: its folder; open_folder: opens a savepoint's. Raises UserError
+    where there is none that is unfinished, ExternalError."""
+    journal = DriverJournal(store, job)
+    found = journal.load()
+    if not found.records or found.finished is not None:
+        raise UserError("no run of this command is unfinished", remedy="leave out --give-up")
+    decided, newest = found.uncommitted, found.checkpoints[-1] if found.checkpoints else None
+    journal.append(FinishedRecord(at_ms=clock.now_ms(), state="CANCELED"))
+    store.delete(store.list(STAGED))
+    store.delete([each.path for each in store.leftovers()])
+    if newest is not None and newest.savepoint is not None:
+        folder = open_folder(newest.savepoint)
+        files = folder.list("")
+        if MANIFEST not in files:
+            folder.delete(files)
+    return GivenUp(job, 0 if decided is None else sum(item.rows for item in decided.manifest.committables))

@@ -1,0 +1,63 @@
+"""Which job a replay is: the same command finds what an earlier one has left unfinished, and begins anew where that one
+has come to its end.
+
+    <storage>/replay-<pipeline>-<key>-<n>      key: of what is run and where it ends; n: how often it was
+    <storage>/replay-<pipeline>-<key>-u<hex>  publishes nothing: there is nothing to be finished by another one
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.paths import job_url, unique_part
+from headrace.checkpoint.stores.store import open_store
+from headrace.core.source_state import AppliedFloor
+
+_PREFIX = "replay"
+
+
+def replay_key(
+    document: Mapping[str, Any], options: Mapping[str, str | bool | None], floors: Iterable[AppliedFloor] = ()
+) -> str:
+    """8 hex digits that stand for a pipeline in its file form and how it is to be run. Secrets go in, not out.
+
+    floors   that are given to it: with others, other rows are late
+    """
+    told = [dataclasses.astuple(floor) for floor in sorted(floors)]
+    text = json.dumps([document, options, *([told] if told else ())], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def replay_job(storage: str, pipeline: str, key: str) -> str:
+    """The id of the unfinished replay of that key, else of a new one. Blocking."""
+    prefix = f"{_PREFIX}-{pipeline}-{key}-"
+    found = open_store(storage).list(prefix)
+    numbers = {int(match[1]) for path in found if (match := re.match(re.escape(prefix) + r"(\d+)/", path))}
+    newest = max(numbers, default=0)
+    if newest:
+        job = f"{prefix}{newest}"
+        journal = JournalStore(open_store(job_url(storage, job)), "", "").load()
+        if journal.finished is None:
+            return job
+    return f"{prefix}{newest + 1}"
+
+
+def unpublished_job(pipeline: str, key: str) -> str:
+    """The id of a replay that nobody takes up again."""
+    return f"{unpublished_prefix(pipeline)}{key}-u{unique_part()}"
+
+
+def unpublished_prefix(pipeline: str) -> str:
+    """What the ids of a pipeline's replays begin with."""
+    return f"{_PREFIX}-{pipeline}-"
+
+
+def unpublished_pattern(pipeline: str) -> str:
+    """Regular expression of the ids of a pipeline's replays that publish nothing."""
+    return re.escape(unpublished_prefix(pipeline)) + "[0-9a-f]{8}-u[0-9a-f]{16}"

@@ -1,0 +1,218 @@
+"""From a pipeline and what a user asks for to a replay that runs: refusals, its identity, its parallelism.
+
+Everything wrong is said before Spark is started, where it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from headrace.checkpoint.paths import default_storage, job_url
+from headrace.checkpoint.savepoints.savepoint import find
+from headrace.core.clock import SystemClock
+from headrace.core.errors import UserError
+from headrace.core.settings import Home
+from headrace.core.source_state import AppliedFloor
+from headrace.execution.connector_messages import OpenRequest
+from headrace.execution.origin import Origin, OriginWish, find_origin
+from headrace.execution.planning import JobPlans
+from headrace.plan.logical import LogicalPlan, plan_logical
+from headrace.spark.cluster.executor_pods import await_executors
+from headrace.spark.cluster.kubernetes_settings import EXECUTOR, is_kubernetes, mounts
+from headrace.spark.cluster.session import session
+from headrace.spark.cluster.spark_defaults import with_defaults
+from headrace.spark.cluster.storage_reach import require_reachable
+from headrace.spark.driver.publication import Say
+from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish, resolve_splits
+from headrace.spark.driver_machine.epoch import Splits
+from headrace.spark.launch.bounds import bounded
+from headrace.spark.launch.identity import replay_job, replay_key, unpublished_job
+from headrace.spark.levels.exchange import DataFrameExchange, Exchange, RddExchange
+from headrace.spark.levels.progress import Tell
+from headrace.spec.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BackEnd = Literal["rdd", "dataframe"]
+BACK_ENDS: Mapping[str, BackEnd] = {"rdd": "rdd", "dataframe": "dataframe"}
+"""By the names that a user may give."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What a user asks for.
+
+    begin, end     where sources begin and end; end may be the path of a savepoint: exactly where that one stands
+    savepoint      folder for a savepoint at the end; final: close every window first
+    origin         what to start from
+    master, conf   of Spark; master None: as spark-submit says, else all cores of this host
+    python_path    import path entries for the user's functions
+    publish        whether result rows reach the sinks; else they stay staged, and every replay is a job of its own
+    open_end       the end closes no window, with or without a savepoint
+    storage        where the job keeps its journal and stages rows; None: the pipeline's checkpoint storage
+    allow_repeated what an earlier run decided on is published though a sink may have forgotten what of it it has
+    allow_local_storage  storage in a folder is a mount that all executors have
+    """
+
+    begin: str | None = None
+    end: str | None = None
+    savepoint: str | None = None
+    final: bool = False
+    origin: OriginWish | None = None
+    floors: tuple[AppliedFloor, ...] = ()
+    parallelism: int | None = None
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    back_end: BackEnd = "rdd"
+    python_path: tuple[str, ...] = ()
+    publish: bool = True
+    open_end: bool = False
+    storage: str | None = None
+    allow_local_storage: bool = False
+    allow_repeated: bool = False
+
+    def require_consistent(self) -> None:
+        """Raises UserError where two options contradict each other."""
+        if self.final and self.savepoint is None:
+            raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
+        if self.origin is not None and self.begin is not None:
+            raise UserError("--from and --from-savepoint both say where to begin", remedy="give one of them")
+
+    def require_reachable(
+        self,
+        master: str,
+        storage: str,
+        *,
+        conf: Mapping[str, str] | None = None,
+        roles: tuple[str, ...] = (EXECUTOR,),
+    ) -> None:
+        """Raises UserError where executors of that master cannot reach what the job keeps. storage: its checkpoints.
+
+        conf   settings of Spark, as they hold; None: as they were chosen, with Spark's defaults file
+        roles  whose pods are meant, on Kubernetes
+        """
+        if not self.allow_local_storage:
+            mounted = mounts(roles, with_defaults(self.conf) if conf is None else conf)
+            require_reachable(master, {"checkpoint storage": storage, "--savepoint": self.savepoint}, mounted)
+
+    def subtasks(self, plans: JobPlans, exchange: Exchange) -> int:
+        """Of nodes that set no parallelism: as asked for, else as many as the cluster runs tasks."""
+        return min(self.parallelism or exchange.parallelism, plans.model(1).max_parallelism)
+
+
+def run_replay(
+    pipeline: Pipeline, options: ReplayOptions, home: Home, say: Say, tell: Tell | None = None
+) -> ReplayOutcome:
+    """Replays a pipeline in a Spark session of its own. tell: takes lines of progress.
+
+    Raises UserError, ExternalError.
+    """
+    prepared = prepare(pipeline, options, home)
+    with own_exchange(f"headrace replay {pipeline.name}", options, prepared.storage, tell) as exchange:
+        return prepared.replay(exchange, say).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A replay that can be run: what it runs, as which job, from where. origin is found once parallelism is known."""
+
+    plans: JobPlans
+    options: ReplayOptions
+    storage: str
+    job: str
+
+    def replay(self, exchange: Exchange, say: Say, *, splits: Splits | None = None) -> Replay:
+        """The replay on an exchange.
+
+        splits   as `resolve` gave them; None: resolved when it runs
+        """
+        options = self.options
+        parallelism = options.subtasks(self.plans, exchange)
+        wish = ReplayWish(
+            job=self.job,
+            storage=job_url(self.storage, self.job),
+            parallelism=parallelism,
+            savepoint=options.savepoint,
+            final=options.final,
+            origin=self._origin(parallelism),
+            floors=options.floors,
+            python_path=options.python_path,
+            publish=options.publish,
+            open_end=options.open_end,
+            allow_repeated=options.allow_repeated,
+            splits=splits,
+        )
+        return Replay(self.plans, wish, exchange, SystemClock(), say=say)
+
+    def require_reachable(self, master: str, conf: Mapping[str, str]) -> None:
+        """Raises UserError where executors of that master cannot reach what the job keeps. conf: as it holds."""
+        self.options.require_reachable(master, self.storage, conf=conf)
+
+    def resolve(self) -> Splits:
+        """What is to be read, for several engines to read the same. No sink is looked at. Raises UserError,
+        ExternalError."""
+        return resolve_splits(OpenRequest(job=self.job, pipeline=self.plans.file_form(1), known={}, sinks=False))
+
+    def _origin(self, parallelism: int) -> Origin | None:
+        if self.options.origin is None:
+            return None
+        return find_origin(self.options.origin, self.plans, parallelism, SystemClock().now_ms())
+
+
+def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
+    """Settles what is to be run. Raises UserError for a pipeline that cannot be replayed."""
+    options.require_consistent()
+    require_replayable(plan_logical(pipeline))
+    end = options.end
+    document = bounded(pipeline, begin=options.begin, end=find(end).manifest if end and "/" in end else end)
+    model = Pipeline.from_dict(document)
+    storage = options.storage or model.checkpoint.storage or default_storage(home)
+    asked = {
+        "savepoint": options.savepoint,
+        "final": options.final,
+        "origin": None if options.origin is None else options.origin.key,
+    }
+    key = replay_key(document, asked, options.floors)
+    job = replay_job(storage, model.name, key) if options.publish else unpublished_job(model.name, key)
+    return Prepared(JobPlans(document), options, storage, job)
+
+
+def require_replayable(logical: LogicalPlan) -> None:
+    """Raises UserError that names every node whose result does not depend on the log alone, and why."""
+    reasons = [f"  {node.name}: {reason}" for node in logical.nodes for reason in node.not_replayable]
+    if reasons:
+        raise UserError(
+            f"{logical.pipeline} cannot be replayed:\n" + "\n".join(reasons),
+            remedy="its results would not be those of the live run; change these nodes, or run it with `headrace run`",
+        )
+
+
+@contextmanager
+def own_exchange(name: str, options: ReplayOptions, storage: str, tell: Tell | None) -> Iterator[Exchange]:
+    """A session of one's own, with the way to run things on it; stopped at the end. Raises UserError, ExternalError."""
+    if options.master is not None:
+        options.require_reachable(options.master, storage)
+    with session(name, options.master, options.conf) as spark:
+        context = getattr(spark, "sparkContext", None)
+        if context is None:
+            yield exchange_of("dataframe", spark, tell)
+            return
+        if options.back_end == "rdd":
+            options.require_reachable(context.master, storage, conf=dict(context.getConf().getAll()))
+        if is_kubernetes(context.master):
+            await_executors(context, tell)
+        yield exchange_of(options.back_end, spark, tell)
+
+
+def exchange_for(spark: SparkSession) -> Exchange:
+    """By RDDs where the session has them, else (Spark Connect) by DataFrames."""
+    return exchange_of("dataframe" if getattr(spark, "sparkContext", None) is None else "rdd", spark)
+
+
+def exchange_of(back_end: BackEnd, spark: SparkSession, tell: Tell | None = None) -> Exchange:
+    """The way to run things on a session. tell: takes lines of progress."""
+    return RddExchange(spark, tell) if back_end == "rdd" else DataFrameExchange(spark, tell)

@@ -1,0 +1,1 @@
+"""Savepoints from and to DataFrames."""

@@ -1,0 +1,226 @@
+"""All rows of a task into its chain, then one step of time; where they are too many for memory, by shares of the keys.
+
+    rows ──> chain                          as long as what its operators hold stays below a bound
+               │ more
+               v
+    states so far and rows to come ──> local disk, in BUCKETS shares by the hash of their key
+    at the end, share by share:  a fresh chain, its states, its rows, time, its snapshot      (a share that is still too
+                                                                                               large is divided again)
+
+Key groups cannot be too large for this: shares cut across them. A task whose rows have no key, or whose steps keep
+state by other keys than its rows are spread by, stays in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+
+from headrace.core.keygroups import key_groups
+from headrace.core.signals import TIME_MIN, Barrier, Watermark
+from headrace.exchange.partition import Split, split_by
+from headrace.operators.aggregation.combining import CombiningOperator, Partials, split_partials
+from headrace.plan.partitioning import Hash
+from headrace.spark.levels.envelope import decode_partials, decode_rows, encode_partials, encode_rows
+from headrace.spark.task.open_task import OpenTask
+from headrace.state.snapshot import StateKind, StateSnapshot
+from headrace.worker.state.restore import NodeStates
+
+BUCKETS = 16
+DEPTH_MAX = 3
+"""How often a share is divided: into 4,096 at most."""
+LOOK_BYTES = 32 * 1024 * 1024
+"""How many bytes of rows are taken between looks at what the operators hold."""
+_LENGTH_BYTES = 8
+
+
+class Fold:
+    """The rows of one task, or of one share of its keys. Used by one thread."""
+
+    def __init__(self, task: OpenTask, restored: NodeStates | None = None, depth: int = 0) -> None:
+        self._task = task
+        self._depth = depth
+        self._chain = task.open_chain(restored)
+        self._head = self._chain.head()
+        self._keys = _spread_by(task) if depth < DEPTH_MAX else None
+        self._taken_bytes = 0
+        self._shares: _Shares | None = None
+
+    def on_batch(self, batch: pl.DataFrame) -> None:
+        """Takes rows."""
+        if self._shares is not None:
+            self._shares.add_rows(batch)
+            return
+        self._head.on_batch(batch)
+        self._grown(batch)
+
+    def on_partials(self, partials: Partials) -> None:
+        """Takes partial aggregates of the step that the task begins with."""
+        if self._shares is not None:
+            self._shares.add_partials(partials)
+            return
+        operator = self._chain.steps[self._task.task.nodes[0].node]
+        assert isinstance(operator, CombiningOperator), "a step with a combiner takes what it makes"
+        operator.take_partials(partials)
+        self._grown(*partials.parts)
+
+    def _grown(self, *frames: pl.DataFrame) -> None:
+        """Looks now and then at how much the chain holds."""
+        if self._keys is None:
+            return
+        self._taken_bytes += sum(int(frame.estimated_size()) for frame in frames)
+        if self._taken_bytes >= min(LOOK_BYTES, self._task.order.state_bytes_max):
+            self._taken_bytes = 0
+            if self._held_bytes() > self._task.order.state_bytes_max:
+                self._divide(self._keys)
+
+    def end(self, watermark: int) -> Iterator[None]:
+        """All rows are there: time comes to `watermark`, then the states are kept. Gives control back now and then."""
+        if self._shares is None:
+            if watermark > TIME_MIN:
+                self._head.on_signal(Watermark(watermark))
+                yield
+            self._head.on_signal(Barrier(self._task.order.epoch))
+            self._task.keep_states()
+            self._task.drop_chain(self._chain)
+            yield
+            return
+        with self._shares as shares:
+            for number in range(BUCKETS):
+                share = Fold(self._task, shares.states(number), self._depth + 1)
+                for partials in shares.partials(number):
+                    share.on_partials(partials)
+                    yield
+                for rows in shares.rows(number):
+                    share.on_batch(rows)
+                    yield
+                yield from share.end(watermark)
+
+    def _held_bytes(self) -> int:
+        return sum(
+            int(chunk.frame.estimated_size())
+            for operator in self._chain.steps.values()
+            for state in operator.snapshot()
+            for chunk in state.chunks
+        )
+
+    def _divide(self, keys: tuple[str, ...]) -> None:
+        """Sets aside what the chain holds, and from now on what comes."""
+        steps = self._chain.steps.values()
+        if not all(_follows(state, keys) for operator in steps for state in operator.snapshot()):
+            self._keys = None
+            return
+        self._head.on_signal(Barrier(self._task.order.epoch))
+        shares = _Shares(keys, self._task.plan.max_parallelism, self._depth)
+        for node, state in self._task.take_states():
+            shares.add_state(node, state)
+        self._task.drop_chain(self._chain)
+        self._shares = shares
+
+
+def _spread_by(task: OpenTask) -> tuple[str, ...] | None:
+    """The columns by which all rows of a task are spread; None: not all of them are."""
+    spreads = {edge.partitioning for edge in task.plan.edges if edge.to_task == task.task.name}
+    if len(spreads) != 1:
+        return None
+    (spread,) = spreads
+    return spread.keys if isinstance(spread, Hash) and spread.keys else None
+
+
+def _follows(state: StateSnapshot, keys: tuple[str, ...]) -> bool:
+    """Whether a state's rows can be divided as the rows of the task are."""
+    return state.kind is StateKind.UNION or (state.kind is StateKind.KEYED and state.keys == keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A state that was set aside: of which node, and whether every share gets all of it."""
+
+    node: str
+    name: str
+    whole: bool
+
+
+class _Shares:
+    """States and rows on local disk, by share. Removed at the end of its context."""
+
+    def __init__(self, keys: tuple[str, ...], max_parallelism: int, depth: int) -> None:
+        self._keys = keys
+        # groups finer than key groups: the lower part of the number is the key group, or the share that this one is of
+        self._above = max_parallelism * BUCKETS**depth
+        self._folder = TemporaryDirectory(prefix="headrace-shares-", dir=_local_disk(), ignore_cleanup_errors=True)
+        self._states: list[_State] = []
+
+    def __enter__(self) -> _Shares:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def add_rows(self, batch: pl.DataFrame) -> None:
+        """Sets rows aside."""
+        for number, rows in self._divided(batch):
+            self._append(f"rows-{number}", encode_rows(rows))
+
+    def add_partials(self, partials: Partials) -> None:
+        """Sets partial aggregates aside."""
+        for number, own in split_partials(partials, self._divided):
+            self._append(f"partials-{number}", encode_partials(own))
+
+    def add_state(self, node: str, state: StateSnapshot) -> None:
+        """Sets a state aside."""
+        kept = _State(node, state.name, whole=state.kind is StateKind.UNION)
+        place = len(self._states)
+        self._states.append(kept)
+        for chunk in state.chunks:
+            if not chunk.frame.height:
+                continue
+            divided = [(number, chunk.frame) for number in range(BUCKETS)] if kept.whole else self._divided(chunk.frame)
+            for number, frame in divided:
+                self._append(f"state-{place}-{number}", encode_rows(frame))
+
+    def rows(self, number: int) -> Iterator[pl.DataFrame]:
+        """The rows of a share, in the order in which they came."""
+        return map(decode_rows, self._read(f"rows-{number}"))
+
+    def partials(self, number: int) -> Iterator[Partials]:
+        """The partial aggregates of a share."""
+        return map(decode_partials, self._read(f"partials-{number}"))
+
+    def states(self, number: int) -> NodeStates:
+        """The states of a share."""
+        states: NodeStates = {}
+        for place, state in enumerate(self._states):
+            states.setdefault(state.node, {})[state.name] = [
+                decode_rows(data) for data in self._read(f"state-{place}-{number}")
+            ]
+        return states
+
+    def _divided(self, frame: pl.DataFrame) -> Split:
+        numbers = key_groups(frame, self._keys, self._above * BUCKETS) // self._above
+        return split_by(frame, numbers.astype(np.uint16), BUCKETS)
+
+    def _append(self, name: str, data: bytes) -> None:
+        with (Path(self._folder.name) / name).open("ab") as file:
+            file.write(len(data).to_bytes(_LENGTH_BYTES, "little"))
+            file.write(data)
+
+    def _read(self, name: str) -> Iterator[bytes]:
+        path = Path(self._folder.name) / name
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            while head := file.read(_LENGTH_BYTES):
+                yield file.read(int.from_bytes(head, "little"))
+
+
+def _local_disk() -> str | None:
+    """A folder that Spark says is on local disk; None: the system's."""
+    named = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return named if named and Path(named).is_dir() else None

@@ -1,0 +1,172 @@
+"""The sending end of an edge in a Spark task: rows for one target are gathered into blobs of a worthwhile size.
+
+Blobs are cut by their rows alone. What ends up where does not hang on how rows came: a partition of a lost executor may
+be made again while others have taken the first one's blobs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from headrace.core.batch import concat_batches
+from headrace.core.signals import TIME_MIN, Element, Watermark
+from headrace.exchange.output import EdgeOutput
+from headrace.exchange.partition import Partitioner, Split, open_partitioner
+from headrace.operators.aggregation.combining import Partials, concat_partials
+from headrace.operators.chain import Receiver
+from headrace.plan.partitioning import Forward, Rebalance, Rescale
+from headrace.plan.physical import PhysicalPlan
+from headrace.spark.levels.envelope import Envelope, Kind, encode_partials, encode_rows, encode_watermark
+from headrace.spark.levels.levels import Levels
+from headrace.spark.task.combining_end import combining_end
+
+BLOB_ROWS = 65_536
+BLOB_BYTES = 8 * 1024 * 1024
+
+
+class BlobOutlet:
+    """All rows from one sender of an edge to one target: an Outlet. What is complete goes into `ready`."""
+
+    def __init__(self, ready: deque[Envelope], *, edge: int, sender: int, level: int, partition: int) -> None:
+        self._ready = ready
+        self._edge = edge
+        self._sender = sender
+        self._level = level
+        self._partition = partition
+        self._parts: list[pl.DataFrame] = []
+        self._partials: list[Partials] = []
+        self._rows = 0
+        self._bytes = 0
+        self._sent = 0
+        self._watermark = TIME_MIN
+
+    def put(self, element: Element) -> None:
+        """Takes rows, and notes time; other signals mean nothing between Spark's stages."""
+        match element:
+            case pl.DataFrame():
+                self._add(element)
+            case Watermark(ts):
+                self._watermark = ts
+            case _:
+                pass
+
+    def put_partials(self, partials: Partials) -> None:
+        """Takes partial aggregates of the step at the other end."""
+        self._partials.append(partials)
+        for part in partials.parts:
+            self._grow(part)
+
+    def _add(self, rows: pl.DataFrame) -> None:
+        self._parts.append(rows)
+        self._grow(rows)
+
+    def _grow(self, rows: pl.DataFrame) -> None:
+        self._rows += rows.height
+        self._bytes += int(rows.estimated_size())
+        if self._rows >= BLOB_ROWS or self._bytes >= BLOB_BYTES:
+            self._cut()
+
+    def _cut(self) -> None:
+        if self._parts:
+            self._send(Kind.ROWS, encode_rows(concat_batches(self._parts)))
+        if self._partials:
+            self._send(Kind.PARTIALS, encode_partials(concat_partials(self._partials)))
+        self._parts, self._partials, self._rows, self._bytes = [], [], 0, 0
+
+    def _send(self, kind: Kind, payload: bytes) -> None:
+        self._ready.append(self._envelope(kind, payload))
+        self._sent += 1
+
+    def finish(self) -> None:
+        """Nothing more will come: what is left, and the trailer."""
+        self._cut()
+        self._ready.append(self._envelope(Kind.TRAILER, encode_watermark(self._watermark)))
+
+    def _envelope(self, kind: Kind, payload: bytes) -> Envelope:
+        return Envelope(kind, self._level, self._partition, payload, self._edge, self._sender, self._sent)
+
+    @property
+    def waited_ms(self) -> float:
+        """Nobody waits here."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _ToOne:
+    """Everything to one target, signals to all: what edges become that only spread load. Which rows go where must not
+    hang on how batches were cut."""
+
+    targets: tuple[int, ...]
+    target: int
+
+    def split(self, batch: pl.DataFrame) -> Split:
+        return ((self.target, batch),)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """ends: (node, output) -> the sending ends of the edges that leave a task there; outlets: all of them."""
+
+    ends: Mapping[tuple[str, str], list[Receiver]]
+    outlets: tuple[BlobOutlet, ...]
+
+
+def outgoing(
+    plan: PhysicalPlan,
+    levels: Levels,
+    task: str,
+    sender: int,
+    *,
+    ready: deque[Envelope],
+    counters: dict[str, Counter[str]],
+) -> Outgoing:
+    """The sending ends of all edges that leave one partition of a task. `counters`: by node, also of steps that are
+    half done before rows leave."""
+    ends: dict[tuple[str, str], list[Receiver]] = {}
+    made: list[BlobOutlet] = []
+    for index, edge in enumerate(plan.edges):
+        if edge.from_task != task:
+            continue
+        to = levels.stations[edge.to_task]
+        outlets = {
+            target: BlobOutlet(ready, edge=index, sender=sender, level=to.level, partition=to.first + target)
+            for target in range(to.width)
+        }
+        made += outlets.values()
+        partitioner = _partitioner(plan, index, sender, levels)
+        plain = EdgeOutput(partitioner, outlets, columns=edge.columns, order_columns=edge.order_columns)
+        combining = combining_end(plan, edge, plain, partitioner=partitioner, outlets=outlets, counters=counters)
+        ends.setdefault((edge.source, edge.output), []).append(combining or plain)
+    return Outgoing(ends, tuple(made))
+
+
+def _partitioner(plan: PhysicalPlan, index: int, sender: int, levels: Levels) -> Partitioner:
+    edge = plan.edges[index]
+    receivers = levels.stations[edge.to_task].width
+    if isinstance(edge.partitioning, Forward | Rebalance | Rescale):
+        return _ToOne(tuple(range(receivers)), sender % receivers)
+    return _Everywhere(
+        open_partitioner(
+            edge.partitioning,
+            subtask=sender,
+            senders=levels.stations[edge.from_task].width,
+            receivers=receivers,
+            max_parallelism=plan.max_parallelism,
+        ),
+        tuple(range(receivers)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Everywhere:
+    """Rows as the partitioner says; signals to every target, for each of them waits for every sender's trailer."""
+
+    partitioner: Partitioner
+    targets: tuple[int, ...]
+
+    def split(self, batch: pl.DataFrame) -> Split:
+        return self.partitioner.split(batch)

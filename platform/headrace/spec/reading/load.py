@@ -1,0 +1,111 @@
+"""Loads a pipeline file: YAML text -> tree -> variables and `--set` -> plain data -> Pipeline.
+
+The only module of this package that reads a file. Everything wrong is raised at once as InvalidPipeline, in file order,
+each problem with its line and column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+
+from headrace.core.errors import InvalidPipeline, Location, Problem, UserError
+from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.finding import Finding, Path
+from headrace.spec.reading.overrides import SetLocation, apply_overrides
+from headrace.spec.reading.places import NODES_MAX, Places, Plain
+from headrace.spec.reading.read import TOP_KEYS, read_pipeline
+from headrace.spec.reading.yaml_errors import Flaw
+from headrace.spec.reading.yaml_tree import Mapping as MappingNode
+from headrace.spec.reading.yaml_tree import compose
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPipeline:
+    """A pipeline and where everything in it stands. Paths are those of the file: ("steps", "hourly", "filter")."""
+
+    pipeline: Pipeline
+    places: Places
+
+    def locate(self, path: Path, *, on_key: bool = False) -> Location:
+        """Where the field at `path` stands, or its nearest parent. See Places.locate."""
+        return self.places.locate(path, on_key=on_key)
+
+    def locate_in(self, path: Path, offset: int) -> Location:
+        """Where character `offset` (from 0) of the text at `path` stands."""
+        return self.places.locate_in(path, offset)
+
+
+def load_pipeline(path: FilePath, *, set_: Sequence[str] = (), environ: Mapping[str, str]) -> LoadedPipeline:
+    """Reads and checks a pipeline file; `set_` holds `path=value` texts that override fields.
+
+    Raises UserError where there is no readable file, InvalidPipeline with every problem otherwise.
+    """
+    return load_text(_read_text(path), str(path), set_=set_, environ=environ)
+
+
+def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mapping[str, str]) -> LoadedPipeline:
+    """Like `load_pipeline`, from text; `file` is the name that problems carry."""
+    tree = compose(text, file)
+    if tree.root is None:
+        flaws = tree.flaws or [
+            Flaw("the file is empty", "a pipeline needs at least name, sources and sinks", Location(file, 1, 1))
+        ]
+        raise InvalidPipeline(_in_order(_problem_of(flaw) for flaw in flaws))
+    if set_ and isinstance(tree.root, MappingNode):
+        apply_overrides(tree.root, set_, TOP_KEYS)
+    places = Places(tree.root.location)
+    plain = Plain(environ, places)
+    data = plain.data(tree.root)
+    if len(places.places) >= NODES_MAX:
+        raise UserError(f"{file}: aliases unfold into more than {NODES_MAX} values", remedy="use fewer aliases")
+    pipeline, findings = read_pipeline(data)
+    cut = {flaw.path for flaw in tree.flaws} | {finding.path for finding in plain.findings}
+    located = [_problem_of(flaw) for flaw in tree.flaws]
+    located += [_located(finding, places) for finding in plain.findings]
+    located += [_located(finding, places) for finding in findings if finding.path not in cut]
+    if pipeline is None or located:
+        raise InvalidPipeline(_in_order(located or [_located(finding, places) for finding in findings]))
+    return LoadedPipeline(pipeline, places)
+
+
+def _read_text(path: FilePath) -> str:
+    if path.is_dir():
+        raise UserError(f"{path} is a folder", remedy="name the pipeline file inside of it")
+    try:
+        body = path.read_bytes()
+    except FileNotFoundError as error:
+        raise UserError(
+            f"there is no file {path}", remedy="check the path; `headrace init` makes a pipeline"
+        ) from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}", remedy="check its permissions") from error
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        before = body[body.rfind(b"\n", 0, error.start) + 1 : error.start]
+        location = Location(str(path), line, len(before.decode("utf-8", "replace")) + 1)
+        problem = Problem("this is not UTF-8 text", (), location, "save the file as UTF-8")
+        raise InvalidPipeline([problem]) from error
+
+
+def _problem_of(flaw: Flaw) -> Problem:
+    return Problem(flaw.message, flaw.path, flaw.location, flaw.remedy)
+
+
+def _located(finding: Finding, places: Places) -> Problem:
+    return Problem(finding.message, finding.path, places.locate(finding.path, on_key=finding.on_key), finding.remedy)
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Sorted by place; what an alias shows at several paths is one mistake."""
+    once = {(str(problem.location), problem.message): problem for problem in problems}
+    return sorted(once.values(), key=_order)
+
+
+def _order(problem: Problem) -> tuple[bool, int, int]:
+    location = problem.location
+    assert location is not None, "the loader locates every problem"
+    return isinstance(location, SetLocation), location.line, location.column

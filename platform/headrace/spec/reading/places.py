@@ -1,0 +1,156 @@
+"""Where things stand in a pipeline file: paths of the data to lines and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, field
+
+from headrace.core.errors import ExpressionError, Location
+from headrace.spec.reading.finding import Finding, Path, collecting
+from headrace.spec.reading.variables import substitute
+from headrace.spec.reading.yaml_errors import QUOTE, takes_expression, unbalanced
+from headrace.spec.reading.yaml_tree import JOINED, Mapping, Node, Scalar, Sequence
+
+NODES_MAX = 200_000
+"""Values in a file after aliases are followed; more is an alias bomb."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value in the file, its final text where it is a scalar, and the key that it stands under."""
+
+    node: Node
+    key: Location | None
+    text: str | None = None
+
+
+@dataclass(slots=True)
+class Places:
+    """The place of every value. Built while the tree becomes plain data."""
+
+    root: Location
+    places: dict[Path, Place] = field(default_factory=dict)
+
+    def locate(self, path: Path, *, on_key: bool = False) -> Location:
+        """Where `path` stands: a scalar itself; a list or mapping (or with `on_key`, anything) by its key.
+
+        A path that is not in the file gives its nearest parent. An element of a list may be named by its text.
+        """
+        found = self._find(path)
+        place = self.places.get(found)
+        if place is None:
+            return self.root
+        exact = len(found) == len(path)
+        if exact and not on_key and isinstance(place.node, Scalar) and place.text is not None:
+            return place.node.location
+        return place.key or place.node.location
+
+    def locate_in(self, path: Path, offset: int) -> Location:
+        """Where character `offset` of the text at `path` stands; the text's start where that cannot be told."""
+        found = self._find(path)
+        place = self.places.get(found)
+        if place is None or len(found) != len(path) or not isinstance(place.node, Scalar) or place.text is None:
+            return self.locate(path)
+        return _inside(place.node, place.text, offset) or place.node.location
+
+    def _find(self, path: Path) -> Path:
+        """The longest beginning of `path` that is in the file, with texts of list elements as their indices."""
+        found: Path = ()
+        for name in path:
+            here = (*found, name)
+            if here not in self.places:
+                index = self._index(found, name)
+                if index is None:
+                    return found
+                here = (*found, index)
+            found = here
+        return found
+
+    def _index(self, path: Path, text: str) -> str | None:
+        place = self.places.get(path)
+        if place is None or not isinstance(place.node, Sequence):
+            return None
+        indices = (str(index) for index in range(len(place.node.items)))
+        return next((index for index in indices if self.places[(*path, index)].text == text), None)
+
+
+@dataclass(slots=True)
+class Plain:
+    """Turns a tree into plain data, replacing variables and noting every place."""
+
+    environ: MappingOf[str, str]
+    places: Places
+    findings: list[Finding] = field(default_factory=list)
+
+    def data(self, node: Node, path: Path = (), key: Location | None = None) -> object:
+        """The plain data of a node: text, None, dict, list."""
+        if len(self.places.places) >= NODES_MAX:
+            return None
+        match node:
+            case Mapping(entries):
+                self.places.places[path] = Place(node, key)
+                kept = {name: entry for name, entry in entries.items() if path or not name.startswith("x-")}
+                return {name: self.data(entry.value, (*path, name), entry.key.location) for name, entry in kept.items()}
+            case Sequence(items):
+                self.places.places[path] = Place(node, key)
+                return [self.data(item, (*path, str(index))) for index, item in enumerate(items)]
+            case Scalar():
+                text = self._text(node, path)
+                self.places.places[path] = Place(node, key, text)
+                return text
+
+    def _text(self, node: Scalar, path: Path) -> str | None:
+        if node.text is None:
+            return None
+        if node.cut and node.style != JOINED and takes_expression(path) and _is_broken(node.text, path):
+            message = f"a comment begins at the # and cuts this short: {node.text!r}"
+            self.findings.append(Finding(message, QUOTE, path))
+            return node.text
+        with collecting(self.findings, *path):
+            return substitute(node.text, self.environ)
+        return node.text
+
+
+def _is_broken(text: str, path: Path) -> bool:
+    """Whether what stands before a comment is no whole expression or type."""
+    if unbalanced(text):
+        return True
+    if "schema" in path[2:] or path[-1].isdigit() or "${" in text:
+        return False
+    # the parser takes longer to load than most files to read
+    from headrace.expr.sql.parse import parse
+
+    try:
+        parse(text)
+    except ExpressionError:
+        return True
+    return False
+
+
+def _inside(node: Scalar, text: str, offset: int) -> Location | None:
+    """Walks source and text side by side; None where an escape or a variable makes them differ."""
+    raw, at = node.raw, 0
+    if node.style in ("|", ">"):
+        at = raw.find("\n") + 1
+    elif node.style in ("'", '"'):
+        at = 1
+    done = 0
+    while done <= offset and done <= len(text):
+        while at < len(raw) and raw[at] in " \t\r\n" and not (done < len(text) and text[done] == raw[at] != "\n"):
+            at += 1
+        if done == offset:
+            break
+        if text[done].isspace():
+            at += 1 if at < len(raw) and raw[at] == text[done] and raw[at] != "\n" else 0
+        elif raw[at : at + 1] == text[done]:
+            at += 2 if node.style == "'" and raw[at : at + 2] == "''" else 1
+        elif node.style == '"' and raw[at : at + 2] == "\\" + text[done]:
+            at += 2
+        else:
+            return None
+        done += 1
+    before = raw[:at]
+    lines = before.count("\n")
+    if lines == 0:
+        return Location(node.location.file, node.location.line, node.location.column + at)
+    return Location(node.location.file, node.location.line + lines, len(before) - before.rfind("\n"))

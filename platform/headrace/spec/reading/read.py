@@ -1,0 +1,245 @@
+"""From the file form (plain data) to a Pipeline, finding everything wrong at once.
+
+Each node is read by itself, so a mistake in one hides none in another. Paths of findings are those of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from headrace.core.errors import InvalidPipeline, Problem, did_you_mean
+from headrace.spec.connectors import Connections, read_connections, read_connector
+from headrace.spec.graph import check_graph
+from headrace.spec.pipeline import (
+    Pipeline,
+    PipelineFields,
+    SinkFields,
+    SinkNode,
+    SourceFields,
+    SourceNode,
+    StepFields,
+    StepNode,
+    TestCase,
+)
+from headrace.spec.reading.finding import Finding, Wrong, collecting, joined, wrong
+from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
+from headrace.spec.rows import row_values
+from headrace.spec.verbs import BESIDE_AGGREGATE, LATER_KEYS, LATER_VERBS, VERBS, Verb, read_verb
+from headrace.spec.window import NOT_IN_THIS_VERSION
+
+IGNORED_PREFIX = "x-"
+SECTIONS = ("sources", "steps", "sinks", "connections", "tests")
+TOP_KEYS = (*file_keys(PipelineFields), *SECTIONS)
+_Node = TypeVar("_Node", SourceNode, StepNode, SinkNode)
+
+
+def read_or_raise(data: object) -> Pipeline:
+    """A pipeline from plain data. Raises InvalidPipeline whose problems carry paths."""
+    pipeline, findings = read_pipeline(data)
+    if pipeline is None or findings:
+        raise InvalidPipeline([Problem(item.message, item.path, None, item.remedy) for item in findings])
+    return pipeline
+
+
+def read_pipeline(data: object) -> tuple[Pipeline | None, list[Finding]]:
+    """A pipeline, or None with at least one finding."""
+    if not isinstance(data, Mapping):
+        return None, [Finding(f"a pipeline is a mapping, not {kind_of(data)}", "begin with `name:`")]
+    findings: list[Finding] = []
+    findings.extend(
+        unknown_key(str(key), TOP_KEYS)
+        for key in data
+        if key not in TOP_KEYS and not str(key).startswith(IGNORED_PREFIX)
+    )
+    fields: PipelineFields | None = None
+    with collecting(findings):
+        fields = read_model(PipelineFields, {key: data[key] for key in file_keys(PipelineFields) if key in data})
+    connections = read_connections(data.get("connections"), findings)
+    sources = _read_group(data, "sources", lambda body: _read_source(body, connections), findings, required=True)
+    steps = _read_group(data, "steps", _read_step, findings, required=False)
+    sinks = _read_group(data, "sinks", lambda body: _read_sink(body, connections), findings, required=True)
+    findings.extend(check_graph(data))
+    if fields is not None:
+        findings.extend(_too_parallel(fields, data, {**sources, **steps, **sinks}))
+    tests = _read_tests(data, sources, findings)
+    if findings or fields is None:
+        return None, list(dict.fromkeys(findings))
+    return Pipeline(**dict(fields), sources=sources, steps=steps, sinks=sinks, tests=tests), []
+
+
+def _read_group(
+    data: Mapping[str, Any],
+    group: str,
+    read: Callable[[Mapping[str, Any]], _Node],
+    findings: list[Finding],
+    *,
+    required: bool,
+) -> dict[str, _Node]:
+    section = data.get(group)
+    if section is None and not required:
+        return {}
+    if section is None or section == {}:
+        message = f"missing {group!r}" if group not in data else f"{group!r} is empty"
+        path = (group,) if group in data else ()
+        findings.append(Finding(message, f"a pipeline has at least one node under `{group}:`", path, on_key=True))
+        return {}
+    if not isinstance(section, Mapping):
+        findings.append(
+            Finding(f"{group!r} takes a mapping of node name to node, not {kind_of(section)}", None, (group,))
+        )
+        return {}
+    nodes: dict[str, _Node] = {}
+    for name, body in section.items():
+        with collecting(findings, group, str(name)):
+            if not isinstance(body, Mapping):
+                raise wrong(f"node {str(name)!r} takes a mapping, not {kind_of(body)}", "write its fields below it")
+            nodes[str(name)] = read(body)
+    return nodes
+
+
+def _read_source(body: Mapping[str, Any], connections: Connections) -> SourceNode:
+    findings: list[Finding] = []
+    own = file_keys(SourceFields)
+    fields: SourceFields | None = None
+    with collecting(findings):
+        fields = read_model(SourceFields, {key: body[key] for key in own if key in body})
+    if "partition" in body:
+        findings.append(Finding("a source has no input to partition", "set it on the node below", ("partition",)))
+    with collecting(findings):
+        name, config = read_connector(body, (*own, "partition"), "source", connections)
+        if fields is not None and not findings:
+            return SourceNode(**dict(fields), connector=name, config=config)
+    raise Wrong(findings)
+
+
+def _read_sink(body: Mapping[str, Any], connections: Connections) -> SinkNode:
+    findings: list[Finding] = []
+    own = file_keys(SinkFields)
+    fields: SinkFields | None = None
+    with collecting(findings):
+        fields = read_model(SinkFields, {key: body[key] for key in own if key in body})
+    with collecting(findings):
+        name, config = read_connector(body, own, "sink", connections)
+        if fields is not None and not findings:
+            return SinkNode(**dict(fields), connector=name, config=config)
+    raise Wrong(findings)
+
+
+def _read_step(body: Mapping[str, Any]) -> StepNode:
+    findings: list[Finding] = []
+    own = file_keys(StepFields)
+    fields: StepFields | None = None
+    with collecting(findings):
+        fields = read_model(StepFields, {key: body[key] for key in own if key in body})
+    verb: Verb | None = None
+    with collecting(findings):
+        verb = _read_step_verb(body, own)
+    with collecting(findings):
+        _check_from(body)
+    if findings:
+        raise Wrong(findings)
+    assert fields is not None and verb is not None, "without findings, both were read"
+    return StepNode(**dict(fields), verb=verb)
+
+
+def _read_step_verb(body: Mapping[str, Any], own: tuple[str, ...]) -> Verb:
+    for later in (key for key in body if key in (*LATER_VERBS, *LATER_KEYS)):
+        raise wrong(f"{later!r} is {NOT_IN_THIS_VERSION}", f"verbs: {', '.join(VERBS)}", later, on_key=True)
+    findings: list[Finding] = []
+    valid = (*own, *VERBS, *BESIDE_AGGREGATE)
+    findings.extend(unknown_key(str(key), valid) for key in body if key not in valid)
+    verbs = [key for key in body if key in VERBS]
+    beside = [key for key in body if key in BESIDE_AGGREGATE]
+    if len(verbs) > 1:
+        message = f"a step does one thing, and this one has {len(verbs)} verbs: {', '.join(verbs)}"
+        findings.append(Finding(message, "make each its own step", (verbs[1],), on_key=True))
+    elif not verbs and beside:
+        findings.append(Finding(f"{beside[0]!r} without an aggregate", "add `aggregate: {name: count(*)}`"))
+    elif not verbs and not findings:
+        findings.append(Finding("the step has no verb: it does nothing", f"add one of {', '.join(VERBS)}"))
+    elif verbs and beside and verbs[0] != "aggregate":
+        message = f"{beside[0]!r} stands only beside `aggregate`, not beside {verbs[0]!r}"
+        findings.append(Finding(message, "aggregate in a step of its own", (beside[0],), on_key=True))
+    if len(verbs) == 1:
+        with collecting(findings):
+            verb = read_verb(verbs[0], body)
+            if not findings:
+                return verb
+    raise Wrong(findings)
+
+
+def _check_from(body: Mapping[str, Any]) -> None:
+    if "union" in body:
+        if "from" in body:
+            raise wrong("a union has no `from`", "it names all its inputs: union: [a, b]", "from", on_key=True)
+    elif "from" not in body:
+        raise wrong("missing 'from'", "add `from: <node>`: the node that rows come from")
+    elif body["from"] is None:
+        raise wrong("'from' has no value", "write the name of the node that rows come from", "from")
+
+
+def _too_parallel(
+    fields: PipelineFields, data: Mapping[str, Any], nodes: Mapping[str, SourceNode | StepNode | SinkNode]
+) -> list[Finding]:
+    most = fields.max_parallelism
+    remedy = "lower it, or raise max_parallelism (fixed for the life of the state)"
+    findings = []
+    if fields.parallelism > most:
+        findings.append(
+            Finding(f"parallelism {fields.parallelism} is above max_parallelism {most}", remedy, ("parallelism",))
+        )
+    for name, node in nodes.items():
+        if node.parallelism is not None and node.parallelism > most:
+            group = next(group for group in ("sources", "steps", "sinks") if name in _names(data, group))
+            message = f"parallelism {node.parallelism} is above max_parallelism {most}"
+            findings.append(Finding(message, remedy, (group, name, "parallelism")))
+    return findings
+
+
+def _read_tests(
+    data: Mapping[str, Any], sources: Mapping[str, SourceNode], findings: list[Finding]
+) -> tuple[TestCase, ...]:
+    section = data.get("tests")
+    if section is None:
+        return ()
+    if not isinstance(section, list | tuple):
+        findings.append(
+            Finding(f"'tests' takes a list of cases, not {kind_of(section)}", "write `- name: ..`", ("tests",))
+        )
+        return ()
+    cases: list[TestCase] = []
+    for index, body in enumerate(section):
+        with collecting(findings, "tests", str(index)):
+            case = read_model(TestCase, body)
+            if case.name in (before.name for before in cases):
+                raise wrong(f"there is already a case {case.name!r}", "give it another name", "name")
+            _check_case(case, data, sources)
+            cases.append(case)
+    return tuple(cases)
+
+
+def _check_case(case: TestCase, data: Mapping[str, Any], sources: Mapping[str, SourceNode]) -> None:
+    findings: list[Finding] = []
+    outputs = [*_names(data, "steps"), *_names(data, "sinks")]
+    for side, names, valid in (
+        ("inputs", case.inputs, _names(data, "sources")),
+        ("outputs", case.outputs, outputs),
+    ):
+        for name in names:
+            if name.partition(".")[0] not in valid:
+                remedy = joined(did_you_mean(name, valid), f"nodes: {', '.join(valid)}")
+                findings.append(Finding(f"{side} name no node {name!r}", remedy, (side, name), on_key=True))
+    for name, rows in case.inputs.items():
+        if name in sources:
+            node = sources[name]
+            for index, row in enumerate(rows):
+                with collecting(findings, "inputs", name, str(index)):
+                    row_values(row, node.columns, also=tuple(node.config.metadata_columns.values()))
+    if findings:
+        raise Wrong(findings)
+
+
+def _names(data: Mapping[str, Any], group: str) -> list[str]:
+    section = data.get(group)
+    return [str(name) for name in section] if isinstance(section, Mapping) else []

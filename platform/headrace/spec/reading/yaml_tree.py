@@ -1,0 +1,295 @@
+"""A YAML file as a tree of text: every scalar keeps its text and its place, nothing is typed.
+
+    compose(text, file) -> Tree(root, flaws)
+
+Built from ruamel's parse events, so no YAML rule ever turns `no` into a bool or `123` into an int. Anchors, aliases and
+merge keys work; tags are refused. What flow collections cut apart at a comma is put together again, with a flaw that
+says to quote it, so that one mistake is reported once. Knows nothing of pipelines but which fields take expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.reader import ReaderError
+
+from headrace.core.errors import Location
+from headrace.spec.reading.finding import Path
+from headrace.spec.reading.yaml_errors import QUOTE, Flaw, Near, syntax_flaw, takes_expression, unbalanced
+
+DEPTH_MAX = 50
+_NULL = ("", "~", "null", "Null", "NULL")
+_COMMENT = re.compile(r"[ \t]+#")
+
+
+@dataclass(slots=True)
+class Scalar:
+    """A scalar: its text (None: null), where it is, and its source text for mapping offsets.
+
+    `cut`: a comment follows on the same line. `style` is `'`, `"`, `|`, `>` or "" for a plain one.
+    """
+
+    text: str | None
+    location: Location
+    raw: str
+    style: str = ""
+    cut: bool = False
+    end: int = 0
+    start: int = 0
+
+
+@dataclass(slots=True)
+class Mapping:
+    """A mapping; its keys are unique."""
+
+    entries: dict[str, Entry]
+    location: Location
+
+
+@dataclass(slots=True)
+class Entry:
+    """A key and its value."""
+
+    key: Scalar
+    value: Node
+
+
+@dataclass(slots=True)
+class Sequence:
+    """A list."""
+
+    items: list[Node]
+    location: Location
+
+
+Node = Scalar | Mapping | Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A file's root (None where it cannot be read) and what is wrong with it so far."""
+
+    root: Node | None
+    flaws: list[Flaw]
+
+
+def compose(text: str, file: str) -> Tree:
+    """Reads a YAML text. Never raises for what the text holds."""
+    composer = _Composer(text, file)
+    try:
+        root = composer.document()
+    except MarkedYAMLError as error:
+        return Tree(None, [*composer.flaws, syntax_flaw(error, text, file, composer.near)])
+    except ReaderError as error:
+        return Tree(None, [_unreadable(error, text, file)])
+    return Tree(root, composer.flaws)
+
+
+def _unreadable(error: Any, text: str, file: str) -> Flaw:
+    before = text[: error.position]
+    line = before.count("\n") + 1
+    column = len(before) - (before.rfind("\n") + 1) + 1
+    code = ord(text[error.position])
+    return Flaw(f"the character U+{code:04X} cannot stand in YAML", "remove it", Location(file, line, column))
+
+
+class _Stop(Exception):  # noqa: N818 - leaves the composer, never this module
+    """The rest of the file cannot be read."""
+
+
+@dataclass
+class _Composer:
+    """Turns parse events into nodes. `near` is what was seen last: for syntax errors."""
+
+    text: str
+    file: str
+    flaws: list[Flaw] = field(default_factory=list)
+    anchors: dict[str, Node | None] = field(default_factory=dict)
+    near: Near = field(default_factory=Near)
+
+    def document(self) -> Node | None:
+        events = iter(YAML(typ="safe", pure=True).parse(self.text))
+        root: Node | None = None
+        documents = 0
+        try:
+            for event in events:
+                if isinstance(event, DocumentStartEvent):
+                    documents += 1
+                    if documents > 1:
+                        self.flaws.append(
+                            Flaw("a second YAML document begins here", "one file holds one pipeline", self._at(event))
+                        )
+                        break
+                elif isinstance(event, NodeEvent):
+                    root = self._node(event, events, ())
+        except _Stop:
+            return None
+        return root
+
+    def _at(self, event: Any) -> Location:
+        return Location(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def _node(self, event: Any, events: Iterator[Any], path: Path) -> Node:
+        if isinstance(event, AliasEvent):
+            return self._alias(event)
+        if len(path) > DEPTH_MAX:
+            self.flaws.append(Flaw(f"nested more than {DEPTH_MAX} levels deep", None, self._at(event)))
+            raise _Stop
+        if event.tag is not None:
+            remedy = QUOTE if takes_expression(path) else "write the value without it"
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            self.flaws.append(Flaw(f"YAML tags such as {tag} are not used here", remedy, self._at(event), path))
+        if event.anchor is not None:
+            self.anchors[event.anchor] = None
+        node: Node
+        if isinstance(event, MappingStartEvent):
+            node = self._mapping(event, events, path)
+        elif isinstance(event, SequenceStartEvent):
+            node = self._sequence(event, events, path)
+        else:
+            node = self._scalar(event)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = node
+        return node
+
+    def _alias(self, event: Any) -> Node:
+        node = self.anchors.get(event.anchor)
+        if node is not None:
+            return node
+        path = self.near.path
+        if takes_expression(path):
+            flaw = Flaw(f"YAML reads *{event.anchor} as an alias", QUOTE, self._at(event), path)
+        elif event.anchor in self.anchors:
+            flaw = Flaw(f"the alias *{event.anchor} stands inside of what it names", None, self._at(event), path)
+        else:
+            flaw = Flaw(f"there is no anchor &{event.anchor}", "define it above", self._at(event), path)
+        self.flaws.append(flaw)
+        return Scalar(None, self._at(event), "")
+
+    def _scalar(self, event: ScalarEvent) -> Scalar:
+        start, end = event.start_mark.index, event.end_mark.index
+        style = event.style or ""
+        text = None if not style and event.value in _NULL else str(event.value)
+        if style in ("'", '"') and event.end_mark.line > event.start_mark.line:
+            self.near.quoted, self.near.quoted_end = self._at(event), event.end_mark.line
+        cut = not style and _COMMENT.match(self.text, end) is not None
+        return Scalar(text, self._at(event), self.text[start:end], style, cut, end, start)
+
+    def _mapping(self, event: Any, events: Iterator[Any], path: Path) -> Mapping:
+        pairs: list[tuple[Scalar, Node]] = []
+        merged: list[Node] = []
+        for start in events:
+            if isinstance(start, MappingEndEvent):
+                break
+            key = self._node(start, events, path)
+            if not isinstance(key, Scalar):
+                self.flaws.append(Flaw("a key is text, not a list or mapping", QUOTE, self._at(start), path))
+                raise _Stop
+            name = key.text or ""
+            self.near.path, self.near.line = (*path, name), start.start_mark.line
+            value = self._node(next(events), events, (*path, name))
+            if name == "<<" and not key.style:
+                merged.append(value)
+            else:
+                pairs.append((key, value))
+        if event.flow_style:
+            pairs = self._rejoined_pairs(pairs, path)
+        return Mapping(self._entries(pairs, merged, path), self._at(event))
+
+    def _entries(self, pairs: list[tuple[Scalar, Node]], merged: list[Node], path: Path) -> dict[str, Entry]:
+        entries: dict[str, Entry] = {}
+        for key, value in pairs:
+            name = key.text or ""
+            if name in entries:
+                first = entries[name].key.location.line
+                message = f"duplicate key {name!r}: it is already in line {first}"
+                self.flaws.append(Flaw(message, "keep one of them", key.location, (*path, name)))
+            else:
+                entries[name] = Entry(key, value)
+        for source in merged:
+            for node in source.items if isinstance(source, Sequence) else [source]:
+                if isinstance(node, Mapping):
+                    for name, entry in node.entries.items():
+                        entries.setdefault(name, entry)
+                else:
+                    self.flaws.append(
+                        Flaw("<< merges mappings only", "name an anchor of a mapping", node.location, path)
+                    )
+        return entries
+
+    def _sequence(self, event: Any, events: Iterator[Any], path: Path) -> Sequence:
+        items: list[Node] = []
+        for start in events:
+            if isinstance(start, SequenceEndEvent):
+                break
+            items.append(self._node(start, events, (*path, str(len(items)))))
+        if event.flow_style:
+            items = self._rejoined_items(items, path)
+        return Sequence(items, self._at(event))
+
+    def _rejoined_pairs(self, pairs: list[tuple[Scalar, Node]], path: Path) -> list[tuple[Scalar, Node]]:
+        """`{a: round(x, 2)}` comes as a: `round(x` and `2)`: null."""
+        result: list[tuple[Scalar, Node]] = []
+        for key, value in pairs:
+            before = result[-1][1] if result else None
+            empty = isinstance(value, Scalar) and value.text is None and not value.raw
+            if empty and _is_open(before):
+                result[-1] = (result[-1][0], self._joined(before, key))
+            else:
+                self._report(result[-1] if result else None, path)
+                result.append((key, value))
+        self._report(result[-1] if result else None, path)
+        return result
+
+    def _report(self, pair: tuple[Scalar, Node] | None, path: Path) -> None:
+        if pair and isinstance(pair[1], Scalar) and pair[1].style == JOINED:
+            self._cut_flaw(pair[1], (*path, pair[0].text or ""))
+
+    def _rejoined_items(self, items: list[Node], path: Path) -> list[Node]:
+        """`[decimal(10, 2)]` comes as `decimal(10` and `2)`."""
+        result: list[Node] = []
+        for item in items:
+            before = result[-1] if result else None
+            if isinstance(item, Scalar) and not item.style and _is_open(before):
+                result[-1] = self._joined(before, item)
+            else:
+                result.append(item)
+        for index, node in enumerate(result):
+            if isinstance(node, Scalar) and node.style == JOINED:
+                self._cut_flaw(node, (*path, str(index)))
+        return result
+
+    def _joined(self, before: Node | None, piece: Scalar) -> Scalar:
+        assert isinstance(before, Scalar), "only scalars are open"
+        raw = self.text[before.start : piece.end]
+        return Scalar(raw, before.location, raw, JOINED, piece.cut, piece.end, before.start)
+
+    def _cut_flaw(self, node: Scalar, path: Path) -> None:
+        message = f"inside {{ }} and [ ] a comma ends a value, and cuts {node.text!r} apart"
+        remedy = f'quote this expression: "{node.text}"' if '"' not in node.raw else QUOTE
+        self.flaws.append(Flaw(message, remedy, node.location, path))
+
+
+JOINED = ","
+"""Style of a scalar that was put together again."""
+
+
+def _is_open(node: Node | None) -> bool:
+    return (
+        isinstance(node, Scalar) and node.style in ("", JOINED) and node.text is not None and unbalanced(node.text) > 0
+    )

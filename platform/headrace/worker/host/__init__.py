@@ -1,0 +1,1 @@
+"""The worker process: supervises slot processes, their pipes, logs and folders."""

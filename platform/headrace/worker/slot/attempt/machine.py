@@ -1,0 +1,315 @@
+"""What a slot does in its one attempt: events in, effects out. Pure: no thread, no clock, no I/O.
+
+    WAITING ──Deploy──> LOADING ──> CONNECTING ──> OPENING ──> RUNNING ──FinishSlot──> FINISHING
+                           │             │            │           │                    │       │
+                           └─────────────┴────────────┴───────────┴── CancelSlot or    │       │ a thread is late
+                                                                      a failure        │       │
+                                                                          v            │       v
+                                                                      CANCELLING <─────│───────┘
+                                                                          │            │
+                                LEFT <── CLOSING <── STOPPING_UPLOADER <──┴────────────┘
+                           Left or Failed
+
+    handle(event, now_ms) ─> effects, in order, for `slot_runtime` to execute
+    due_ms                ─> when to call handle(Tick(), now_ms) though nothing happened
+
+The caller's duties, numbered:
+1. `handle` is called for one event at a time, with time that never goes back.
+2. Effects are executed in order. An effect that raises drops the rest of its list, and its EffectFailed is the next
+   event, before all that wait.
+3. The event that an effect promises is queued behind what has arrived meanwhile: so a CancelSlot that comes during one
+   step of opening takes effect before the next step.
+4. An effect that CancelSlot has interrupted promises nothing any more: the command itself is the next event.
+
+The machine guarantees: Left or Failed is the last word and is said once; Left means that a command ended the attempt,
+Failed that something failed before. Either is said after all threads have ended or have had their grace period.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import assert_never
+
+from headrace.core.errors import InternalError
+from headrace.rpc.deployment import ASSIGNED_SPLITS
+from headrace.rpc.failure import failure_of
+from headrace.rpc.messages import (
+    Acked,
+    AssignSplits,
+    CancelSlot,
+    Declined,
+    Deploy,
+    Deployed,
+    EpochAborted,
+    EpochCompleted,
+    Failed,
+    Failure,
+    FinishSlot,
+    InputEnded,
+    Left,
+    LimitTime,
+    RelayHeights,
+    TriggerEpoch,
+)
+from headrace.worker.slot.attempt.effects import (
+    CancelSubtasks,
+    CloseLinks,
+    CloseParts,
+    Connect,
+    Effect,
+    FinishSubtasks,
+    FreeNames,
+    GiveUpEpoch,
+    JoinSubtasks,
+    LoadPlan,
+    OpenSubtasks,
+    OrderEpoch,
+    RemoveFolder,
+    ReportStatus,
+    Say,
+    StartSubtasks,
+    StopUploader,
+    TellAllSources,
+    TellSources,
+    Warn,
+)
+from headrace.worker.slot.attempt.events import (
+    Broken,
+    Connected,
+    EffectFailed,
+    Event,
+    PartsClosed,
+    Planned,
+    SubtasksJoined,
+    SubtasksOpened,
+    TaskEnded,
+    Tick,
+    UploaderJoined,
+)
+from headrace.worker.task.control import Assign, AssignedSplit, Complete, Limit, Relay, Trigger
+
+
+class Phase(Enum):
+    """Where an attempt stands in its slot."""
+
+    WAITING = "waiting"
+    LOADING = "loading"
+    CONNECTING = "connecting"
+    OPENING = "opening"
+    RUNNING = "running"
+    FINISHING = "finishing"
+    CANCELLING = "cancelling"
+    STOPPING_UPLOADER = "stopping uploader"
+    CLOSING = "closing"
+    LEFT = "left"
+
+
+class AttemptMachine:
+    """One attempt in one slot. grace_ms: how long threads may take to end once they are asked to."""
+
+    def __init__(self, grace_ms: int) -> None:
+        self._grace_ms = grace_ms
+        self._phase = Phase.WAITING
+        self._job = ""
+        self._attempt = 0
+        self._tasks: frozenset[str] = frozenset()
+        self._report_interval_ms = 0
+        self._due_ms = 0
+        self._deferred: deque[Event] = deque()
+        self._ended: set[str] = set()
+        self._failure: Failure | None = None
+        self._stuck = False
+        self._effects: list[Effect] = []
+        self._on: dict[Phase, Callable[[Event, int], None]] = {
+            Phase.WAITING: self._on_waiting,
+            Phase.LOADING: self._on_opening,
+            Phase.CONNECTING: self._on_opening,
+            Phase.OPENING: self._on_opening,
+            Phase.RUNNING: self._on_running,
+            Phase.FINISHING: self._on_leaving,
+            Phase.CANCELLING: self._on_leaving,
+            Phase.STOPPING_UPLOADER: self._on_leaving,
+            Phase.CLOSING: self._on_leaving,
+            Phase.LEFT: self._on_left,
+        }
+
+    @property
+    def phase(self) -> Phase:
+        """Where the attempt stands."""
+        return self._phase
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the machine wants a Tick; None: only events matter now."""
+        return self._due_ms if self._phase is Phase.RUNNING else None
+
+    @property
+    def clean(self) -> bool:
+        """Whether the attempt was left on command, with every thread ended."""
+        return self._phase is Phase.LEFT and self._failure is None and not self._stuck
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """What is to be done because of the event."""
+        if self._phase is Phase.RUNNING and now_ms >= self._due_ms:
+            self._due_ms = now_ms + self._report_interval_ms
+            self._report()
+        self._on[self._phase](event, now_ms)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _do(self, *effects: Effect) -> None:
+        self._effects += effects
+
+    # ---- opening -----------------------------------------------------------------------------------------------------
+
+    def _on_waiting(self, event: Event, _now_ms: int) -> None:
+        """A command for an attempt that never began in this slot has nothing to act on."""
+        if isinstance(event, Deploy):
+            self._job, self._attempt = event.job, event.attempt
+            self._phase = Phase.LOADING
+            self._do(LoadPlan())
+
+    def _on_opening(self, event: Event, now_ms: int) -> None:
+        match event:
+            case Planned():
+                self._tasks, self._report_interval_ms = frozenset(event.tasks), event.report_interval_ms
+                self._phase = Phase.CONNECTING
+                self._do(Connect())
+            case Connected():
+                self._phase = Phase.OPENING
+                self._do(OpenSubtasks())
+            case SubtasksOpened():
+                self._run(now_ms)
+            case EffectFailed(failure):
+                # a peer that is lost interrupts the step: its loss is the reason then
+                broken = [each.failure for each in self._deferred if isinstance(each, Broken)]
+                self._fail(broken[0] if broken else failure)
+            case CancelSlot():
+                self._cancel()
+            case _:
+                # also what has broken: Deployed is said first, then Failed
+                self._deferred.append(event)
+
+    def _run(self, now_ms: int) -> None:
+        self._phase = Phase.RUNNING
+        self._due_ms = now_ms + self._report_interval_ms
+        self._do(StartSubtasks(), Say(Deployed(self._job, self._attempt)))
+        self._report()
+        while self._deferred and self._phase is Phase.RUNNING:
+            self._on_running(self._deferred.popleft(), now_ms)
+
+    # ---- running -----------------------------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        self._do(ReportStatus(frozenset(self._ended)))
+
+    def _on_running(self, event: Event, _now_ms: int) -> None:
+        match event:
+            case TaskEnded(task):
+                self._on_ended(task)
+            case Acked() | Declined():
+                # the counts that belong to an epoch are known before it is: it may be the job's last
+                self._report()
+                self._do(Say(event))
+            case Broken(failure) | EffectFailed(failure):
+                self._fail(failure)
+            case CancelSlot():
+                self._cancel()
+            case FinishSlot():
+                self._phase = Phase.FINISHING
+                self._do(FinishSubtasks(), JoinSubtasks(self._grace_ms))
+            case AssignSplits() | RelayHeights() | LimitTime():
+                self._on_source_command(event)
+            case TriggerEpoch() | EpochCompleted() | EpochAborted():
+                self._on_epoch(event)
+            case Deploy():
+                self._fail(failure_of(InternalError("a slot is deployed to once")))
+            case Tick():
+                pass  # the report that was due is made
+            case Planned() | Connected() | SubtasksOpened() | SubtasksJoined() | UploaderJoined() | PartsClosed():
+                raise AssertionError(f"{event} answers no effect of a running attempt")
+            case _:
+                assert_never(event)
+
+    def _on_ended(self, task: str) -> None:
+        self._ended.add(task)
+        if self._ended == self._tasks:
+            self._report()
+            self._do(Say(InputEnded(self._job, self._attempt)))
+
+    def _on_source_command(self, command: AssignSplits | RelayHeights | LimitTime) -> None:
+        match command:
+            case AssignSplits(source, splits, final, emitted):
+                try:
+                    assigned = _assigned(splits)
+                except ValueError as error:
+                    self._fail(failure_of(error))
+                else:
+                    self._do(TellSources({source: Assign(assigned, final, emitted)}))
+            case RelayHeights(heights):
+                self._do(TellSources({source: Relay(height) for source, height in heights.items()}))
+            case LimitTime(limits):
+                self._do(TellSources({source: Limit(limit) for source, limit in limits.items()}))
+            case _:
+                assert_never(command)
+
+    def _on_epoch(self, command: TriggerEpoch | EpochCompleted | EpochAborted) -> None:
+        match command:
+            case TriggerEpoch(epoch, savepoint, stop, drain):
+                self._do(OrderEpoch(epoch, savepoint), TellAllSources(Trigger(epoch, stop=stop, drain=drain)))
+            case EpochCompleted(epoch, renamed):
+                self._do(FreeNames(epoch, {each.name: each.successor for each in renamed}))
+                self._do(TellAllSources(Complete(epoch)))
+            case EpochAborted(epoch):
+                self._do(GiveUpEpoch(epoch))
+            case _:
+                assert_never(command)
+
+    # ---- leaving -----------------------------------------------------------------------------------------------------
+
+    def _fail(self, failure: Failure) -> None:
+        self._failure = failure
+        self._cancel()
+
+    def _cancel(self) -> None:
+        self._phase = Phase.CANCELLING
+        self._do(CancelSubtasks(), JoinSubtasks(self._grace_ms))
+
+    def _on_leaving(self, event: Event, _now_ms: int) -> None:
+        match event:
+            case SubtasksJoined(late) if late and self._phase is Phase.FINISHING:
+                self._cancel()
+            case SubtasksJoined(late):
+                self._stuck = bool(late)
+                self._phase = Phase.STOPPING_UPLOADER
+                self._do(CloseLinks(), StopUploader(self._grace_ms))
+            case UploaderJoined(late):
+                self._stuck = self._stuck or late
+                self._phase = Phase.CLOSING
+                self._do(CloseParts())
+            case PartsClosed(errors):
+                # the outcome is decided: a part that does not close is mentioned in the slot's log only
+                self._do(*(Warn(f"{self._job}: while it was closed: {error}") for error in errors))
+                self._do(RemoveFolder())
+                self._leave()
+            case EffectFailed(failure):
+                self._failure, self._stuck = self._failure or failure, True
+                self._do(Warn(f"{self._job}: leaving attempt {self._attempt}: {failure.trace or failure.message}"))
+                self._leave()
+            case _:
+                pass  # subtasks that are cancelled break; commands and acknowledgements have nobody to act on
+
+    def _leave(self) -> None:
+        self._phase = Phase.LEFT
+        job, attempt, failure = self._job, self._attempt, self._failure
+        self._do(Say(Left(job, attempt) if failure is None else Failed(job, attempt, failure)))
+
+    def _on_left(self, event: Event, now_ms: int) -> None:
+        """Nothing is said any more, whatever comes."""
+
+
+def _assigned(splits: bytes) -> tuple[AssignedSplit, ...]:
+    documents = ASSIGNED_SPLITS.validate_json(splits)
+    return tuple(AssignedSplit(each.split.split(), each.state) for each in documents)

@@ -1,0 +1,15 @@
+"""Imports the modules that a slot uses from its start and its first batch on, and that planning leaves out.
+
+A template imports this module before the first fork (`worker.slot.process.preload`).
+"""
+
+import headrace.exchange.network.transport
+import headrace.formats.csv.decode
+import headrace.formats.csv.encode
+import headrace.formats.json.decode
+import headrace.formats.json.encode
+import headrace.formats.parquet
+import headrace.formats.raw
+import headrace.state.parquet
+import headrace.worker.slot.memory_decay
+import headrace.worker.slot.runtime  # noqa: F401 - all of these are for their effect

@@ -1,0 +1,347 @@
+"""The shell of an attempt: executes what `attempt.machine` decides on the real slice, links and uploader.
+
+    coordinator's commands ──┐
+    subtasks, peers ─────────┼──> queue ──> AttemptMachine ──> effects ──> Slice, SlotLinks, Uploader, say
+    uploader ────────────────┘      ^                                         │
+                                    └───────── what became of them ───────────┘
+
+One thread, the attempt's own, feeds the machine and executes its effects, so nothing here needs a lock. Threads of
+subtasks and of the uploader only run their loops. This file decides nothing: what follows what is in the machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import assert_never
+
+from headrace.checkpoint.stores.store import open_folder, open_store, read_url
+from headrace.core.clock import SystemClock
+from headrace.exchange.channel import Cancelled
+from headrace.exchange.network.transport import Listener
+from headrace.plan.physical import Task
+from headrace.rpc.deployment import Deployment
+from headrace.rpc.failure import failure_of
+from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Status, ToSlot
+from headrace.worker.slot.attempt.effects import (
+    CancelSubtasks,
+    CloseLinks,
+    CloseParts,
+    Connect,
+    Effect,
+    FinishSubtasks,
+    FreeNames,
+    GiveUpEpoch,
+    JoinSubtasks,
+    LoadPlan,
+    OpenSubtasks,
+    OrderEpoch,
+    RemoveFolder,
+    ReportStatus,
+    Say,
+    StartSubtasks,
+    StopUploader,
+    TellAllSources,
+    TellSources,
+    Warn,
+)
+from headrace.worker.slot.attempt.events import (
+    Broken,
+    Connected,
+    EffectFailed,
+    Event,
+    PartsClosed,
+    Planned,
+    SubtasksJoined,
+    SubtasksOpened,
+    TaskEnded,
+    Tick,
+    UploaderJoined,
+)
+from headrace.worker.slot.attempt.machine import AttemptMachine, Phase
+from headrace.worker.slot.deployed_plan import deployed_plan
+from headrace.worker.slot.lease import Lease
+from headrace.worker.slot.links import SlotLinks
+from headrace.worker.slot.slice import Slice, SliceOptions
+from headrace.worker.slot.status_report import StatusReport, report_interval_ms
+from headrace.worker.slot.user_code import fetch_code, put_on_path
+from headrace.worker.state.restore import NodeStates, restored_states
+from headrace.worker.state.uploader import Uploader, UploadPlan
+from headrace.worker.task.control import SubtaskSnapshot
+
+_log = logging.getLogger(__name__)
+
+CANCEL_GRACE_MS = 30_000
+"""How long a subtask may take to leave after cancel; then its slot's process has to end under it."""
+
+
+class SlotRuntime:
+    """Runs the subtasks of a slot for one attempt. `obey` and `close` belong to the slot's control thread.
+
+    left   set once the attempt has been left, for whatever reason: the process may exit (see `clean`)
+    clean  it left on command (Finish or Cancel), every thread has ended and everything is closed
+
+    The listener is closed with the attempt: peers hear a goodbye, or they would take the end for a loss. `say` is
+    called by several threads, one call for each message; it must not block for long.
+    """
+
+    def __init__(
+        self,
+        deploy: Deploy,
+        listener: Listener,
+        say: Callable[[FromSlot], None],
+        *,
+        lease: Lease | None = None,
+        cancel_grace_ms: int = CANCEL_GRACE_MS,
+    ) -> None:
+        self._deploy = deploy
+        self._listener = listener
+        self._say = say
+        self._lease = lease
+        self._grace_s = cancel_grace_ms / 1000
+        self._clock = SystemClock()
+        self._queue: SimpleQueue[Event] = SimpleQueue()
+        self._cancelled = threading.Event()
+        self._machine = AttemptMachine(cancel_grace_ms)
+        self._deployment: Deployment | None = None
+        self._slice: Slice | None = None
+        self._report: StatusReport | None = None
+        self._links: SlotLinks | None = None
+        self._uploader: Uploader | None = None
+        self._upload_thread: threading.Thread | None = None
+        self._folder: Path | None = None
+        self.left = threading.Event()
+        self._queue.put(deploy)
+        self._thread = threading.Thread(target=self._run, name=f"attempt-{deploy.attempt}", daemon=True)
+        self._thread.start()
+
+    @property
+    def clean(self) -> bool:
+        """Whether the attempt was left on command, with every thread ended and everything closed."""
+        return self._machine.clean
+
+    def obey(self, command: ToSlot) -> None:
+        """Takes a command; returns at once. What comes after the end is ignored."""
+        if isinstance(command, CancelSlot):
+            self._cancelled.set()
+        self._queue.put(command)
+
+    def close(self) -> None:
+        """Cancels what still runs and waits for it. Idempotent."""
+        self.obey(CancelSlot())
+        self._thread.join(2 * self._grace_s)
+
+    # ---- subtask events, called by the subtasks' threads -------------------------------------------------------------
+
+    def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
+        """A barrier has passed a subtask: its snapshot goes into storage."""
+        assert self._uploader is not None, "there is an uploader before a subtask runs"
+        self._uploader.snapshotted(snapshot)
+
+    def input_ended(self, task: str, subtask: int) -> None:
+        """EndOfInput has passed a subtask."""
+        self._queue.put(TaskEnded(task))
+
+    def _guard(self, task: str | None, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except Cancelled:
+            pass
+        except BaseException as error:  # the shell of a task: every failure is the attempt's failure
+            subtask = None if task is None or self._slice is None else self._slice.index
+            self._queue.put(Broken(failure_of(error, node=task, subtask=subtask)))
+
+    def _on_lost(self, error: Exception) -> None:
+        """A peer is gone: called by the threads of the exchange."""
+        self._queue.put(Broken(failure_of(error)))
+
+    # ---- events and effects ------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._machine.phase is not Phase.LEFT:
+                self._handle(self._next())
+        finally:
+            self.left.set()
+
+    def _next(self) -> Event:
+        due_ms = self._machine.due_ms
+        if due_ms is None:
+            return self._queue.get()
+        left_ms = max(due_ms - self._clock.monotonic_ms(), 0)
+        try:
+            return self._queue.get(timeout=left_ms / 1000)
+        except Empty:
+            return Tick()
+
+    def _handle(self, event: Event) -> None:
+        try:
+            for effect in self._machine.handle(event, self._clock.monotonic_ms()):
+                self._execute(effect)
+        except BaseException as error:  # the shell of the attempt: whatever it is, it is said
+            self._handle(EffectFailed(failure_of(error)))
+
+    def _execute(self, effect: Effect) -> None:  # noqa: PLR0912 - one line an effect
+        match effect:
+            case Say(word):
+                self._say(word)
+            case ReportStatus(ended):
+                self._say_status(ended)
+            case TellSources(commands):
+                self._running.tell(commands)
+            case TellAllSources(command):
+                self._running.tell(dict.fromkeys(self._running.sources, command))
+            case OrderEpoch(epoch, savepoint):
+                assert self._uploader is not None, "there is an uploader before an epoch"
+                self._uploader.order(epoch, savepoint)
+            case GiveUpEpoch(epoch):
+                assert self._uploader is not None, "there is an uploader before an epoch"
+                self._uploader.give_up(epoch)
+            case FreeNames(epoch, successors):
+                self._running.committed(epoch, successors)
+            case StartSubtasks():
+                self._running.start(self._guard)
+            case FinishSubtasks():
+                self._running.finish()
+            case CancelSubtasks():
+                self._cancel()
+            case CloseLinks():
+                if self._links is not None:
+                    self._links.close()
+            case Warn(text):
+                _log.warning("%s", text)
+            case RemoveFolder():
+                if self._folder is not None:
+                    shutil.rmtree(self._folder, ignore_errors=True)
+            case LoadPlan() | Connect() | OpenSubtasks():
+                self._execute_opening(effect)
+            case JoinSubtasks() | StopUploader() | CloseParts():
+                self._queue.put(self._ended(effect))
+            case _:
+                assert_never(effect)
+
+    def _execute_opening(self, effect: LoadPlan | Connect | OpenSubtasks) -> None:
+        try:
+            self._queue.put(self._opened(effect))
+        except Cancelled:
+            # the CancelSlot that interrupted the step is the next event; a peer that is lost interrupts it as well, and
+            # then no command comes
+            if not self._cancelled.is_set():
+                raise
+
+    def _opened(self, effect: LoadPlan | Connect | OpenSubtasks) -> Event:
+        """Executes a step of opening; returns the event that it promises."""
+        match effect:
+            case LoadPlan():
+                return self._load_plan()
+            case Connect():
+                return self._connect()
+            case OpenSubtasks():
+                return self._open_subtasks()
+            case _:
+                assert_never(effect)
+
+    def _ended(self, effect: JoinSubtasks | StopUploader | CloseParts) -> Event:
+        """Executes a step of leaving; returns the event that it promises."""
+        match effect:
+            case JoinSubtasks(timeout_ms):
+                running = self._slice
+                return SubtasksJoined(() if running is None else tuple(running.join(timeout_ms / 1000)))
+            case StopUploader(timeout_ms):
+                return self._stop_uploader(timeout_ms)
+            case CloseParts():
+                errors = () if self._slice is None else self._slice.close()
+                return PartsClosed(tuple(f"{type(error).__name__}: {error}" for error in errors))
+            case _:
+                assert_never(effect)
+
+    @property
+    def _running(self) -> Slice:
+        assert self._slice is not None, "an attempt that runs has a slice"
+        return self._slice
+
+    def _say_status(self, ended: frozenset[str]) -> None:
+        assert self._report is not None, "an attempt that runs has a report"
+        status = self._report.report(self._clock.monotonic_ms(), ended)
+        self._say(Status(self._deploy.job, self._deploy.attempt, status.model_dump_json().encode()))
+
+    # ---- opening -----------------------------------------------------------------------------------------------------
+
+    def _check_cancelled(self) -> None:
+        """Interrupts a long step of opening."""
+        if self._cancelled.is_set():
+            raise Cancelled
+
+    def _load_plan(self) -> Planned:
+        deploy = self._deploy
+        self._deployment = deployment = Deployment.model_validate_json(deploy.deployment)
+        self._folder = Path(tempfile.mkdtemp(prefix="headrace-slot-"))
+        put_on_path([*fetch_code(deployment.code, self._folder, read_url), *deployment.python_path])
+        plan = deployed_plan(deployment)
+        options = SliceOptions(
+            deploy.job,
+            deployment.slot,
+            aligned=deployment.mode == "exactly-once",
+            watermark_interval_ms=deployment.watermark_interval_ms,
+            floors=deployment.floors,
+            lease=self._lease,
+            hand_over=deployment.hand_over,
+            attempt=deploy.attempt,
+        )
+        self._slice = Slice(plan, options, self, self._clock)
+        return Planned(tuple(task.name for task in self._slice.tasks), report_interval_ms(plan))
+
+    def _connect(self) -> Connected:
+        assert self._deployment is not None, "the plan is loaded"
+        self._start_uploader(self._deployment, self._running)
+        self._links = SlotLinks(self._deploy, self._deployment, self._listener, self._on_lost)
+        self._links.open(self._running.mailboxes, self._running.fed_slots, self._check_cancelled)
+        return Connected()
+
+    def _start_uploader(self, deployment: Deployment, running: Slice) -> None:
+        deploy = self._deploy
+        parallelism = {task.name: task.parallelism for task in running.tasks}
+        plan = UploadPlan(deploy.job, deploy.attempt, parallelism, running.plan.max_parallelism)
+        self._uploader = uploader = Uploader(plan, open_store(deployment.storage), open_folder, self._queue.put)
+        self._upload_thread = threading.Thread(
+            target=lambda: self._guard(None, uploader.run), name="upload", daemon=True
+        )
+        self._upload_thread.start()
+
+    def _open_subtasks(self) -> SubtasksOpened:
+        assert self._deployment is not None and self._links is not None, "the slot is connected"
+        deployment, running = self._deployment, self._running
+        running.open(lambda task: self._restored(deployment, task), self._links.outlet)
+        self._report = StatusReport(running, self._clock.monotonic_ms())
+        return SubtasksOpened()
+
+    def _restored(self, deployment: Deployment, task: Task) -> NodeStates:
+        self._check_cancelled()
+        return restored_states(
+            deployment.restore,
+            [node.node for node in task.nodes],
+            self._running.index,
+            of=task.parallelism,
+            max_parallelism=self._running.plan.max_parallelism,
+            read=read_url,
+        )
+
+    # ---- leaving -----------------------------------------------------------------------------------------------------
+
+    def _cancel(self) -> None:
+        if self._links is not None:
+            self._links.cancel()
+        if self._slice is not None:
+            self._slice.cancel()
+
+    def _stop_uploader(self, timeout_ms: int) -> UploaderJoined:
+        if self._uploader is None or self._upload_thread is None:
+            return UploaderJoined(late=False)
+        self._uploader.stop()
+        self._upload_thread.join(timeout_ms / 1000)
+        return UploaderJoined(self._upload_thread.is_alive())

@@ -1,0 +1,217 @@
+"""One parallel slice of a job in a slot: the subtasks with one index, their mailboxes, threads and counters.
+
+Owns opening, starting, and the way out: told to finish or cancelled, joined, closed. What to do when is decided by
+`worker.slot.attempt.machine`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.connect.sink import CommittedWriter
+from headrace.core.clock import Clock
+from headrace.core.source_state import AppliedFloor
+from headrace.exchange.channel import ChannelBounds, Mailbox
+from headrace.exchange.outlet import Outlet
+from headrace.exchange.output import Channel, EdgeOutput
+from headrace.plan.physical import PhysicalPlan, SourceSpec, Task
+from headrace.worker.slot.lease import Lease
+from headrace.worker.slot.wiring import wire
+from headrace.worker.state.restore import NodeStates
+from headrace.worker.state.snapshots import SubtaskSnapshots
+from headrace.worker.task.build import ChainBuilder, FindOutlet, SubtaskContext, outgoing
+from headrace.worker.task.control import Command, Finish, SubtaskEvents
+from headrace.worker.task.source_task import SourceTask, SourceTiming
+from headrace.worker.task.subtask import Subtask
+from headrace.worker.task.subtask_thread import SubtaskThread, close_all, join_all
+from headrace.worker.task.timed_reader import TimedReader
+
+
+@dataclass(frozen=True, slots=True)
+class SliceOptions:
+    """What a slice is told beside its plan. `aligned`: gates align barriers (exactly-once); attempt: the job's."""
+
+    job: str
+    index: int
+    aligned: bool = True
+    watermark_interval_ms: int = 100
+    floors: tuple[AppliedFloor, ...] = ()
+    bounds: ChannelBounds = field(default_factory=ChannelBounds)
+    lease: Lease | None = None
+    hand_over: bool = False
+    attempt: int = 0
+
+
+@dataclass(slots=True)
+class OpenSubtask:
+    """One subtask as it runs. `loop`: a SourceTask where the task begins with a source (`source`: its name)."""
+
+    task: Task
+    index: int
+    thread: SubtaskThread
+    counters: dict[str, Counter[str]]
+    edges: tuple[EdgeOutput, ...]
+    loop: SourceTask | Subtask
+    mailbox: Mailbox | None
+    source: str | None
+
+    @property
+    def waited_ms(self) -> float:
+        """How long it waited for something to do so far."""
+        if isinstance(self.loop, Subtask):
+            return self.loop.waited.ms
+        return sum(part.waited.ms for part in self.thread.parts if isinstance(part, TimedReader))
+
+    @property
+    def backpressured_ms(self) -> float:
+        """How long it waited for room further down so far."""
+        return sum(edge.waited_ms for edge in self.edges)
+
+
+class Slice:
+    """The subtasks of one slot."""
+
+    def __init__(self, plan: PhysicalPlan, options: SliceOptions, events: SubtaskEvents, clock: Clock) -> None:
+        self.plan = plan
+        self.index = options.index
+        self._options = options
+        self._events = events
+        self._clock = clock
+        self._wiring = wire(plan)
+        self._threads: list[SubtaskThread] = []
+        self.tasks = tuple(task for task in plan.tasks if options.index < task.parallelism)
+        self.subtasks: list[OpenSubtask] = []
+        self.mailboxes: dict[str, Mailbox] = {
+            task.name: Mailbox(
+                self._wiring.channels[task.name][options.index],
+                options.bounds,
+                merge_rows_max=plan.batch_rows_max,
+                aligned=options.aligned,
+            )
+            for task in self.tasks
+            if task.name in self._wiring.channels
+        }
+
+    @property
+    def fed_slots(self) -> frozenset[int]:
+        """Indices of the other slots that a subtask of this one sends to."""
+        index = self._options.index
+        targets = {
+            target
+            for (_, subtask), sender in self._wiring.senders.items()
+            if subtask == index
+            for target in sender.channels
+        }
+        return frozenset(targets - {index})
+
+    # ---- opening -----------------------------------------------------------------------------------------------------
+
+    def open(self, restored: Callable[[Task], NodeStates], remote: FindOutlet) -> None:
+        """Opens every subtask, the last task first. `remote`: the way to a subtask of another slot."""
+
+        def find(task: str, subtask: int, number: int) -> Outlet:
+            if subtask == self._options.index:
+                return Channel(self.mailboxes[task], number)
+            return remote(task, subtask, number)
+
+        for task in reversed(self.tasks):
+            self._open(task, restored(task), find)
+
+    def _open(self, task: Task, restored: NodeStates, find: FindOutlet) -> None:
+        options = self._options
+        counters: dict[str, Counter[str]] = {}
+        snapshots = SubtaskSnapshots(task.name, options.index, self._events, counters)
+        context = SubtaskContext(
+            pipeline=self.plan.pipeline,
+            job=options.job,
+            subtask=options.index,
+            parallelism=task.parallelism,
+            snapshots=snapshots,
+            clock=self._clock,
+            timing=SourceTiming(self.plan.batch_delay_ms, options.watermark_interval_ms),
+            hand_over=options.hand_over,
+            poll_rows_max=self.plan.batch_rows_max,
+            floors=options.floors,
+            counters=counters,
+            restored=restored,
+            lease=options.lease,
+            terms=self.plan.checkpoint,
+            attempt=options.attempt,
+        )
+        ends = outgoing(self.plan, self._wiring, task.name, options.index, find)
+        builder = ChainBuilder(task, context, ends)
+        # known from the first part on: what is open when another one fails to open is closed as well
+        thread = SubtaskThread(f"{task.name}-{options.index}", builder.opened)
+        self._threads.append(thread)
+        head = task.nodes[0]
+        mailbox = self.mailboxes.get(task.name)
+        loop: SourceTask | Subtask
+        if isinstance(head, SourceSpec):
+            loop = builder.source()
+        else:
+            assert mailbox is not None, f"task {task.name} reads from nobody"
+            loop = Subtask(mailbox, builder.head(), snapshots)
+        thread.run = loop.run
+        edges = tuple(end for receivers in ends.values() for end in receivers if isinstance(end, EdgeOutput))
+        source = head.node if isinstance(head, SourceSpec) else None
+        self.subtasks.append(OpenSubtask(task, options.index, thread, counters, edges, loop, mailbox, source))
+
+    # ---- running -----------------------------------------------------------------------------------------------------
+
+    def start(self, guard: Callable[[str, Callable[[], None]], None]) -> None:
+        """A thread for each subtask that runs `guard(task, loop)`."""
+        for opened in self.subtasks:
+            opened.thread.start(_named(guard, opened.task.name))
+
+    @property
+    def sources(self) -> Mapping[str, SourceTask]:
+        """Source name -> its subtask here."""
+        return {
+            opened.source: opened.loop
+            for opened in self.subtasks
+            if opened.source is not None and isinstance(opened.loop, SourceTask)
+        }
+
+    def tell(self, commands: Mapping[str, Command]) -> None:
+        """Hands commands to sources by name; sources without a subtask here are left out."""
+        for source, task in self.sources.items():
+            if source in commands:
+                task.tell(commands[source])
+
+    def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
+        """Everything up to the epoch is visible, and that stands: writers may use their names again."""
+        for opened in self.subtasks:
+            for part in opened.thread.parts:
+                if isinstance(part, CommittedWriter):
+                    part.committed(epoch, successors)
+
+    def finish(self) -> None:
+        """Everything is committed: every loop is left."""
+        for opened in self.subtasks:
+            match opened.loop:
+                case SourceTask():
+                    opened.loop.tell(Finish())
+                case Subtask():
+                    opened.loop.finish()
+
+    def cancel(self) -> None:
+        """Every loop is left with Cancelled, whatever it waits for."""
+        for source in self.sources.values():
+            source.cancel()
+        for mailbox in self.mailboxes.values():
+            mailbox.cancel()
+
+    def join(self, timeout_s: float) -> list[str]:
+        """Waits for all threads; names those that did not end in time."""
+        join_all(self._threads, timeout_s, lambda: None)
+        return [thread.name for thread in self._threads if thread.alive]
+
+    def close(self) -> list[Exception]:
+        """Closes the parts of every thread that has ended; gives what went wrong."""
+        return [error for thread in self._threads if not thread.alive for error in close_all(thread.parts)]
+
+
+def _named(guard: Callable[[str, Callable[[], None]], None], task: str) -> Callable[[Callable[[], None]], None]:
+    return lambda run: guard(task, run)

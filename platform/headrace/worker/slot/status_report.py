@@ -1,0 +1,88 @@
+"""How a slice stands, as it is reported a few times a second. Owns the ratios: of the time between two reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.core.signals import TIME_MIN
+from headrace.plan.physical import PhysicalPlan, SourceSpec
+from headrace.rpc.status import SlotStatus, SourceSubtaskStatus, SubtaskStatus
+from headrace.worker.slot.slice import OpenSubtask, Slice
+from headrace.worker.task.source_task import SourceTask
+
+INTERVAL_MS = 500
+TIMED_INTERVAL_MS = 100
+"""Where heights of idle partitions or limits of drift are relayed, time stands still until the next report."""
+
+
+def report_interval_ms(plan: PhysicalPlan) -> int:
+    """How often a slot of this plan reports."""
+    times = [node.time for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec)]
+    relayed = any(
+        time is not None and (time.idle_after_ms is not None or time.max_drift_ms is not None) for time in times
+    )
+    return TIMED_INTERVAL_MS if relayed else INTERVAL_MS
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """Where a subtask's time went until now, in ms."""
+
+    waited: float = 0.0
+    backpressured: float = 0.0
+
+
+class StatusReport:
+    """Makes the reports of one slice. `ended`: tasks whose input has ended."""
+
+    def __init__(self, running: Slice, now_ms: int) -> None:
+        self._running = running
+        self._before_ms = now_ms
+        self._spent: dict[str, _Spent] = {}
+
+    def report(self, now_ms: int, ended: frozenset[str]) -> SlotStatus:
+        """How it stands now."""
+        past_ms = max(now_ms - self._before_ms, 1)
+        self._before_ms = now_ms
+        opened = self._running.subtasks
+        return SlotStatus(
+            counters={node: dict(own) for each in opened for node, own in list(each.counters.items())},
+            subtasks=tuple(self._subtask(each, past_ms, ended=each.task.name in ended) for each in opened),
+            sources=tuple(_source(each) for each in opened if each.source is not None),
+        )
+
+    def _subtask(self, opened: OpenSubtask, past_ms: int, *, ended: bool) -> SubtaskStatus:
+        name = opened.task.name
+        before, now = self._spent.get(name, _Spent()), _Spent(opened.waited_ms, opened.backpressured_ms)
+        self._spent[name] = now
+        backpressured = min((now.backpressured - before.backpressured) / past_ms, 1.0)
+        idle = min((now.waited - before.waited) / past_ms, 1.0)
+        box = opened.mailbox
+        watermark, at_work = TIME_MIN if box is None else box.watermark, not ended
+        if isinstance(opened.loop, SourceTask):
+            status = opened.loop.status()
+            # without a split there is nothing to poll: it waits for commands
+            watermark, at_work = status.watermark, at_work and status.has_splits
+        busy = max(0.0, 1.0 - idle - backpressured) if at_work else 0.0
+        return SubtaskStatus(
+            task=name,
+            subtask=self._running.index,
+            rows_queued=0 if box is None else box.rows_queued,
+            busy=round(busy, 3),
+            backpressured=round(backpressured, 3),
+            watermark=None if watermark == TIME_MIN else watermark,
+            ended=ended,
+        )
+
+
+def _source(opened: OpenSubtask) -> SourceSubtaskStatus:
+    assert opened.source is not None and isinstance(opened.loop, SourceTask)
+    status = opened.loop.status()
+    return SourceSubtaskStatus(
+        source=opened.source,
+        subtask=opened.index,
+        active_height=status.active_height,
+        has_splits=status.has_splits,
+        watermark=status.watermark,
+        lag=status.lag,
+    )

@@ -1,0 +1,66 @@
+"""The user's modules in a slot process: fetched into a folder of the slot, first on the import path.
+
+A slot process runs one attempt of one job, so what it imports is the job's alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import tarfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from headrace.checkpoint.paths import parted
+from headrace.core.errors import UserError
+from headrace.core.files.private_files import OTHERS, make_private_folder, private_opener
+
+_IMPORTABLE = (".zip", ".whl", ".egg")
+_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+
+
+def fetch_code(urls: Iterable[str], folder: Path, read: Callable[[str], bytes]) -> list[str]:
+    """Import path entries for modules (.py) and archives (.zip, .whl, .egg, .tar.*), in the order given.
+
+    Raises UserError for another kind of file, and what `read` raises.
+    """
+    entries: list[str] = []
+    for number, url in enumerate(urls):
+        _, name = parted(url)
+        own = folder / f"code-{number}"
+        make_private_folder(own)
+        if name.endswith(_TAR):
+            with tarfile.open(fileobj=io.BytesIO(read(url))) as archive:
+                archive.extractall(own, filter="data")
+            _keep_private(own)
+            entries.append(str(own))
+        elif name.endswith((".py", *_IMPORTABLE)):
+            with open(own / name, "wb", opener=private_opener) as file:
+                file.write(read(url))
+            entries.append(str(own if name.endswith(".py") else own / name))
+        else:
+            remedy = f"give modules (.py) or archives ({', '.join((*_IMPORTABLE, *_TAR))})"
+            raise UserError(f"{name} is no code that can be imported", remedy=remedy)
+    return entries
+
+
+def _keep_private(folder: Path) -> None:
+    """Takes the permissions of others from all that was unpacked below a private folder.
+
+    Folders of bytecode are made here: the import system would make them with the umask. Their files get the mode of
+    their source.
+    """
+    for path in [*folder.rglob("*")]:
+        path.chmod(path.stat().st_mode & ~OTHERS)
+        if path.suffix == ".py":
+            make_private_folder(path.parent / "__pycache__")
+
+
+def put_on_path(entries: Sequence[str]) -> None:
+    """Puts these first on the import path, in order; what was there stays behind them."""
+    path = [*entries, *(entry for entry in sys.path if entry not in entries)]
+    if path == sys.path:
+        return  # finders that look again read whole archives
+    sys.path[:] = path
+    importlib.invalidate_caches()

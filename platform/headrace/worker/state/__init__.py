@@ -1,0 +1,1 @@
+"""A slot's state: snapshots, files, uploads, and what a restore reads."""

@@ -1,0 +1,191 @@
+"""Brings snapshots into storage, in a thread of its own, and acknowledges an epoch once all of a slot's are there.
+
+    snapshotted(..) ──> epochs that wait ──> upload thread ──> Acked(epoch), or Declined(epoch) where storage refuses
+    order(..), give_up(..) ──┘
+
+Which snapshot is next and when an epoch is complete is decided by `slot_epochs`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, CommittableDocument, FilePart, StateHandle, SubtaskDocument
+from headrace.checkpoint.paths import state_path, unique_part
+from headrace.checkpoint.stores.store import ObjectStore
+from headrace.core.errors import ExternalError, HeadraceError
+from headrace.rpc.failure import failure_of
+from headrace.rpc.messages import Acked, Declined
+from headrace.state.redistribute import group_span
+from headrace.state.snapshot import StateSnapshot
+from headrace.worker.slot.epochs import EPOCHS_MAX, SlotEpochs, Upload
+from headrace.worker.state.state_files import StateFiles, Write, write_whole
+from headrace.worker.task.control import SubtaskSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class UploadPlan:
+    """What an uploader serves: one slot's subtasks of one attempt. parallelism: task -> subtasks it has."""
+
+    job: str
+    attempt: int
+    parallelism: Mapping[str, int]
+    max_parallelism: int
+
+
+class Uploader:
+    """One upload thread. Everything public but `run` may be called by any thread and returns at once."""
+
+    def __init__(
+        self,
+        plan: UploadPlan,
+        store: ObjectStore,
+        open_savepoint: Callable[[str], ObjectStore],
+        say: Callable[[Acked | Declined], None],
+    ) -> None:
+        self._plan = plan
+        self._store = store
+        self._open_savepoint = open_savepoint
+        self._say = say
+        self._changed = threading.Condition()
+        self._epochs: SlotEpochs[SubtaskSnapshot] = SlotEpochs(len(plan.parallelism))
+        self._stopped = False
+        self._files: dict[tuple[str, str, str], StateFiles] = {}
+
+    def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
+        """Takes what a subtask has for an epoch."""
+        with self._changed:
+            if self._stopped:
+                return
+            overdue = self._epochs.snapshotted(snapshot.epoch, snapshot, _now_ms())
+            self._changed.notify()
+        for number in overdue:
+            reason = ExternalError(f"{EPOCHS_MAX} newer epochs wait for storage", retry=True)
+            self._say(Declined(self._plan.job, self._plan.attempt, number, failure_of(reason)))
+
+    def order(self, epoch: int, savepoint: str) -> None:
+        """The epoch was begun. savepoint: URL of a folder that gets the whole state too, or empty."""
+        with self._changed:
+            self._epochs.order(epoch, savepoint, _now_ms())
+            self._changed.notify()
+
+    def give_up(self, epoch: int) -> None:
+        """The epoch was aborted: what still waits for it is dropped."""
+        with self._changed:
+            self._epochs.give_up(epoch)
+
+    def stop(self) -> None:
+        """Makes `run` return after the file that it writes."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    def run(self) -> None:
+        """Uploads until `stop`. Raises what is no error of storage."""
+        while (upload := self._take()) is not None:
+            try:
+                document, size = self._upload(upload.snapshot, upload.savepoint)
+            except (HeadraceError, OSError) as error:
+                self._decline(upload.epoch, error)
+            else:
+                self._settle(upload.epoch, document, size)
+
+    def _take(self) -> Upload[SubtaskSnapshot] | None:
+        with self._changed:
+            while not self._stopped:
+                if (upload := self._epochs.take()) is not None:
+                    return upload
+                self._changed.wait()
+        return None
+
+    def _decline(self, number: int, error: Exception) -> None:
+        with self._changed:
+            was_open = self._epochs.refused(number)
+        if was_open:
+            self._say(Declined(self._plan.job, self._plan.attempt, number, failure_of(error)))
+
+    def _settle(self, number: int, document: SubtaskDocument, size: int) -> None:
+        with self._changed:
+            epoch = self._epochs.uploaded(number, document, size)
+        if epoch is not None:
+            text = SUBTASK_DOCUMENTS.dump_json(epoch.documents)
+            took_ms = _now_ms() - epoch.begun_ms
+            self._say(Acked(self._plan.job, self._plan.attempt, number, text, took_ms, epoch.bytes))
+
+    # ---- one snapshot ------------------------------------------------------------------------------------------------
+
+    def _upload(self, snapshot: SubtaskSnapshot, savepoint: str) -> tuple[SubtaskDocument, int]:
+        """Writes a snapshot's states: its document and the bytes written."""
+        writer = _Writer(self._store, self._plan.attempt, snapshot)
+        states = tuple(self._incremental(snapshot, node, state, writer.write) for node, state in snapshot.states)
+        whole: tuple[StateHandle, ...] = ()
+        size = writer.bytes
+        if savepoint:
+            into = _Writer(self._open_savepoint(savepoint), self._plan.attempt, snapshot)
+            whole = tuple(self._whole(snapshot, node, state, into.write) for node, state in snapshot.states)
+            size += into.bytes
+        document = SubtaskDocument(
+            task=snapshot.task,
+            subtask=snapshot.subtask,
+            states=states,
+            savepoint=whole,
+            sources=dict([snapshot.source]) if snapshot.source is not None else {},
+            counters=dict(snapshot.counters),
+            committables=tuple(CommittableDocument.of(each) for each in snapshot.committables),
+        )
+        return document, size
+
+    def _incremental(self, snapshot: SubtaskSnapshot, node: str, state: StateSnapshot, write: Write) -> StateHandle:
+        files = self._files.setdefault((snapshot.task, node, state.name), StateFiles())
+        files.bring(state, write)
+        return self._handle(snapshot, node, state, files.parts(), files.columns())
+
+    def _whole(self, snapshot: SubtaskSnapshot, node: str, state: StateSnapshot, write: Write) -> StateHandle:
+        parts, columns = write_whole(state.chunks, write)
+        return self._handle(snapshot, node, state, parts, columns)
+
+    def _handle(
+        self,
+        snapshot: SubtaskSnapshot,
+        node: str,
+        state: StateSnapshot,
+        files: tuple[FilePart, ...],
+        columns: dict[str, str],
+    ) -> StateHandle:
+        parallelism = self._plan.parallelism[snapshot.task]
+        first, last = group_span(snapshot.subtask, parallelism, self._plan.max_parallelism)
+        return StateHandle(
+            node=node,
+            state=state.name,
+            kind=state.kind.value,
+            keys=state.keys,
+            subtask=snapshot.subtask,
+            first_group=first,
+            last_group=last,
+            columns=columns,
+            files=files,
+        )
+
+
+class _Writer:
+    """Writes state files of one subtask and epoch under new names; `bytes`: how many so far."""
+
+    def __init__(self, store: ObjectStore, attempt: int, snapshot: SubtaskSnapshot) -> None:
+        self._store = store
+        self._attempt = attempt
+        self._snapshot = snapshot
+        self.bytes = 0
+
+    def write(self, data: bytes) -> str:
+        own = self._snapshot
+        path = state_path(self._attempt, own.epoch, own.task, own.subtask, unique_part())
+        self._store.write(path, data)
+        self.bytes += len(data)
+        return path
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

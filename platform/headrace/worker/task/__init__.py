@@ -1,0 +1,1 @@
+"""What runs in a subtask: source and sink tasks, the task loop, event time."""

@@ -1,0 +1,189 @@
+"""Opens the live parts of one subtask from the plan: its chain, bottom up, with what a checkpoint restored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.connect.sink import CheckpointTerms, Writer
+from headrace.connect.source import Reader
+from headrace.core.clock import Clock
+from headrace.core.source_state import AppliedFloor
+from headrace.exchange.outlet import Outlet
+from headrace.exchange.output import EdgeOutput
+from headrace.operators.chain import MAIN, Fan, Link, Receiver
+from headrace.operators.operator import BAD, Operator
+from headrace.plan.contexts import sink_context, source_context
+from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task
+from headrace.state.snapshot import RestoredStates
+from headrace.worker.slot.lease import Lease
+from headrace.worker.slot.wiring import Wiring
+from headrace.worker.state.snapshots import SubtaskSnapshots
+from headrace.worker.task.ingest import open_ingest
+from headrace.worker.task.sink_task import SinkTask, open_encoder
+from headrace.worker.task.source_task import SourceTask, SourceTiming
+from headrace.worker.task.source_time import SourceTime
+from headrace.worker.task.timed_reader import TimedReader
+
+Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
+"""(node, output) -> the sending ends of the edges that leave the task there."""
+FindOutlet = Callable[[str, int, int], Outlet]
+"""(task, subtask, number of the channel in its mailbox) -> the way to it."""
+
+Resume = Callable[[str, Operator], bool]
+"""(node, its operator) -> whether the operator goes on in its own way from what it was given: nothing is restored."""
+OpenSink = Callable[[SinkSpec, Counter[str]], Receiver]
+"""(sink, its counters) -> what takes its rows and, at a barrier, hands over what it made of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskContext:
+    """What the parts of a subtask are told.
+
+    counters   node name -> that subtask's counters
+    floors     recorded floors of an earlier run
+    restored   node name -> this subtask's share of the node's states
+    lease      nothing is written once it has run out; None: there is none
+    hand_over  the end of the input closes no window
+    terms      how often epochs are committed; attempt: the job's (re)start
+    """
+
+    pipeline: str
+    job: str
+    subtask: int
+    parallelism: int
+    snapshots: SubtaskSnapshots
+    clock: Clock
+    timing: SourceTiming
+    poll_rows_max: int
+    floors: tuple[AppliedFloor, ...]
+    counters: dict[str, Counter[str]]
+    terms: CheckpointTerms
+    attempt: int = 0
+    restored: Mapping[str, RestoredStates] = field(default_factory=dict)
+    lease: Lease | None = None
+    hand_over: bool = False
+
+
+def outgoing(plan: PhysicalPlan, wiring: Wiring, task: str, subtask: int, find: FindOutlet) -> Outgoing:
+    """The sending ends of all edges that leave a subtask."""
+    ends: dict[tuple[str, str], list[Receiver]] = {}
+    for edge in plan.edges:
+        if edge.from_task == task:
+            sender = wiring.senders[edge, subtask]
+            outlets = {target: find(edge.to_task, target, number) for target, number in sender.channels.items()}
+            end = EdgeOutput(sender.partitioner, outlets, columns=edge.columns, order_columns=edge.order_columns)
+            ends.setdefault((edge.source, edge.output), []).append(end)
+    return ends
+
+
+class ChainBuilder:
+    """Opens a task's nodes for one subtask. `opened` collects readers, operators and writers: all must be closed."""
+
+    def __init__(
+        self,
+        task: Task,
+        context: SubtaskContext,
+        outgoing: Outgoing,
+        open_sink: OpenSink | None = None,
+        resume: Resume | None = None,
+    ) -> None:
+        """`open_sink`: what takes a sink's rows in place of its writer; `resume`: asked before a state is restored."""
+        self._resume = resume
+        self._task = task
+        self._open_other_sink = open_sink
+        self._context = context
+        self._outgoing = outgoing
+        self._nodes = {node.node: node for node in task.nodes}
+        self.opened: list[Reader | Operator | Writer] = []
+        self.steps: dict[str, Operator] = {}
+        """Those of `opened` that are operators, by node."""
+
+    def head(self) -> Receiver:
+        """The receiver of a task without a source."""
+        return self._open(self._task.nodes[0].node)
+
+    def source(self) -> SourceTask:
+        """The source task of a task that begins with one."""
+        spec = self._task.nodes[0]
+        assert isinstance(spec, SourceSpec)
+        context = self._context
+        reader = TimedReader(spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max)))
+        self.opened.append(reader)
+        return SourceTask(
+            spec,
+            reader=reader,
+            ingest=open_ingest(spec),
+            time=SourceTime(spec.node, spec.out_of_orderness_ms, context.floors, hand_over=context.hand_over),
+            hand_over=context.hand_over,
+            rows=self.receiver(spec.node, MAIN),
+            bad=self.receiver(spec.node, BAD),
+            clock=context.clock,
+            timing=context.timing,
+            counters=self.counters(spec.node),
+            snapshots=context.snapshots,
+        )
+
+    def receiver(self, node: str, output: str) -> Receiver:
+        """What takes the rows of a node's output inside of the task, and behind it."""
+        receivers = self._receivers(node, output)
+        return receivers[0] if len(receivers) == 1 else Fan(receivers)
+
+    def _receivers(self, node: str, output: str) -> list[Receiver]:
+        inside = [self._open(edge.target) for edge in self._task.edges if edge.source == node and edge.output == output]
+        return [*inside, *self._outgoing.get((node, output), ())]
+
+    def _open(self, name: str) -> Receiver:
+        spec = self._nodes[name]
+        match spec:
+            case StepSpec():
+                return self._open_step(spec)
+            case SinkSpec() if self._open_other_sink is not None:
+                return self._open_other_sink(spec, self.counters(spec.node))
+            case SinkSpec():
+                return self._open_sink(spec)
+            case SourceSpec():
+                raise AssertionError("a source heads its task and receives nothing")
+
+    def _open_step(self, spec: StepSpec) -> Receiver:
+        outputs = self._outputs(spec.node)
+        operator = spec.config.open()
+        self.opened.append(operator)
+        self.steps[spec.node] = operator
+        states = self._context.restored.get(spec.node)
+        resumed = self._resume is not None and self._resume(spec.node, operator)
+        if states and not resumed:
+            operator.restore(states)
+        snapshots = self._context.snapshots
+        return Link(operator, outputs, self.counters(spec.node), node=spec.node, states=snapshots)
+
+    def _open_sink(self, spec: SinkSpec) -> Receiver:
+        context = self._context
+        told = sink_context(
+            spec,
+            context.job,
+            context.subtask,
+            parallelism=context.parallelism,
+            terms=context.terms,
+            attempt=context.attempt,
+        )
+        writer = spec.config.open_writer(told)
+        self.opened.append(writer)
+        return SinkTask(
+            spec,
+            writer=writer,
+            encoder=open_encoder(spec),
+            snapshots=context.snapshots,
+            counters=self.counters(spec.node),
+            lease=context.lease,
+        )
+
+    def _outputs(self, node: str) -> dict[str, list[Receiver]]:
+        outputs = {edge.output for edge in self._task.edges if edge.source == node}
+        outputs |= {output for name, output in self._outgoing if name == node}
+        return {output: self._receivers(node, output) for output in sorted(outputs)}
+
+    def counters(self, node: str) -> Counter[str]:
+        """What a node counts."""
+        return self._context.counters.setdefault(node, Counter())

@@ -1,0 +1,74 @@
+"""The end of a chain: rows are encoded and handed to the sink's writer; at a barrier everything must be durable.
+
+The end of input makes nothing durable: a last barrier follows it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import assert_never
+
+import polars as pl
+
+from headrace.connect.format import Encoder
+from headrace.connect.sink import SinkBatch, Writer
+from headrace.core.batch import OP, TS
+from headrace.core.errors import ExternalError
+from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
+from headrace.plan.physical import SinkSpec
+from headrace.worker.slot.lease import Lease
+from headrace.worker.state.snapshots import SubtaskSnapshots
+
+
+class SinkTask:
+    """One subtask of a sink: a Receiver."""
+
+    def __init__(
+        self,
+        spec: SinkSpec,
+        *,
+        writer: Writer,
+        encoder: Encoder | None,
+        snapshots: SubtaskSnapshots,
+        counters: Counter[str],
+        lease: Lease | None = None,
+    ) -> None:
+        self._writer = writer
+        self._encoder = encoder
+        self._snapshots = snapshots
+        self._lease = lease
+        self._visible = list(spec.schema.names)
+        self._encoded = list(spec.encoded.names)
+        self.counters = counters
+
+    def on_batch(self, batch: pl.DataFrame) -> None:
+        """Encodes and writes; blocks while the writer's buffer is full."""
+        self._check_lease()
+        messages = None if self._encoder is None else self._encoder.encode(batch.select(self._encoded))
+        hidden = [TS, OP] if OP in batch.columns else [TS]
+        self._writer.write(SinkBatch(batch.select(*self._visible, *hidden), messages))
+        self.counters["rows_in"] += batch.height
+        self.counters["rows_out"] += batch.height
+
+    def on_signal(self, signal: Signal) -> None:
+        """At a barrier: flush, and hand over what is to be committed."""
+        match signal:
+            case Barrier(epoch):
+                self._check_lease()
+                self._snapshots.add_committables(self._writer.flush(epoch))
+            case Watermark() | EndOfInput():
+                pass
+            case _:
+                assert_never(signal)
+
+    def _check_lease(self) -> None:
+        """A slot that was frozen or cut off has been replaced by now: it must not write beside its successor."""
+        if self._lease is not None and self._lease.expired():
+            raise ExternalError("this slot has not heard of its worker for longer than the lease", retry=True)
+
+
+def open_encoder(spec: SinkSpec) -> Encoder | None:
+    """What makes a sink's messages; None where the sink takes rows."""
+    if spec.config.takes != "messages" or spec.format is None:
+        return None
+    return spec.format.config.open_encoder(spec.encoded)

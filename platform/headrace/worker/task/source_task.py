@@ -1,0 +1,341 @@
+"""The loop of one source subtask: poll, decode, stamp, hand down the chain; in between, do what it is told.
+
+        ┌──────────────> commands: assign, trigger, relay, limit, complete, stop, finish
+        │                      │
+    poll reader ──> ingest ──> event time ──> chain          (rows, then at most every 100 ms the watermark)
+        │
+        └── every split finished, and no more will come ──> Watermark(+inf), EndOfInput
+                                                            then only commands, until Finish
+
+Decides nothing about time (`worker.task.source_time`) or about what a message means (`worker.task.ingest`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from queue import Empty, SimpleQueue
+from typing import assert_never
+
+from headrace.connect.source import MessageBatch, Polled, Reader, RowBatch, SplitId
+from headrace.core.clock import Clock
+from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
+from headrace.core.source_state import AppliedFloor, SplitState
+from headrace.exchange.channel import Cancelled
+from headrace.operators.chain import Receiver
+from headrace.plan.physical import SourceSpec
+from headrace.worker.state.snapshots import SubtaskSnapshots
+from headrace.worker.task.control import (
+    Assign,
+    AssignedSplit,
+    Command,
+    Complete,
+    Finish,
+    InTurn,
+    Limit,
+    Relay,
+    SourceStatus,
+    StopReading,
+    Trigger,
+)
+from headrace.worker.task.ingest import Ingest
+from headrace.worker.task.source_rows import SourceRows
+from headrace.worker.task.source_time import SourceTime
+
+SNAPSHOTS_MAX = 64
+"""Positions of at most so many epochs are kept while their barriers are under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTiming:
+    """How long a poll may wait, and how often a watermark is emitted."""
+
+    poll_ms: int = 5
+    watermark_interval_ms: int = 100
+
+
+class _Phase(Enum):
+    """How far a source subtask has come.
+
+    READING   rows, watermarks, barriers
+    ENDED     EndOfInput is out: only barriers follow
+    STOPPED   a stop's barrier is out: nothing follows but the barrier of another try
+    """
+
+    READING = auto()
+    ENDED = auto()
+    STOPPED = auto()
+
+
+class SourceTask:
+    """One subtask of a source. `run` belongs to one thread; `tell`, `cancel` and `status` may be called by others."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a source, each with a name
+        self,
+        spec: SourceSpec,
+        *,
+        reader: Reader,
+        ingest: Ingest,
+        time: SourceTime,
+        rows: Receiver,
+        bad: Receiver,
+        clock: Clock,
+        timing: SourceTiming,
+        counters: Counter[str],
+        snapshots: SubtaskSnapshots | None = None,
+        hand_over: bool = False,
+    ) -> None:
+        """`snapshots`: where barriers and the end of input are reported. `hand_over`: the end closes no window."""
+        self._spec = spec
+        self._reader = reader
+        self._taken = SourceRows(spec, ingest=ingest, time=time, rows=rows, bad=bad, counters=counters)
+        self._time = time
+        self._rows = rows
+        self._bad = bad
+        self._clock = clock
+        self._timing = timing
+        self.counters = counters
+        self._snapshots = snapshots
+        self._hand_over = hand_over
+        self._commands: SimpleQueue[InTurn | None] = SimpleQueue()
+        self._cancelled = False
+        self._cut_short = False
+        self._phase = _Phase.READING
+        self._final = False
+        self._left = False
+        self._relayed: int | None = None
+        self._limit: int | None = None
+        self._paused: frozenset[SplitId] = frozenset()
+        self._positions: dict[SplitId, int] = {}
+        self._finished: set[SplitId] = set()
+        self._finished_before: set[SplitId] = set()
+        self._at_end: set[SplitId] = set()
+        self._last_row_ms: dict[SplitId, int] = {}
+        self._published: dict[int, dict[SplitId, int]] = {}
+        self._lag: Mapping[SplitId, int] = {}
+        self._watermark = TIME_MIN
+        self._watermark_due_ms = 0
+        self._status = SourceStatus(active_height=TIME_MIN, has_splits=True, watermark=TIME_MIN, lag=0)
+        self._idle_after_ms = spec.time.idle_after_ms if spec.time is not None else None
+        self._max_drift_ms = spec.time.max_drift_ms if spec.time is not None else None
+
+    def tell(self, command: Command) -> None:
+        """Hands a command to the loop, unless it has ended. A loop that is held up piles up no heights or limits."""
+        match command:
+            case Relay(height):
+                self._relayed = height
+            case Limit(ts):
+                self._limit = ts
+            case _:
+                if not self._left:
+                    self._commands.put(command)
+
+    def cancel(self) -> None:
+        """Makes the loop leave with Cancelled."""
+        self._cancelled = True
+        self._commands.put(None)  # wakes it
+
+    def status(self) -> SourceStatus:
+        """How the subtask stood a moment ago."""
+        return self._status
+
+    def applied_floors(self) -> list[AppliedFloor]:
+        """Floors that took effect so far."""
+        return list(self._time.applied)
+
+    def _publish_status(self) -> None:
+        self._status = SourceStatus(
+            active_height=self._time.active_height(),
+            has_splits=bool(self._positions),
+            watermark=self._watermark,
+            lag=sum(self._lag.values()),
+        )
+
+    def run(self) -> None:
+        """Reads until the end or `StopReading`, then passes barriers on until `Finish`. Raises Cancelled after
+        `cancel`."""
+        while not self._left:
+            if self._cancelled:
+                raise Cancelled
+            self._obey()
+            if self._phase is _Phase.READING and not self._left:
+                if self._all_read():
+                    self._end(closes=not self._hand_over)
+                else:
+                    self._step()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has read its last row and said so to everyone below."""
+        return self._phase is _Phase.ENDED
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it was told to stop before its splits were read to their end."""
+        return self._cut_short
+
+    def _all_read(self) -> bool:
+        return self._final and len(self._finished) == len(self._positions)
+
+    def _end(self, *, closes: bool) -> None:
+        """Nothing will be read any more. `closes`: time goes to the end first, which closes windows."""
+        self._publish_status()
+        if closes:
+            self._close_time()
+        self._phase = _Phase.ENDED
+        self._signal(EndOfInput())
+        if self._snapshots is not None:
+            self._snapshots.input_ended()
+
+    def _close_time(self) -> None:
+        if self._spec.time is not None and self._watermark < TIME_MAX:
+            self._watermark = TIME_MAX
+            self._signal(Watermark(TIME_MAX))
+
+    def _obey(self) -> None:
+        """Does what it was told, in order; where there is nothing to read, waits for it."""
+        while True:
+            try:
+                command = self._next_command()
+            except Empty:
+                return
+            if command is not None:
+                self._on_command(command)
+            if self._cancelled or self._left or (self._phase is _Phase.READING and self._all_read()):
+                return
+
+    def _next_command(self) -> InTurn | None:
+        if self._phase is not _Phase.READING:
+            return self._commands.get()
+        if self._finished.issuperset(self._positions):
+            return self._commands.get(timeout=self._timing.poll_ms / 1000)
+        return self._commands.get_nowait()
+
+    def _on_command(self, command: InTurn) -> None:
+        match command:
+            case Assign(splits, final, emitted):
+                self._final = final
+                self._assign(splits, emitted)
+            case Trigger(epoch, stop, drain):
+                self._trigger(epoch, stop=stop, drain=drain)
+            case Complete(epoch):
+                positions = self._published.pop(epoch, None)
+                if positions is not None:
+                    self._reader.commit(positions)
+            case StopReading():
+                if self._phase is _Phase.READING:
+                    self._cut_short = True
+                    self._end(closes=False)
+            case Finish():
+                self._left = True
+            case _:
+                assert_never(command)
+
+    def _assign(self, assigned: Sequence[AssignedSplit], emitted: int | None) -> None:
+        """Takes splits on. One that a checkpoint knows as finished is not read again, unless its stop has moved on."""
+        unread = []
+        for each in assigned:
+            split, state = each.split, _still_true(each)
+            self._positions[split.id] = split.start
+            self._last_row_ms[split.id] = self._clock.monotonic_ms()
+            self._time.add(split.id, split.start, state, emitted)
+            if state is not None and state.finished:
+                self._finished.add(split.id)
+                self._finished_before.add(split.id)
+            else:
+                unread.append(split)
+        if unread:
+            self._reader.assign(unread)
+
+    def _trigger(self, epoch: int, *, stop: bool, drain: bool) -> None:
+        if drain and self._phase is _Phase.READING:
+            self._close_time()
+        if self._snapshots is not None:
+            self._snapshots.add_source(self._spec.node, self._time.snapshot())
+        read = {split: at for split, at in self._positions.items() if split not in self._finished_before}
+        self._published[epoch] = read
+        while len(self._published) > SNAPSHOTS_MAX:
+            del self._published[min(self._published)]
+        self._signal(Barrier(epoch))
+        if self._snapshots is not None:
+            self._snapshots.complete(epoch)
+        if stop and self._phase is _Phase.READING:
+            self._phase = _Phase.STOPPED
+
+    def _step(self) -> None:
+        self._align()
+        if not self._finished.issuperset(self._positions):
+            polled = self._reader.poll(self._timing.poll_ms)
+            if polled.batch is not None and len(polled.batch):
+                self._take(polled.batch)
+            self._note(polled)
+        if self._clock.monotonic_ms() >= self._watermark_due_ms:
+            self._mark_idle()
+            self._emit_watermark()
+            self._publish_status()
+            self._watermark_due_ms = self._clock.monotonic_ms() + self._timing.watermark_interval_ms
+
+    def _align(self) -> None:
+        """Pauses partitions that are past the limit; they go on once it has grown well past them."""
+        limit = self._limit
+        if limit is None and not self._paused:
+            return
+        ahead = frozenset[SplitId]() if limit is None else self._time.past(limit)
+        margin_ms = (self._max_drift_ms or 0) // 10
+        behind = self._paused if limit is None else self._paused - self._time.past(limit - margin_ms)
+        if behind:
+            self._reader.resume(sorted(behind))
+            now_ms = self._clock.monotonic_ms()
+            self._last_row_ms.update(dict.fromkeys(behind, now_ms))
+        if fresh := ahead - self._paused:
+            self._reader.pause(sorted(fresh))
+        self._paused = (self._paused - behind) | ahead
+
+    def _take(self, batch: MessageBatch | RowBatch) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for run in batch.runs:
+            self._last_row_ms[run.split] = now_ms
+            self._at_end.discard(run.split)
+        self._taken.take(batch)
+
+    def _note(self, polled: Polled) -> None:
+        if polled.positions:
+            self._positions.update(polled.positions)
+            self._time.moved(polled.positions)
+        self._at_end |= polled.at_end
+        if polled.finished:
+            self._finished |= polled.finished
+            self._time.finish(polled.finished)
+        if polled.lag:
+            self._lag = polled.lag
+            # it was at its end, and is not any more: what was appended waits in the client, behind other partitions
+            self._at_end -= {split for split, lag in polled.lag.items() if lag > 0}
+
+    def _mark_idle(self) -> None:
+        if self._idle_after_ms is None:
+            return
+        before_ms = self._clock.monotonic_ms() - self._idle_after_ms
+        idle = [split for split in self._at_end - self._paused if self._last_row_ms[split] <= before_ms]
+        self._time.set_idle(idle)
+
+    def _emit_watermark(self) -> None:
+        if self._spec.time is None:
+            return
+        ts = self._time.advance(self._relayed)
+        if ts is not None and ts > self._watermark:
+            self._watermark = ts
+            self._signal(Watermark(ts))
+
+    def _signal(self, signal: Signal) -> None:
+        self._rows.on_signal(signal)
+        self._bad.on_signal(signal)
+
+
+def _still_true(assigned: AssignedSplit) -> SplitState | None:
+    """What a checkpoint knows of a split; one that goes on past an earlier stop is not finished any more."""
+    split, state = assigned.split, assigned.state
+    if state is not None and state.finished and split.stop is not None and split.stop > split.start:
+        return replace(state, finished=False)
+    return state

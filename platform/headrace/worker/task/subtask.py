@@ -1,0 +1,53 @@
+"""The loop of a subtask that reads from other tasks: take from the mailbox, hand down the chain."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import polars as pl
+
+from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
+from headrace.exchange.channel import Mailbox
+from headrace.exchange.waiting import WaitTime
+from headrace.operators.chain import Receiver
+from headrace.worker.state.snapshots import SubtaskSnapshots
+
+
+class Subtask:
+    """One parallel instance of a task without a source. `run` belongs to one thread, `finish` to any."""
+
+    def __init__(self, mailbox: Mailbox, head: Receiver, snapshots: SubtaskSnapshots) -> None:
+        self._mailbox = mailbox
+        self._head = head
+        self._snapshots = snapshots
+        self._finished = False
+        self.waited = WaitTime()
+        """For its input."""
+
+    def finish(self) -> None:
+        """Everything is committed and nothing more will come: the loop is left."""
+        self._finished = True
+        self._mailbox.wake()
+
+    def run(self) -> None:
+        """Works until `finish`; the end of input ends nothing, for barriers follow it. Raises Cancelled once the job
+        is torn down."""
+        while not self._finished:
+            for element in self._next():
+                match element:
+                    case pl.DataFrame():
+                        self._head.on_batch(element)
+                    case Watermark():
+                        self._head.on_signal(element)
+                    case Barrier(epoch):
+                        self._head.on_signal(element)
+                        self._snapshots.complete(epoch)
+                    case EndOfInput():
+                        self._head.on_signal(element)
+                        self._snapshots.input_ended()
+                    case _:
+                        assert_never(element)
+
+    def _next(self) -> list[Element]:
+        with self.waited.waiting():
+            return self._mailbox.take()

@@ -1,0 +1,205 @@
+"""Resolving jars from Maven Central with the Apache Ivy that pyspark carries: Kafka's, and what tests run besides.
+
+Owns how Ivy is found, called and watched. It must not know checksums or the cache: `jars` decides what is good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from headrace.core.errors import ExternalError
+from headrace_dev.broker.java import Java
+
+KAFKA_VERSION = "4.3.1"
+
+_CACHE = "cache"
+_STALLED_SECONDS = 120.0
+_LOOK_SECONDS = 0.2
+_CONNECT_MS, _READ_MS = 15_000, 60_000
+
+_DESCRIPTOR = """<ivy-module version="2.0">
+  <info organisation="headrace" module="jars"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module of Maven Central, with what it depends on; `alone`: without."""
+
+    group: str
+    name: str
+    version: str
+    alone: bool = False
+
+    def dependency(self) -> str:
+        """Its line in an Ivy descriptor."""
+        return (
+            f'    <dependency org="{self.group}" name="{self.name}" rev="{self.version}" conf="default->default"'
+            f' transitive="{str(not self.alone).lower()}"/>'
+        )
+
+
+KAFKA = (
+    Module("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    # Kafka's own descriptor leaves out a logging backend; without one the broker would fail in silence
+    Module("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchProgress:
+    """How far a fetch is. Descriptors are resolved first, and jars come only after the last of them."""
+
+    descriptors: int
+    jars: int
+    jars_total: int
+    bytes: int
+
+
+def find_ivy() -> Path:
+    """The Ivy jar in pyspark's folder, found without importing pyspark. Raises ExternalError where it is missing."""
+    spark = importlib.util.find_spec("pyspark")
+    if spark is not None and spark.origin is not None:
+        found = sorted((Path(spark.origin).parent / "jars").glob("ivy-*.jar"))
+        if found:
+            return found[-1]
+    raise ExternalError(
+        "pyspark, whose Apache Ivy fetches jars, is not installed",
+        remedy="pip install 'headrace[demo]'",
+    )
+
+
+def retrieve(
+    java: Java,
+    folder: Path,
+    modules: Sequence[Module],
+    *,
+    jars_total: int,
+    on_progress: Callable[[FetchProgress], None],
+) -> Path:
+    """Resolve every jar of the modules into a new folder below `folder`, and return that.
+
+    `folder` also gets Ivy's own cache and log. Raises ExternalError, with the end of Ivy's log, when Ivy fails or
+    when nothing arrives for two minutes.
+    """
+    ivy = find_ivy()
+    descriptor, cache, out, log = (folder / name for name in ("ivy.xml", _CACHE, "jars", "ivy.log"))
+    descriptor.write_text(_DESCRIPTOR.format(dependencies="\n".join(module.dependency() for module in modules)))
+    command = [
+        str(java.program),
+        # no settings or repositories of the user's own Ivy: the jars listed are those of Maven Central
+        f"-Divy.default.ivy.user.dir={folder / 'user'}",
+        f"-Dsun.net.client.defaultConnectTimeout={_CONNECT_MS}",
+        f"-Dsun.net.client.defaultReadTimeout={_READ_MS}",
+        *("-cp", str(ivy), "org.apache.ivy.Main"),
+        *("-ivy", str(descriptor), "-cache", str(cache), "-confs", "default"),
+        *("-retrieve", f"{out}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"),
+    ]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, env=_environment(os.environ)
+        )
+        try:
+            _watch(process, folder, jars_total=jars_total, on_progress=on_progress)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+    if process.returncode != 0 or not out.is_dir():
+        raise ExternalError(
+            f"Apache Ivy could not fetch {modules[0].name} from Maven Central:\n" + _gist(log),
+            remedy="check the network; behind a proxy set HTTPS_PROXY or JAVA_TOOL_OPTIONS. "
+            "Once fetched, it needs no network",
+            retry=True,
+        )
+    return out
+
+
+def proxy_options(environment: Mapping[str, str]) -> list[str]:
+    """Java's proxy properties for the standard variables (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, either case)."""
+    options: list[str] = []
+    for scheme in ("http", "https"):
+        value = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme.upper()}_PROXY")
+        if not value:
+            continue
+        proxy = urlsplit(value if "://" in value else f"http://{value}")
+        if proxy.hostname is None:
+            continue
+        options += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={proxy.port or 80}"]
+        if proxy.username:
+            # Ivy reads the http names for both schemes, and Java refuses passwords to https proxies unless told
+            options += [
+                f"-Dhttp.proxyUser={unquote(proxy.username)}",
+                f"-Dhttp.proxyPassword={unquote(proxy.password or '')}",
+                "-Djdk.http.auth.tunneling.disabledSchemes=",
+            ]
+    direct = environment.get("no_proxy") or environment.get("NO_PROXY")
+    if options and direct:
+        hosts = (host.strip() for host in direct.split(",") if host.strip())
+        options.append(
+            "-Dhttp.nonProxyHosts=" + "|".join(f"*{host}" if host.startswith(".") else host for host in hosts)
+        )
+    return options
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for Ivy. Proxy settings travel here, not on the command line that everyone can read.
+
+    Those of the user's own JAVA_TOOL_OPTIONS come last and so win.
+    """
+    options = [f'"{option}"' if " " in option else option for option in proxy_options(environment)]
+    given = environment.get("JAVA_TOOL_OPTIONS")
+    if given:
+        options.append(given)
+    return {**environment, "JAVA_TOOL_OPTIONS": " ".join(options)} if options else dict(environment)
+
+
+def _watch(
+    process: subprocess.Popen[bytes], folder: Path, *, jars_total: int, on_progress: Callable[[FetchProgress], None]
+) -> None:
+    """Report what has arrived in Ivy's cache until Ivy ends or nothing new came for `_STALLED_SECONDS`."""
+    last: FetchProgress | None = None
+    changed_at = time.monotonic()
+    while process.poll() is None and time.monotonic() - changed_at < _STALLED_SECONDS:
+        seen = arrived(folder, jars_total)
+        if seen != last:
+            last, changed_at = seen, time.monotonic()
+            on_progress(seen)
+        try:
+            process.wait(_LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+    on_progress(arrived(folder, jars_total))
+
+
+def arrived(folder: Path, jars_total: int) -> FetchProgress:
+    """How far the fetch into `folder` is, whichever process does it."""
+    descriptors = jars = size = 0
+    with contextlib.suppress(FileNotFoundError):  # that process may be clearing up
+        for path in folder.glob(f"{_CACHE}/*/*/**/*"):
+            if path.suffix == ".jar":
+                size += path.stat().st_size
+                jars += 1
+            elif path.suffix == ".original":
+                descriptors += 1
+    return FetchProgress(descriptors=descriptors, jars=jars, jars_total=jars_total, bytes=size)
+
+
+def _gist(log: Path, lines_max: int = 12) -> str:
+    """The lines of Ivy's log that say what went wrong: the errors, else the end."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    telling = [line for line in lines if any(sign in line for sign in ("rror", "xception", "UNRESOLVED", "FAILED"))]
+    return "\n".join(f"  {line}" for line in (telling or lines)[-lines_max:])

@@ -1,0 +1,110 @@
+"""Writes the flights to a topic from a thread of its own, at once or as a year in so many seconds.
+
+Not a data path of the engine: it stands for the airports, which report one flight at a time. What waits to be sent is
+bounded by the client's queue.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from headrace.core.errors import ExternalError
+from headrace.local.topics.topics import client_settings, translated
+from headrace_dev.demo.flights import AIRPORTS, FlightLog
+
+_BURST = 500
+_TICK_SECONDS = 0.02
+_DELIVER_MS = 30_000
+
+
+class FlightFeed:
+    """`start`, then ask `sent` and `failure`; `stop` ends it early and returns when the thread is gone."""
+
+    def __init__(self, brokers: str, topic: str, log: FlightLog, *, seconds: float) -> None:
+        self._brokers, self._topic = brokers, topic
+        self._messages = log.messages
+        self._partitions = log.rows.get_column("partition").to_list()
+        self._seconds = seconds
+        self._stopped = threading.Event()
+        self._refused: KafkaError | None = None
+        self._thread = threading.Thread(target=self._guard, name="flight-feed", daemon=True)
+        self.sent = 0
+        self.failure: Exception | None = None
+
+    def start(self) -> None:
+        """Begins to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Writes no more. Harmless when all is written."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def wait(self) -> None:
+        """Waits until the broker has every flight. Raises the failure of the thread."""
+        self._thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def _guard(self) -> None:
+        try:
+            self._write()
+        except Exception as error:  # the shell of a thread: its failure is the demonstration's
+            self.failure = error
+
+    def _write(self) -> None:
+        producer = Producer(
+            {
+                **client_settings(self._brokers),
+                "enable.idempotence": True,  # order is what the flights are about
+                "message.timeout.ms": _DELIVER_MS,
+                "linger.ms": 5,
+                "delivery.report.only.error": True,
+            }
+        )
+        started = time.monotonic()
+        while self.sent < len(self._messages) and not self._stopped.is_set():
+            due = self._due(time.monotonic() - started)
+            for at in range(self.sent, due):
+                self._send(producer, at)
+            self.sent = due
+            producer.poll(0)
+            if self._refused is not None:
+                raise translated(KafkaException(self._refused), self._brokers, "a flight was not delivered")
+            if self._seconds:
+                self._stopped.wait(_TICK_SECONDS)
+        if self._stopped.is_set():
+            producer.purge()
+        if producer.flush(_DELIVER_MS / 1000) and not self._stopped.is_set():
+            raise ExternalError(f"the broker at {self._brokers} did not take all flights", retry=True)
+
+    def _due(self, seconds: float) -> int:
+        """How many flights are to be sent by now; in bursts where there is no pace, to look at `stop` in between."""
+        total = len(self._messages)
+        if not self._seconds:
+            return min(total, self.sent + _BURST)
+        return max(self.sent, min(total, int(total * seconds / self._seconds)))
+
+    def _send(self, producer: Producer, at: int) -> None:
+        partition = self._partitions[at]
+        while not self._stopped.is_set():
+            try:
+                producer.produce(
+                    self._topic,
+                    value=self._messages[at],
+                    key=AIRPORTS[partition],
+                    partition=partition,
+                    on_delivery=self._delivered,
+                )
+            except BufferError:
+                producer.poll(_TICK_SECONDS)
+            else:
+                return
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None and self._refused is None:
+            self._refused = error

@@ -1,0 +1,211 @@
+"""The flow of the demonstration: broker, flights, pipeline, once more at full speed, check.
+
+Owns what happens in which order and that nothing is left behind, however it ends. It prints nothing: a `Watcher` is
+told how things stand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+from typing import Protocol
+
+from headrace.local.engine.collect_sink import Collection, CollectSink
+from headrace.local.engine.compile import Compiled, compile_loaded
+from headrace.local.engine.job import JobOptions, LocalJob, Progress
+from headrace.local.pipeline_file import Loaded
+from headrace.local.topics.topics import create_topic
+from headrace.plan.physical import SinkSpec
+from headrace.spec.pipeline import SinkNode
+from headrace.spec.reading.load import load_text
+from headrace_dev.broker import BrokerConfig, EmbeddedBroker, FetchProgress
+from headrace_dev.demo.check import WINDOW_COLUMNS, Check, compare, expected_results
+from headrace_dev.demo.feed import FlightFeed
+from headrace_dev.demo.flights import AIRPORTS, COLUMNS, FlightLog, load_flights
+from headrace_dev.demo.results import LiveResults, LiveView, read_topic
+
+PIPELINE = "flights.yaml"
+TOPIC, DELAYS, LATE = "flights", "delays", "flights-late"
+
+_TAP = "screen"
+_VIEW_SECONDS = 0.25
+
+
+class Stage(StrEnum):
+    """What the demonstration is about to do."""
+
+    READ = "read the flights"
+    BROKER = "start the broker"
+    LIVE = "run the pipeline while the flights come in"
+    AGAIN = "run it again over the whole topic"
+    CHECK = "compare with a batch query"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """`port` 0: a free one. `rows` None: all. `seconds`: how long the year takes to come in; 0: no pace."""
+
+    port: int = 0
+    rows: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """A run over a topic that is already full. CPU is that of this process, all threads."""
+
+    rows: int
+    seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """How it went. `live` and `again` hold what the two runs' topics were found to be."""
+
+    flights: int
+    cancelled: int
+    progress: Progress
+    live: Check
+    again: Check
+    throughput: Throughput
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """All that is not as the batch query says; empty where all is right."""
+        return tuple(
+            f"{run}: {text}"
+            for run, check in (("live", self.live), ("again", self.again))
+            for text in check.differences
+        )
+
+
+class Watcher(Protocol):
+    """Who is told."""
+
+    def began(self, stage: Stage) -> None:
+        """The stage begins; the one before it is done."""
+        ...
+
+    def fetching(self, progress: FetchProgress) -> None:
+        """The broker's jars are being fetched: only the first time."""
+        ...
+
+    def moved(self, view: LiveView) -> None:
+        """The pipeline runs; a few times a second, and once at the end."""
+        ...
+
+
+def run_demo(options: DemoOptions, watcher: Watcher) -> DemoReport:
+    """Runs all of it. Raises what any part raises, KeyboardInterrupt among it, after everything is taken down."""
+    watcher.began(Stage.READ)
+    log = load_flights(options.rows)
+    watcher.began(Stage.BROKER)
+    with _broker(options.port, watcher) as brokers:
+        create_topic(brokers, TOPIC, partitions=len(AIRPORTS))
+        watcher.began(Stage.LIVE)
+        progress = _run_live(brokers, log, options.seconds, watcher)
+        watcher.began(Stage.AGAIN)
+        throughput = _run_again(brokers, log)
+        watcher.began(Stage.CHECK)
+        live, again = _check(brokers, log)
+    cancelled = log.rows.get_column("dep_delay").null_count()
+    return DemoReport(log.rows.height, cancelled, progress, live, again, throughput)
+
+
+@contextmanager
+def _broker(port: int, watcher: Watcher) -> Iterator[str]:
+    """A broker with a data folder that goes with it. It is killed: what it would write in the end is thrown away."""
+    # named before it is made: wherever an interruption falls, it is known what to remove
+    folder = Path(tempfile.gettempdir(), f"headrace-demo-{uuid.uuid4().hex[:12]}")
+    broker = EmbeddedBroker(BrokerConfig(folder / "kafka", port=port), on_progress=watcher.fetching)
+    try:
+        folder.mkdir(mode=0o700)
+        broker.start()
+        yield broker.bootstrap
+    finally:
+        broker.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compiled(brokers: str, log: FlightLog, suffix: str = "", tap: Collection | None = None) -> Compiled:
+    """The pipeline on this broker, bounded by the flights that there are; `suffix` sets its result topics apart."""
+    text = files(__package__).joinpath(PIPELINE).read_text(encoding="utf-8")
+    stop = json.dumps({str(partition): end for partition, end in log.ends.items()})
+    settings = [
+        f"sources.flights.kafka.stop={stop}",
+        f"sinks.delays.kafka.topic={DELAYS}{suffix}",
+        f"sinks.flights_late.kafka.topic={LATE}{suffix}",
+    ]
+    loaded = load_text(text, PIPELINE, set_=settings, environ={**os.environ, "KAFKA_BROKERS": brokers})
+    pipeline = loaded.pipeline
+    if tap is not None:
+        screen = SinkNode(from_="hourly", connector="collect", config=CollectSink(collection=tap))
+        pipeline = pipeline.model_copy(update={"sinks": {**pipeline.sinks, _TAP: screen}})
+    return compile_loaded(Loaded(pipeline, loaded))
+
+
+def _run_live(brokers: str, log: FlightLog, seconds: float, watcher: Watcher) -> Progress:
+    collection = Collection()
+    compiled = _compiled(brokers, log, tap=collection)
+    tap = compiled.logical.node(_TAP).spec
+    assert isinstance(tap, SinkSpec)
+    results = LiveResults(collection, tap.schema)
+    job = LocalJob(compiled.physical, JobOptions(job="demo"))
+    feed = FlightFeed(brokers, TOPIC, log, seconds=seconds)
+    started = time.monotonic()
+    due = 0.0
+
+    def show(progress: Progress, *, now: bool = False) -> None:
+        nonlocal due
+        if feed.failure is not None:
+            raise feed.failure
+        elapsed = time.monotonic() - started
+        if now or elapsed >= due:
+            due = elapsed + _VIEW_SECONDS
+            watcher.moved(results.view(feed.sent, log.rows.height, elapsed, _untapped(progress, collection)))
+
+    try:
+        feed.start()
+        job.run(show)
+        feed.wait()
+    finally:
+        feed.stop()
+    show(job.progress(), now=True)
+    return _untapped(job.progress(), collection)
+
+
+def _untapped(progress: Progress, collection: Collection) -> Progress:
+    """The progress without the rows that went to the screen."""
+    return replace(progress, rows_out=progress.rows_out - collection.rows)
+
+
+def _run_again(brokers: str, log: FlightLog) -> Throughput:
+    job = LocalJob(_compiled(brokers, log, suffix="-again").physical, JobOptions(job="demo-again"))
+    started, cpu = time.monotonic(), time.process_time()
+    job.run()
+    return Throughput(job.progress().rows_in, time.monotonic() - started, time.process_time() - cpu)
+
+
+def _check(brokers: str, log: FlightLog) -> tuple[Check, Check]:
+    time_of = _compiled(brokers, log).pipeline.sources["flights"].time
+    expected = expected_results(log.rows, time_of.out_of_orderness_ms)
+    live, again = (
+        compare(
+            expected,
+            read_topic(brokers, f"{DELAYS}{suffix}", WINDOW_COLUMNS),
+            read_topic(brokers, f"{LATE}{suffix}", COLUMNS),
+        )
+        for suffix in ("", "-again")
+    )
+    return live, again

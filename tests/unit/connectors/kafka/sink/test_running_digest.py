@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from headrace.core.digest import digest_of
+from headrace.core.digest_text import digest_text
+from headrace_connectors.kafka.sink.records import Records
+from headrace_connectors.kafka.sink.running_digest import TOGETHER_BYTES, TOGETHER_ROWS, RunningDigest
+
+
+def column(values: list[bytes | None]) -> pa.Array:
+    return pa.array(values, pa.large_binary())
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("size", [1, 7, 3_000, 2 * TOGETHER_ROWS])
+def test_batches_of_any_size_give_the_digest_of_the_whole(keyed: bool, size: int) -> None:
+    count = 2 * TOGETHER_ROWS + 3 if size > 100 else 500
+    values = column([None if at % 5 == 0 else b"v%d" % at for at in range(count)])
+    keys = column([None if at % 7 == 0 else b"k%d" % (at % 11) for at in range(count)]) if keyed else None
+    running, records = RunningDigest(), Records(values, keys)
+    for begin in range(0, count, size):
+        running.add(records.slice(begin, size))
+    assert running.rows == count
+    assert running.text() == digest_text(digest_of(values, keys))
+    assert running.text() == digest_text(digest_of(values, keys)), "asking twice counts nothing twice"
+
+
+def test_large_values_do_not_wait() -> None:
+    running = RunningDigest()
+    value = column([b"x" * (TOGETHER_BYTES // 2)])
+    for _ in range(3):
+        running.add(Records(value))
+    assert len(running._waiting) == 1
+    assert running.text() == digest_text(digest_of(pa.concat_arrays([value] * 3)))
+
+
+def test_nothing() -> None:
+    assert RunningDigest().text() == digest_text(0)

@@ -1,0 +1,109 @@
+"""Calling Ivy: its jar is found, proxies reach it, and its failures are told. Java is a small script."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.core.errors import ExternalError
+from headrace_dev.broker.ivy import KAFKA, FetchProgress, Module, find_ivy, proxy_options, retrieve
+from headrace_dev.broker.java import Java
+
+# $folder is where `retrieve` put the descriptor: the argument after -ivy
+_FOLDER = 'while [ "$1" != -ivy ]; do shift; done; folder=$(dirname "$2")\n'
+
+
+def scripted_java(folder: Path, body: str) -> Java:
+    program = folder / "java"
+    program.write_text(f"#!/bin/sh\n{_FOLDER}{body}")
+    program.chmod(0o755)
+    return Java(program=program, major=17, version="17", origin="a test")
+
+
+@pytest.fixture
+def pyspark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A pyspark that has nothing but an Ivy."""
+    package = tmp_path / "pyspark"
+    (package / "jars").mkdir(parents=True)
+    (package / "jars" / "ivy-2.5.3.jar").write_bytes(b"")
+    spec = importlib.util.spec_from_file_location("pyspark", package / "__init__.py")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec if name == "pyspark" else None)
+    return package
+
+
+def test_ivy_is_found_beside_pyspark(pyspark: Path) -> None:
+    assert find_ivy() == pyspark / "jars" / "ivy-2.5.3.jar"
+
+
+def test_without_pyspark_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(ExternalError, match=r"pip install 'headrace\[demo\]'"):
+        find_ivy()
+
+
+@pytest.mark.usefixtures("pyspark")
+def test_what_ivy_brought_is_returned_and_counted(tmp_path: Path) -> None:
+    java = scripted_java(
+        tmp_path,
+        'mkdir -p "$folder/cache/org/mod/jars" "$folder/jars"\n'
+        'printf 12345 | tee "$folder/cache/org/mod/jars/a.jar" > "$folder/jars/a.jar"\n'
+        'touch "$folder/cache/org/mod/ivy-1.xml.original"\n',
+    )
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    seen: list[FetchProgress] = []
+    out = retrieve(java, scratch, KAFKA, jars_total=2, on_progress=seen.append)
+    assert [path.name for path in out.iterdir()] == ["a.jar"]
+    assert seen[-1] == FetchProgress(descriptors=1, jars=1, jars_total=2, bytes=5)
+
+
+@pytest.mark.usefixtures("pyspark")
+def test_a_failure_tells_what_ivy_said_and_what_to_do(tmp_path: Path) -> None:
+    java = scripted_java(tmp_path, 'echo "Server access error (java.net.UnknownHostException)"\nexit 1\n')
+    with pytest.raises(ExternalError) as caught:
+        retrieve(java, tmp_path, KAFKA, jars_total=1, on_progress=lambda _: None)
+    assert "UnknownHostException" in caught.value.message
+    assert "HTTPS_PROXY" in str(caught.value)
+    assert caught.value.retry
+
+
+@pytest.mark.usefixtures("pyspark")
+def test_proxies_go_by_the_environment_and_the_users_own_options_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dmine=1")
+    java = scripted_java(tmp_path, 'mkdir "$folder/jars"; printf %s "$JAVA_TOOL_OPTIONS" > "$folder/jars/options"\n')
+    out = retrieve(java, tmp_path, KAFKA, jars_total=1, on_progress=lambda _: None)
+    assert (out / "options").read_text() == ("-Dhttps.proxyHost=proxy.example -Dhttps.proxyPort=3128 -Dmine=1")
+
+
+def test_proxy_variables_become_javas_properties() -> None:
+    options = proxy_options(
+        {
+            "http_proxy": "plain.example",
+            "HTTPS_PROXY": "http://ann:s%40cret@proxy.example:3128",
+            "NO_PROXY": "localhost, .corp.example",
+        }
+    )
+    assert options == json.loads(
+        """["-Dhttp.proxyHost=plain.example", "-Dhttp.proxyPort=80",
+            "-Dhttps.proxyHost=proxy.example", "-Dhttps.proxyPort=3128",
+            "-Dhttp.proxyUser=ann", "-Dhttp.proxyPassword=s@cret", "-Djdk.http.auth.tunneling.disabledSchemes=",
+            "-Dhttp.nonProxyHosts=localhost|*.corp.example"]"""
+    )
+
+
+def test_no_proxy_variables_no_properties() -> None:
+    assert proxy_options({"NO_PROXY": "localhost", "HTTP_PROXY": ""}) == []
+
+
+def test_a_module_comes_with_what_it_depends_on_or_alone() -> None:
+    alone = Module("org.some", "mod", "1.2", alone=True).dependency()
+    assert alone == '    <dependency org="org.some" name="mod" rev="1.2" conf="default->default" transitive="false"/>'
+    assert 'transitive="true"' in Module("org.some", "mod", "1.2").dependency()

@@ -1,0 +1,46 @@
+"""What a driver pod takes along in Spark's configuration, and finds there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.spark.cluster.driver_files import unpack_files, write_conf_folder
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Path:
+    path = tmp_path / "app.py"
+    path.write_text("print()\n")
+    return path
+
+
+def test_files_arrive_beside_the_users_own_settings(
+    tmp_path: Path, application: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, conf, there = tmp_path / "own", tmp_path / "conf", tmp_path / "there"
+    (own / "folder").mkdir(parents=True)
+    (own / "spark-defaults.conf").write_text("spark.executor.cores 2\n")
+    files = {"delays.yaml": b"name: delays", "package/module.py": bytes(range(256))}
+    write_conf_folder(conf, own, files, application)
+    assert {path.name for path in conf.iterdir()} >= {"spark-defaults.conf", "app.py"}
+    for path in conf.iterdir():
+        path.read_text(encoding="utf-8")  # config maps hold text
+    there.mkdir()
+    monkeypatch.chdir(there)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    assert unpack_files() == there
+    assert {name: (there / name).read_bytes() for name in files} == files
+
+
+def test_a_driver_that_took_none_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert unpack_files() is None
+
+
+def test_too_much_for_a_config_map(tmp_path: Path, application: Path) -> None:
+    with pytest.raises(UserError, match="too much for a driver pod"):
+        write_conf_folder(tmp_path / "conf", None, {"large": os.urandom(600_000)}, application)

@@ -1,0 +1,333 @@
+"""The loop of a source subtask: what it sends for what it is told, in which order, and when it leaves."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import polars as pl
+import pytest
+
+from headrace.connect.source import Polled, RowBatch, Run, Split, SplitId
+from headrace.core.batch import TS
+from headrace.core.clock import SystemClock
+from headrace.core.signals import TIME_MAX, Barrier, Element, EndOfInput, Signal, Watermark
+from headrace.core.source_state import SourceState, SplitState
+from headrace.core.types import schema_of
+from headrace.exchange.channel import Cancelled
+from headrace.operators.operator import OnError
+from headrace.plan.physical import RowTime, SourceSpec
+from headrace.worker.state.snapshots import SubtaskSnapshots
+from headrace.worker.task.control import (
+    Assign,
+    AssignedSplit,
+    Command,
+    Complete,
+    Finish,
+    Limit,
+    Relay,
+    StopReading,
+    SubtaskSnapshot,
+    Trigger,
+)
+from headrace.worker.task.ingest import Ingest
+from headrace.worker.task.source_task import SourceTask, SourceTiming
+from headrace.worker.task.source_time import SourceTime
+from support.running import WAIT_SECONDS, wait_until
+from support.scripted import SCHEMA, Script, ScriptedSource, frame
+
+P0, P1 = SplitId("t", 0), SplitId("t", 1)
+
+
+class LogReader:
+    """Gives one row per poll, of the partition that has given fewest; partition n has the times `log[n]`."""
+
+    def __init__(self, log: Sequence[Sequence[int]], *, ends: bool) -> None:
+        self.log, self.ends = log, ends
+        self.places: dict[SplitId, int] = {}
+        self.paused: set[SplitId] = set()
+        self.asked: list[str] = []
+        self.committed: list[Mapping[SplitId, int]] = []
+        self.given: list[int] = []
+        self.lag: dict[SplitId, int] = {}
+        self.polls = 0
+
+    def assign(self, splits: Sequence[Split]) -> None:
+        self.asked.append(f"assign {' '.join(f'{split.id}@{split.start}' for split in splits)}")
+        self.places |= {split.id: split.start for split in splits}
+
+    def poll(self, timeout_ms: int) -> Polled:
+        self.polls += 1
+        over = {split for split, at in self.places.items() if at >= len(self.log[split.partition])}
+        ready = sorted((at, split) for split, at in self.places.items() if split not in over | self.paused)
+        finished = frozenset(over) if self.ends else frozenset[SplitId]()
+        if not ready:
+            return Polled(at_end=frozenset(over), finished=finished, lag=self.lag)
+        at, split = ready[0]
+        ts = self.log[split.partition][at]
+        self.places[split] = at + 1
+        self.given.append(ts)
+        rows = RowBatch(frame([(ts, at)]), np.array([at], dtype=np.int64), (Run(split, 0, 1),))
+        return Polled(rows, {split: at + 1}, frozenset(over), finished, self.lag)
+
+    def pause(self, splits: Sequence[SplitId]) -> None:
+        self.paused |= set(splits)
+        self.asked.append(f"pause {' '.join(map(str, splits))}")
+
+    def resume(self, splits: Sequence[SplitId]) -> None:
+        self.paused -= set(splits)
+        self.asked.append(f"resume {' '.join(map(str, splits))}")
+
+    def commit(self, positions: Mapping[SplitId, int]) -> None:
+        self.committed.append(dict(positions))
+
+    def close(self) -> None: ...
+
+
+class Sent:
+    """What came out of the source, and what it reported."""
+
+    def __init__(self) -> None:
+        self.elements: list[Element] = []
+        self.snapshots: list[SubtaskSnapshot] = []
+        self.ended = 0
+
+    def on_batch(self, batch: pl.DataFrame) -> None:
+        self.elements.append(batch)
+
+    def on_signal(self, signal: Signal) -> None:
+        self.elements.append(signal)
+
+    def snapshotted(self, snapshot: SubtaskSnapshot) -> None:
+        self.snapshots.append(snapshot)
+
+    def input_ended(self, task: str, subtask: int) -> None:
+        self.ended += 1
+
+    @property
+    def signals(self) -> list[Element]:
+        """All but rows and finite watermarks."""
+        return [
+            element
+            for element in self.elements
+            if not isinstance(element, pl.DataFrame) and not (isinstance(element, Watermark) and element.ts < TIME_MAX)
+        ]
+
+    @property
+    def times(self) -> list[int]:
+        return [ts for each in self.elements if isinstance(each, pl.DataFrame) for ts in each.get_column(TS).to_list()]
+
+
+class Nobody:
+    def on_batch(self, batch: pl.DataFrame) -> None: ...
+
+    def on_signal(self, signal: Signal) -> None: ...
+
+
+class Running:
+    """A source task in a thread of its own."""
+
+    def __init__(
+        self,
+        log: Sequence[Sequence[int]],
+        *,
+        ends: bool = True,
+        drift_ms: int | None = None,
+        idle_ms: int | None = None,
+    ) -> None:
+        self.reader, self.sent = LogReader(log, ends=ends), Sent()
+        spec = SourceSpec(
+            node="src",
+            connector="scripted",
+            config=ScriptedSource(script=Script([], 0)),
+            format=None,
+            schema=schema_of(SCHEMA),
+            output=schema_of(SCHEMA),
+            metadata=(),
+            time=RowTime("ts", 0, idle_ms, drift_ms),
+            on_error=OnError.FAIL,
+            order_columns=False,
+        )
+        self.task = SourceTask(
+            spec,
+            reader=self.reader,
+            ingest=Ingest(spec, None),
+            time=SourceTime("src", 0),
+            rows=self.sent,
+            bad=Nobody(),
+            clock=SystemClock(),
+            timing=SourceTiming(poll_ms=1, watermark_interval_ms=1),
+            counters=Counter(),
+            snapshots=SubtaskSnapshots("src", 0, self.sent),
+        )
+        self.raised: BaseException | None = None
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self.task.run()
+        except Cancelled as error:
+            self.raised = error
+
+    def tell(self, *commands: Command) -> None:
+        for command in commands:
+            self.task.tell(command)
+
+    def sees(self, condition: Callable[[], bool]) -> None:
+        wait_until(condition, "the source to do so")
+
+    def finish(self) -> None:
+        self.tell(Finish())
+        self.thread.join(WAIT_SECONDS)
+        assert not self.thread.is_alive()
+
+
+@contextmanager
+def running(
+    log: Sequence[Sequence[int]], *, ends: bool = True, drift_ms: int | None = None, idle_ms: int | None = None
+) -> Iterator[Running]:
+    source = Running(log, ends=ends, drift_ms=drift_ms, idle_ms=idle_ms)
+    source.thread.start()
+    try:
+        yield source
+    finally:
+        source.task.cancel()
+        source.thread.join(WAIT_SECONDS)
+
+
+def assign(*splits: Split, final: bool = True) -> Assign:
+    return Assign(tuple(AssignedSplit(split) for split in splits), final)
+
+
+def test_after_its_end_a_source_still_passes_barriers_until_it_is_told_to_leave() -> None:
+    with running([[1, 5]]) as source:
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: source.sent.ended == 1)
+        source.tell(Trigger(4))
+        source.sees(lambda: len(source.sent.snapshots) == 1)
+        source.tell(Complete(4))
+        source.sees(lambda: source.reader.committed == [{P0: 2}])
+        source.finish()
+    assert source.sent.signals == [Watermark(TIME_MAX), EndOfInput(), Barrier(4)]
+    assert source.sent.times == [1, 5]
+    (snapshot,) = source.sent.snapshots
+    assert snapshot.source is not None
+    assert snapshot.source[1].splits == (SplitState("t", 0, 2, 5, finished=True),)
+    assert source.raised is None
+    assert not source.task.cut_short
+
+
+def test_a_barrier_comes_before_anything_was_assigned() -> None:
+    with running([]) as source:
+        source.tell(Trigger(1))
+        source.sees(lambda: len(source.sent.snapshots) == 1)
+        source.tell(Assign((), final=True))
+        source.sees(lambda: source.sent.ended == 1)
+        source.finish()
+    assert source.sent.signals == [Barrier(1), Watermark(TIME_MAX), EndOfInput()]
+    assert source.sent.snapshots[0].source == ("src", SourceState())
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_after_a_stop_nothing_follows_the_barrier(drain: bool) -> None:
+    with running([[1], [2]], ends=False) as source:
+        source.tell(assign(Split(P0, 0), Split(P1, 0)))
+        source.sees(lambda: len(source.reader.given) == 2)
+        source.tell(Trigger(7, stop=True, drain=drain))
+        source.sees(lambda: len(source.sent.snapshots) == 1)
+        source.tell(Complete(7), StopReading())
+        source.sees(lambda: source.reader.committed == [{P0: 1, P1: 1}])
+        source.finish()
+    assert source.sent.elements[-1] == Barrier(7)
+    assert source.sent.signals == [*([Watermark(TIME_MAX)] if drain else []), Barrier(7)]
+    assert source.sent.ended == 0
+    state = source.sent.snapshots[0].source
+    assert state is not None
+    assert state[1].splits == (SplitState("t", 0, 1, 1), SplitState("t", 1, 1, 2))
+
+
+def test_told_to_stop_reading_it_ends_without_closing_windows() -> None:
+    with running([[1]], ends=False) as source:
+        source.tell(assign(Split(P0, 0)))
+        source.sees(lambda: source.reader.given == [1])
+        source.tell(StopReading(), Trigger(2))
+        source.sees(lambda: len(source.sent.snapshots) == 1)
+        source.finish()
+    assert source.sent.signals == [EndOfInput(), Barrier(2)]
+    assert source.task.cut_short
+    assert source.sent.ended == 1
+
+
+@pytest.mark.parametrize("after_end", [False, True])
+def test_cancel_wakes_it_wherever_it_waits(after_end: bool) -> None:
+    with running([[1]]) as source:
+        if after_end:
+            source.tell(assign(Split(P0, 0)))
+            source.sees(lambda: source.sent.ended == 1)
+        source.task.cancel()
+        source.thread.join(WAIT_SECONDS)
+        assert isinstance(source.raised, Cancelled)
+
+
+def test_a_finished_split_is_not_read_again_and_others_go_on_at_their_height() -> None:
+    done, half = SplitState("t", 0, 2, 9, None, finished=True), SplitState("t", 1, 1, 3, 8)
+    with running([[1, 9, 10], [3, 4, 30]]) as source:
+        source.tell(
+            Assign((AssignedSplit(Split(P0, 2, 2), done), AssignedSplit(Split(P1, 1), half)), final=True, emitted=8)
+        )
+        source.sees(lambda: source.sent.ended == 1)
+        source.tell(Trigger(3), Complete(3))
+        source.sees(lambda: bool(source.reader.committed))
+        source.finish()
+    assert source.reader.asked == ["assign t[1]@1"]
+    assert source.sent.times == [4, 30]
+    first = next(each for each in source.sent.elements if isinstance(each, pl.DataFrame))
+    assert first.get_column("__wm").to_list() == [8]
+    assert source.reader.committed == [{P1: 3}]
+    assert source.sent.snapshots[0].source is not None
+    assert source.sent.snapshots[0].source[1].splits[0].finished
+
+
+def test_a_split_that_was_finished_goes_on_to_a_later_stop() -> None:
+    done = SplitState("t", 0, 1, 5, 7, finished=True)
+    with running([[5, 6, 20]]) as source:
+        source.tell(Assign((AssignedSplit(Split(P0, 1, 3), done),), final=True))
+        source.sees(lambda: source.sent.ended == 1)
+        source.finish()
+    assert source.sent.times == [6, 20]
+
+
+def test_partitions_past_the_limit_pause_and_go_on_once_it_has_grown() -> None:
+    with running([[10, 1000, 1100], [20, 30]], ends=False, drift_ms=100) as source:
+        source.tell(Limit(500), assign(Split(P0, 0), Split(P1, 0)))
+        source.sees(lambda: source.reader.given == [10, 20, 1000, 30])
+        source.sees(lambda: source.reader.paused == {P0})
+        source.tell(Limit(1005))  # past it, but not far enough
+        source.sees(lambda: source.task.status().watermark == 29)
+        assert source.reader.paused == {P0}
+        source.tell(Limit(1010))
+        source.sees(lambda: source.reader.given[-1] == 1100)
+        source.sees(lambda: source.reader.paused == {P0})
+        source.tell(Limit(None))
+        source.sees(lambda: not source.reader.paused)
+        source.finish()
+    asked = [line for line in source.reader.asked if not line.startswith("assign")]
+    assert asked == ["pause t[0]", "resume t[0]", "pause t[0]", "resume t[0]"]
+
+
+def test_a_partition_with_messages_that_were_not_delivered_yet_is_not_idle() -> None:
+    """It was at its end, and the reader has not come to what was appended since: time must not pass over that."""
+    with running([[100, 900], [50]], ends=False, idle_ms=1) as source:
+        source.reader.lag = {P1: 3}
+        source.tell(Relay(899), assign(Split(P0, 0), Split(P1, 0), final=False))
+        source.sees(lambda: source.reader.given == [100, 50, 900])
+        source.sees(lambda: source.task.status().watermark == 49)
+        polls = source.reader.polls
+        source.sees(lambda: source.reader.polls > polls + 50)
+        assert source.task.status().watermark == 49
+        source.reader.lag = {P1: 0}
+        source.sees(lambda: source.task.status().watermark == 899)
+        source.finish()
