@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from measure import median
 
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.signals import Barrier
 from headrace.core.types import schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig

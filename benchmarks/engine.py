@@ -23,13 +23,13 @@ from headrace.connect.registry import format_named
 from headrace.core.types import schema_of
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import LocalJob
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.testing import run_pipeline
 
 
 def warm_up(data: dict[str, object]) -> None:
     """Imports and first calls, which the bare loop leaves out too: a hundred rows without Kafka, and one message."""
-    pipeline = Pipeline.from_dict(data)
+    pipeline = pipeline_from_dict(data)
     source = pipeline.sources["events"]
     rows = pl.DataFrame({"k": [1] * 100, "ts": [1_700_000_000_000] * 100, "v": [0.75] * 100})
     made = run_pipeline(pipeline, {"events": rows.to_dicts()}).frame("out")
@@ -54,7 +54,7 @@ def main() -> None:
         case _:
             data = passed(brokers, source, sink, bounded=not rest)
     warm_up(data)
-    running = LocalJob(compile_pipeline(Pipeline.from_dict(data)).physical)
+    running = LocalJob(compile_pipeline(pipeline_from_dict(data)).physical)
     if rest:
         threading.Thread(target=stop_when_stdin_closes, args=(running,), daemon=True).start()
     watch = Stopwatch.start()

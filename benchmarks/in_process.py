@@ -18,7 +18,7 @@ from data import WINDOW_MS, columns
 from measure import Stopwatch
 
 from headrace.local.engine.rows_run import run_on_rows
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 ROWS, BATCH_ROWS = 5_000_000, 32_768
 
@@ -56,7 +56,7 @@ def expected_groups() -> int:
 
 def engine(whole: pl.DataFrame) -> dict[str, float]:
     """Through the local job: source task, event time, chain, windows, sink; batches of 32,768 rows."""
-    pipeline = Pipeline.from_dict(PIPELINE)
+    pipeline = pipeline_from_dict(PIPELINE)
     run_on_rows(pipeline, {"events": whole.head(10_000)})
     watch = Stopwatch.start()
     made = run_on_rows(pipeline, {"events": whole})

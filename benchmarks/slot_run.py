@@ -18,7 +18,7 @@ from typing import Any
 
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, CommittedRecord, Record
 from headrace.checkpoint.journal.shell import JournalStore
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import HeadraceError
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -38,7 +38,7 @@ from pyspark.sql import functions as sql
 from run import child
 
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.stores.store import read_url
+from headrace.checkpoint.stores.opening import read_url
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
 from headrace.local.topics.topics import create_topic

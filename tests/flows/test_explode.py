@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.testing import run_pipeline
 
 ROWS: list[dict[str, Any]] = [
@@ -23,7 +24,7 @@ ORDERED = {"from": "x", "key_by": ["k"], "aggregate": {"first": "first(l)", "n":
 def _pipeline(steps: dict[str, Any], last: str) -> Pipeline:
     source = {"memory": {"name": "unused"}, "schema": {"k": "int64", "l": "[int64]"}}
     sink = {"from": last, "memory": {"name": "unused"}}
-    return Pipeline.from_dict({"name": "p", "sources": {"rows": source}, "steps": steps, "sinks": {"out": sink}})
+    return pipeline_from_dict({"name": "p", "sources": {"rows": source}, "steps": steps, "sinks": {"out": sink}})
 
 
 @pytest.mark.parametrize("batch_rows", [1, 3, 100])

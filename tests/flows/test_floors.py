@@ -13,7 +13,7 @@ from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import JobOptions, LocalJob
 from headrace.local.engine.rows_run import resized
 from headrace.local.engine.substitute import Taps, with_taps
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.running import WAIT_SECONDS, wait_until
 from support.scripted import SCHEMA, Script, ScriptedSource
 
@@ -34,7 +34,7 @@ def prepared(script: Script, *, whole: bool, parallelism: int, batch: int, disco
     source = {"memory": {"name": "unused"}, "schema": SCHEMA, "time": {"column": "ts", "idle_after": "150ms"}}
     sink = {"from": "w", "print": {}}
     data = {"name": "p", "sources": {"rows": source}, "steps": STEPS, "sinks": {"out": sink}}
-    flow, taps = with_taps(Pipeline.from_dict(data), ["w", "w.late"], keep_sinks=False)
+    flow, taps = with_taps(pipeline_from_dict(data), ["w", "w.late"], keep_sinks=False)
     config = ScriptedSource(script=script, whole=whole, discovery_ms=None if whole else discovery_ms)
     node = flow.sources["rows"].model_copy(update={"connector": "scripted", "config": config})
     return resized(flow.model_copy(update={"sources": {"rows": node}}), batch_rows=batch, parallelism=parallelism), taps

@@ -10,6 +10,7 @@ import pytest
 from headrace.core.errors import DataError
 from headrace.local.engine.rows_run import resized, run_on_rows
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 SHAPES = [(1, 1), (7, 1), (1, 2), (7, 5), (1000, 5)]
 WINDOW = {"from": "rows", "key_by": ["key"], "window": {"tumbling": "10ms"}, "aggregate": {"n": "count(*)"}}
@@ -23,7 +24,7 @@ def pipeline(steps: dict[str, Any], last: str) -> Pipeline:
         "time": {"column": "ts"},
     }
     sink = {"from": last, "memory": {"name": "unused"}}
-    return Pipeline.from_dict({"name": "p", "sources": {"rows": source}, "steps": steps, "sinks": {"out": sink}})
+    return pipeline_from_dict({"name": "p", "sources": {"rows": source}, "steps": steps, "sinks": {"out": sink}})
 
 
 def rows() -> pl.DataFrame:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.local.engine.rows_run import resized
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.testing.pipeline import run_pipeline
 from headrace_connectors.memory import Feed, open_collected, open_feed
 from support.aggregate_oracle import AGGREGATES, bits
@@ -88,7 +89,7 @@ def pipeline(steps: Mapping[str, Any], reference: str, log: Log) -> Pipeline:
     sink = {"from": reference, "memory": {"name": "out"}}
     if ".late" in reference or "second" in steps:
         sink["partition"] = "rebalance"
-    return Pipeline.from_dict(
+    return pipeline_from_dict(
         {
             "name": "p",
             "batch": {"max_rows": 7},

@@ -16,6 +16,7 @@ from headrace.local.engine.job import JobOptions, LocalJob
 from headrace.local.engine.rows_run import resized
 from headrace.local.engine.substitute import with_rows, with_taps
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.aggregate_oracle import AGGREGATES, Row, aggregate, bits
 from support.flow_rows import Log, logs, sliding
 from support.suite.properties import weighted
@@ -34,7 +35,7 @@ def pipeline(lag_ms: int, steps: Mapping[str, Any], last: str) -> Pipeline:
         "time": {"column": "ts", "out_of_orderness": f"{lag_ms}ms"},
     }
     sink = {"from": last, "print": {}}
-    return Pipeline.from_dict({"name": "p", "sources": {"rows": source}, "steps": steps, "sinks": {"out": sink}})
+    return pipeline_from_dict({"name": "p", "sources": {"rows": source}, "steps": steps, "sinks": {"out": sink}})
 
 
 def run(

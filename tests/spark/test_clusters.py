@@ -79,7 +79,8 @@ def test_a_replay_on_a_standalone_cluster(cluster: StandaloneSpark, tmp_path: Pa
     assert said == [], "the driver is quiet"
 
 
-@pytest.mark.parametrize("where", ["local[2]", pytest.param("standalone", marks=pytest.mark.full)])
+@pytest.mark.full  # `test_yarn` has a driver that spark-submit starts
+@pytest.mark.parametrize("where", ["local[2]", "standalone"])
 def test_a_replay_by_spark_submit(request: pytest.FixtureRequest, where: str, tmp_path: Path) -> None:
     home, master = Path(pyspark.__file__).parent, where
     if where == "standalone":

@@ -19,6 +19,7 @@ from headrace.core.errors import Unreachable, UserError
 from headrace.spark.cluster.connect_session import connected
 from headrace.spark.state_source import register_state
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.connect_server import connect_server
 from support.flow_site import Flow
 
@@ -89,7 +90,7 @@ def test_the_command(server: str, session: SparkSession, tmp_path: Path) -> None
 
 @pytest.mark.full
 def test_states_are_read_and_made(session: SparkSession, tmp_path: Path) -> None:
-    model = Pipeline.from_dict(
+    model = pipeline_from_dict(
         {
             "name": "sums",
             "sources": {

@@ -134,6 +134,7 @@ def rows_after_kill(command: Command, point: str, *, attempts_before: int = 0) -
     return visible
 
 
+@pytest.mark.full  # `session/test_follow` kills one that follows, `sim/drivers` both kinds
 @pytest.mark.broker
 def test_a_driver_that_is_killed(command: Command, tmp_path: Path) -> None:
     rows_after_kill(command, of_this_commit(list(STEPS)))

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import default_storage, job_url
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import JobStatus, SubmitRequest, Trigger
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.dispatch.job_store import JobStore, JobSubmission

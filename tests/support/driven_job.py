@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace import __version__
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, CommittableDocument, SplitDocument, SubtaskDocument
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.fleet.fleet import Fleet

@@ -19,7 +19,7 @@ from headrace.checkpoint.savepoints.savepoint import find
 from headrace.client.models import FINAL_STATES, JobStatus
 from headrace.core.errors import HeadraceError
 from headrace.core.source_state import SourceState
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace_dev.broker import EmbeddedBroker
 from support.cluster import Cluster, kill
 from support.flow_inputs import SAYS_NOTHING
@@ -64,7 +64,7 @@ class Stage(FlowSite):
         # its home has the token
         with patch.dict(os.environ, {"HEADRACE_HOME": str(self.cluster.home)}):
             job = submit(
-                Pipeline.from_dict(document | settings),
+                pipeline_from_dict(document | settings),
                 from_savepoint=savepoint,
                 py_files=[self.folder / "same_rows.py"],
                 coordinator=self.cluster.client.url,

@@ -20,7 +20,7 @@ from headrace.core.types import Schema
 from headrace.formats.json import JsonFormat
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import SinkSpec
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.memory import Collected, open_collected
 from support.flow_cuts import Cut, ends_of, stopping
 from support.flow_inputs import TOPICS, Part, write_files
@@ -114,7 +114,7 @@ def in_memory(flow: Flow, inputs: Path) -> Iterator[InMemory]:
         for name, sink in document["sinks"].items():
             sink["memory"] = {"name": f"{flow.name}-{name}"}
             collected[name] = stack.enter_context(open_collected(f"{flow.name}-{name}"))
-        logical = compile_pipeline(Pipeline.from_dict(document)).logical
+        logical = compile_pipeline(pipeline_from_dict(document)).logical
         specs = {name: logical.node(name).spec for name in collected}
         schemas = {name: spec.schema for name, spec in specs.items() if isinstance(spec, SinkSpec)}
         (node,) = document["sources"] if flow.topic is not None else ("",)

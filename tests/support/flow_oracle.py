@@ -15,7 +15,7 @@ import polars as pl
 
 from headrace.core.config import parse_duration_ms
 from headrace.core.types import Schema
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.flow_inputs import FILES, TOPICS, generated, read_rows
 from support.flow_site import Flow, Row
 
@@ -192,7 +192,7 @@ def _plain(value: Any) -> Any:
 
 
 def _tables(flow: Flow) -> dict[str, pl.DataFrame]:
-    pipeline = Pipeline.from_dict(flow.document)
+    pipeline = pipeline_from_dict(flow.document)
     tables = {}
     for name, source in flow.document["sources"].items():
         rows = _source(source, pipeline.sources[name].columns)

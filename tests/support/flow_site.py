@@ -21,6 +21,7 @@ from headrace.core.source_state import AppliedFloor
 from headrace.local.engine.compile import compile_pipeline
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.load import load_pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace_dev.broker import EmbeddedBroker
 from support.broker import consume_all, create_topic, produce, unique_topic
 from support.flow_inputs import TOPICS, Part, write_files
@@ -63,7 +64,7 @@ class Flow:
     @cached_property
     def update_keys(self) -> dict[str, tuple[str, ...]]:
         """Sink -> key of its rows, for sinks that take updating rows."""
-        logical = compile_pipeline(Pipeline.from_dict(self.document)).logical
+        logical = compile_pipeline(pipeline_from_dict(self.document)).logical
         found = {sink: logical.node(sink).spec.update_key for sink in self.document["sinks"]}  # type: ignore[union-attr]
         return {sink: tuple(key) for sink, key in found.items() if key is not None}
 

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, FinishedRecord
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.client.output_models import EndTransactionsRequest, TransactionList
 from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
 from headrace.coordinator.output.job_transactions import JobTransactions

@@ -49,7 +49,7 @@ from headrace.coordinator.rest.app import rest_app
 from headrace.coordinator.rest.metrics import JobSample, metrics_text
 from headrace.coordinator.rest.service import JobConflict, NoSuchJob
 from headrace.core.errors import Domain, HeadraceError, UserError
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.running import wait_until
 
 TOKEN, METRICS_TOKEN = "the token of tests", "the metrics token of tests"
@@ -94,7 +94,7 @@ class ScriptedCluster:
 
     async def submit(self, request: SubmitRequest) -> str:
         self._refuse()
-        pipeline = Pipeline.from_dict(request.file_form())
+        pipeline = pipeline_from_dict(request.file_form())
         if not request.allow_duplicate and any(self._runs(job, pipeline.name) for job in self.jobs_by_id.values()):
             raise JobConflict(f"a job called {pipeline.name!r} runs", remedy="give --allow-duplicate")
         job = f"{len(self.jobs_by_id):02x}{'a1' * 5}"

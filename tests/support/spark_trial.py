@@ -16,7 +16,7 @@ from headrace.connect import registry
 from headrace.core.settings import Home
 from headrace.spark.launch.replay import ReplayOptions, prepare
 from headrace.spark.levels.exchange import RddExchange
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.flow_site import Flow
 from support.third_party_site import third_party_path
 
@@ -61,7 +61,7 @@ class Trial:
     def run(self) -> str:
         """Replays to the end of time, with a savepoint; gives its URL."""
         options = ReplayOptions(savepoint=str(self.folder / "savepoints"), final=True, parallelism=2)
-        prepared = prepare(Pipeline.from_dict(self._document()), options, Home(self.folder / "home"))
+        prepared = prepare(pipeline_from_dict(self._document()), options, Home(self.folder / "home"))
         outcome = prepared.replay(RddExchange(self.spark), lambda _: None).run()
         assert outcome.rows_in == SOURCE_ROWS
         assert outcome.savepoint is not None

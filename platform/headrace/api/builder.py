@@ -134,9 +134,9 @@ class Pipeline:
 
         Raises InvalidPipeline with every problem, each with its dotted path (`steps.hourly.window`).
         """
-        from headrace.spec.pipeline import Pipeline as PipelineModel
+        from headrace.spec.reading.read import pipeline_from_dict
 
-        return PipelineModel.from_dict(self.to_dict())
+        return pipeline_from_dict(self.to_dict())
 
     def to_yaml(self) -> str:
         """The pipeline as a file: loads back to an equal one. Secrets are in it. Raises InvalidPipeline."""

@@ -47,11 +47,11 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
     from headrace.client.models import SubmitRequest
     from headrace.client.submission import file_form, job_code
     from headrace.local.engine.compile import compile_pipeline
-    from headrace.spec.pipeline import Pipeline as Model
+    from headrace.spec.reading.read import pipeline_from_dict
 
     model, folder = _model_and_folder(pipeline)
     if parallelism is not None:
-        model = Model.from_dict({**model.to_dict(), "parallelism": parallelism})
+        model = pipeline_from_dict({**model.to_dict(), "parallelism": parallelism})
     compile_pipeline(model)
     request = SubmitRequest(
         pipeline=file_form(model),

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from headrace.api.builder import Pipeline
 from headrace.api.running import load
 from headrace.core.files.named_file import named_file
 
 if TYPE_CHECKING:
     from headrace.spec.pipeline import Pipeline as PipelineModel
 
-    PipelineLike = Pipeline | PipelineModel | str | PathLike[str]
+
+@runtime_checkable
+class Builder(Protocol):
+    """What makes a pipeline: `headrace.Pipeline`."""
+
+    def build(self) -> PipelineModel:
+        """Returns the model. Raises InvalidPipeline."""
+        ...
+
+
+if TYPE_CHECKING:
+    PipelineLike = Builder | PipelineModel | str | PathLike[str]
 
 
 def model_of(pipeline: PipelineLike) -> PipelineModel:
     """The pipeline as a model. Raises InvalidPipeline, UserError for a file that is not there."""
-    if isinstance(pipeline, Pipeline):
+    if isinstance(pipeline, Builder):
         return pipeline.build()
     return load(pipeline) if isinstance(pipeline, str | PathLike) else pipeline
 

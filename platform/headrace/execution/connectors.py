@@ -28,7 +28,7 @@ from headrace.plan.chaining import plan_physical
 from headrace.plan.contexts import sink_context, source_context
 from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class HostedJob:
     def open(self, request: OpenRequest) -> dict[str, DiscoveredSource]:
         """Source -> what it has. What is open already is closed first; what failed to open leaves nothing behind."""
         self._close_all()
-        pipeline = Pipeline.from_dict(request.pipeline)
+        pipeline = pipeline_from_dict(request.pipeline)
         plan = plan_physical(plan_logical(pipeline), pipeline)
         try:
             # sinks first: a missing topic is said before positions are resolved
@@ -69,7 +69,7 @@ class HostedJob:
     def open_committers(self, request: OpenCommittersRequest) -> None:
         """Opens the committers alone, and touches nothing else outside."""
         self._close_all()
-        pipeline = Pipeline.from_dict(request.pipeline)
+        pipeline = pipeline_from_dict(request.pipeline)
         try:
             self._open_sinks(plan_physical(plan_logical(pipeline), pipeline), request.job, prepare=False)
         except BaseException:

@@ -12,6 +12,7 @@ from headrace.plan.explain import plan_dict
 from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task, TaskNode
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 
 class JobPlans:
@@ -30,7 +31,7 @@ class JobPlans:
     def model(self, parallelism: int) -> Pipeline:
         """The same as a model. Raises InvalidPipeline."""
         if parallelism not in self._models:
-            self._models[parallelism] = Pipeline.from_dict(self.file_form(parallelism))
+            self._models[parallelism] = pipeline_from_dict(self.file_form(parallelism))
         return self._models[parallelism]
 
     def plan(self, parallelism: int) -> PhysicalPlan:

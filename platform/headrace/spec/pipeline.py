@@ -1,8 +1,7 @@
 """The pipeline as a frozen model: sources, steps, sinks, settings, test cases.
 
-    Pipeline.from_dict(data)  the file form as plain Python data -> Pipeline, or InvalidPipeline with every problem
-    pipeline.to_dict()        the canonical file form, without defaults; from_dict gives an equal Pipeline back
-    pipeline.shown()          the same with secrets masked, for explain and logs
+    pipeline.to_dict()  the canonical file form, without defaults; `reading.read` returns an equal Pipeline for it
+    pipeline.shown()    the same with secrets masked, for explain and logs
 
 A node's name is its key. Whether columns exist and expressions type is the plan's business.
 """
@@ -10,7 +9,6 @@ A node's name is its key. Whether columns exist and expressions type is the plan
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SerializeAsAny
@@ -211,13 +209,6 @@ class Pipeline(PipelineFields):
     steps: dict[str, StepNode] = Field(default_factory=dict)
     sinks: dict[str, SinkNode]
     tests: tuple[TestCase, ...] = ()
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> Pipeline:
-        """A pipeline from its file form as plain data. Raises InvalidPipeline; problems carry dotted paths."""
-        from headrace.spec.reading.read import read_or_raise
-
-        return read_or_raise(data)
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical file form: plain data without defaults. Holds secrets: `shown` does not."""

@@ -148,6 +148,7 @@ def test_progress_goes_to_stderr_as_plain_lines(
 
 
 PYTHON = """\
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.spec.pipeline import Pipeline
 
 DATA = {
@@ -157,7 +158,7 @@ DATA = {
     },
     "sinks": {"o": {"from": "s", "print": {}}},
 }
-one = Pipeline.from_dict(DATA)
+one = pipeline_from_dict(DATA)
 """
 
 

@@ -28,6 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
+@pytest.mark.full
 def test_a_supervisor(cluster: Cluster, flow: Flow) -> None:
     """Its slots end by themselves, though nobody can tell them to: no writer is left behind."""
     worker = parent_of(flow.slots()[0])

@@ -29,6 +29,7 @@ def test_partitions_are_added_and_a_new_topic_matches_the_pattern(cluster: Clust
         cluster.start_again()
 
 
+@pytest.mark.full
 def test_a_topic_appears_while_the_job_stands_still(flow: Flow) -> None:
     """The savepoint keeps the partitions that came while the job ran; the topic is made and written to after it."""
     topic = f"{flow.stem}-in-d"

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.broker
 BOUNDED = ("--set", "sources.events.kafka.stop=latest")
 
 
+@pytest.mark.full
 def test_stop_with_a_savepoint_and_go_on_with_another_parallelism(cluster: Cluster, flow: Flow) -> None:
     path = flow.stop("--savepoint", "saved")
 
@@ -45,6 +46,7 @@ def test_a_savepoint_of_a_running_job_that_was_moved(cluster: Cluster, flow: Flo
     assert cluster.client.status(flow.job).parallelism == 1
 
 
+@pytest.mark.full
 def test_rescaled_while_rows_come(cluster: Cluster, broker: EmbeddedBroker, flow: Flow) -> None:
     for parallelism in (3, 1):
         done = cluster.headrace("rescale", flow.job, "--parallelism", str(parallelism), "--json")

@@ -95,6 +95,7 @@ def trouble(flow: Flow) -> str:
     return f"{status.message} {status.failure}"
 
 
+@pytest.mark.full
 def test_read_only_for_a_while(flow: Flow, storage: SmallStorage) -> None:
     storage.lock()
     wait_until(lambda: "Read-only file system" in trouble(flow), "the job says what is wrong")

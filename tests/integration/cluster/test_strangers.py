@@ -48,6 +48,7 @@ def ports_of(cluster: Cluster) -> set[int]:
     }
 
 
+@pytest.mark.full
 def test_a_job_deploys_and_runs_while_strangers_wait_at_every_port(cluster: Cluster) -> None:
     file = cluster.folder / "shuffled.yaml"
     file.write_text(SHUFFLED)

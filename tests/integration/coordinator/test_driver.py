@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from headrace.checkpoint.journal.shell import JournalStore
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.history import JobHistory

@@ -12,7 +12,7 @@ from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContex
 from headrace.exchange.channel import ChannelBounds
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import JobOptions, LocalJob
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.running import WAIT_SECONDS, wait_until
 
 BATCH_ROWS, QUEUE_ROWS, PARALLELISM = 500, 2_000, 2
@@ -45,7 +45,7 @@ class StuckWriter:
 
 
 def test_rows_in_queues_stay_bounded() -> None:
-    pipeline = Pipeline.from_dict(
+    pipeline = pipeline_from_dict(
         {
             "name": "slow",
             "parallelism": PARALLELISM,

@@ -12,7 +12,7 @@ from headrace.exchange.channel import ChannelBounds
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import JobOptions, JobState, LocalJob, Progress
 from headrace.plan.physical import PhysicalPlan
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.running import WAIT_SECONDS, wait_until
 from support.scripted import SCHEMA, Output, Script, ScriptedSink, ScriptedSource
 
@@ -30,7 +30,7 @@ def plan(source: ScriptedSource, sink: ScriptedSink, *, interval: str = "none") 
         "sources": {"rows": {"memory": {"name": "unused"}, "schema": SCHEMA, "time": {"column": "ts"}}},
         "sinks": {"out": {"from": "rows", "print": {}, "partition": {"hash": ["i"]}}},
     }
-    flow = Pipeline.from_dict(data)
+    flow = pipeline_from_dict(data)
     rows = flow.sources["rows"].model_copy(update={"connector": "scripted", "config": source})
     out = flow.sinks["out"].model_copy(update={"connector": "scripted", "config": sink})
     return compile_pipeline(flow.model_copy(update={"sources": {"rows": rows}, "sinks": {"out": out}})).physical
@@ -196,7 +196,7 @@ def test_positions_are_published_only_for_what_is_flushed_and_of_a_source_that_e
         "steps": {"u": {"union": ["a", "b"]}},
         "sinks": {"out": {"from": "u", "print": {}}},
     }
-    flow = Pipeline.from_dict(data)
+    flow = pipeline_from_dict(data)
     configs = {"a": ScriptedSource(script=ended, whole=True), "b": ScriptedSource(script=endless)}
     sources = {
         name: node.model_copy(update={"connector": "scripted", "config": configs[name]})

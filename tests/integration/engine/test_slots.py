@@ -17,6 +17,7 @@ from headrace.plan.explain import plan_dict
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.messages import CancelSlot, Deploy, FromSlot, Left
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.worker.slot.runtime import SlotRuntime
 from headrace_connectors.memory import Collected, Feed, open_collected, open_feed
 from support.running import WAIT_SECONDS, wait_until
@@ -32,7 +33,7 @@ def pipeline(steps: dict[str, Any], last: str, parallelism: int = 2, **sink: Any
         "schema": SCHEMA,
         "time": {"column": "ts", "out_of_orderness": "0s"},
     }
-    return Pipeline.from_dict(
+    return pipeline_from_dict(
         {
             "name": "p",
             "parallelism": parallelism,
@@ -204,7 +205,7 @@ def test_every_row_reaches_every_subtask_of_a_broadcast(tmp_path: Path, feed: Fe
 
 def test_two_sources_of_different_width_meet(tmp_path: Path, feed: Feed, collected: Collected) -> None:
     source = {"schema": SCHEMA, "time": {"column": "ts", "out_of_orderness": "0s"}}
-    flow = Pipeline.from_dict(
+    flow = pipeline_from_dict(
         {
             "name": "p",
             "parallelism": 3,
@@ -360,7 +361,7 @@ def test_files_are_read_on_where_a_checkpoint_left_them(tmp_path: Path, collecte
     for number in range(6):
         lines = [f'{{"k": {line % 7}}}' for line in range(number * 100, number * 100 + 500)]
         (folder / f"part-{number}.json").write_text("\n".join(lines) + "\n")
-    flow = Pipeline.from_dict(
+    flow = pipeline_from_dict(
         {
             "name": "p",
             "parallelism": 2,

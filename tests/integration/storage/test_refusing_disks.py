@@ -10,7 +10,7 @@ from support.running import WAIT_SECONDS
 
 _SCRIPT = """
 import os, subprocess, sys
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import ExternalError
 
 folder, case = sys.argv[1], sys.argv[2]

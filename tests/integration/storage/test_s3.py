@@ -11,7 +11,8 @@ import pytest
 
 from headrace.checkpoint.journal.journal import Replaced, Written
 from headrace.checkpoint.journal.shell import JournalStore
-from headrace.checkpoint.stores.store import ObjectMissing, open_store, read_url
+from headrace.checkpoint.stores.opening import open_store, read_url
+from headrace.checkpoint.stores.store import ObjectMissing
 from headrace.core.errors import ExternalError, UserError
 from support.checkpoints import attempt, checkpoint, committed
 from support.running import WAIT_SECONDS

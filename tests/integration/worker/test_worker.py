@@ -36,7 +36,7 @@ from headrace.rpc.messages import (
     TriggerEpoch,
     WorkerLeaving,
 )
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.worker.host.slot_process import SlotProcess
 from headrace.worker.host.supervisor import Supervisor, WorkerConfig
 from support.control_server import TOKEN, ServerInThread
@@ -92,7 +92,7 @@ def tell(server: ServerInThread, slot: SlotInfo, command: ToSlot) -> None:
 
 
 def deploy(server: ServerInThread, slot: SlotInfo, folder: Path, *, plan_hash: str | None = None) -> None:
-    pipeline = Pipeline.from_dict(PIPELINE)
+    pipeline = pipeline_from_dict(PIPELINE)
     address = slot.address
     deployment = Deployment(
         pipeline=pipeline.to_dict(),

@@ -25,6 +25,7 @@ from headrace.execution.planning import JobPlans
 from headrace.local.runs.slot_run import RunOptions, SlotRun
 from headrace.spark.savepoints.bootstrapping import bootstrap, bootstrap_columns
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -51,7 +52,7 @@ def table(out: Path, name: str) -> dict[str, Any]:
 
 def pipeline(out: Path) -> Pipeline:
     """Totals by key and windows of 50 s, of rows in two partitions in turn."""
-    return Pipeline.from_dict(
+    return pipeline_from_dict(
         {
             "name": "orders",
             "parallelism": 2,

@@ -13,7 +13,7 @@ import pytest
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.batch import TS
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.keygroups import key_groups

@@ -15,7 +15,7 @@ from headrace.client.code import given_code, limited, own_code
 from headrace.client.models import CodeArchive
 from headrace.client.submission import file_form, job_code
 from headrace.core.errors import UserError
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
@@ -114,7 +114,7 @@ def test_too_much_code_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_submission_does_not_depend_on_where_it_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, {"functions.py": ""})
-    pipeline = Pipeline.from_dict(
+    pipeline = pipeline_from_dict(
         {
             "name": "p",
             "checkpoint": {"storage": "kept"},

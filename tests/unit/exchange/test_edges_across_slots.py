@@ -20,7 +20,7 @@ from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import Channel, EdgeOutput
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import PhysicalPlan
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.worker.slot.wiring import wire
 from support.running import WAIT_SECONDS
 
@@ -42,7 +42,7 @@ def plan(partition: object, senders: int, receivers: int) -> PhysicalPlan:
         },
         "sinks": {"out": {"from": "made", "print": {}, "parallelism": receivers, "partition": partition}},
     }
-    return compile_pipeline(Pipeline.from_dict(data)).physical
+    return compile_pipeline(pipeline_from_dict(data)).physical
 
 
 @dataclass

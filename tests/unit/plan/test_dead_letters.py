@@ -7,7 +7,7 @@ import pytest
 from headrace.core.errors import InvalidPipeline
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import SinkSpec
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.kafka import KafkaSinkConfig
 
 
@@ -26,7 +26,7 @@ def made(sink: dict[str, Any], **settings: Any) -> dict[str, KafkaSinkConfig]:
         "steps": {"b": {"from": "a", "select": {"n": "cast(x as bigint)"}, "on_error": {"dead_letter": "worse"}}},
         "sinks": {"out": {"from": "b"} | sink},
     } | settings
-    nodes = compile_pipeline(Pipeline.from_dict(data)).logical.nodes
+    nodes = compile_pipeline(pipeline_from_dict(data)).logical.nodes
     specs = [node.spec for node in nodes if isinstance(node.spec, SinkSpec)]
     return {spec.node: spec.config for spec in specs if isinstance(spec.config, KafkaSinkConfig)}
 

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.local.engine.compile import Compiled, compile_pipeline
 from headrace.plan.explain import explain_dict, explain_lines, plan_dict
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 
 def data() -> dict[str, Any]:
@@ -54,7 +54,7 @@ def data() -> dict[str, Any]:
 
 
 def compiled(changes: dict[str, Any] | None = None) -> Compiled:
-    return compile_pipeline(Pipeline.from_dict({**data(), **(changes or {})}))
+    return compile_pipeline(pipeline_from_dict({**data(), **(changes or {})}))
 
 
 def test_the_canonical_plan_is_json_and_stable() -> None:
@@ -99,7 +99,7 @@ def change(path: str, value: object) -> dict[str, Any]:
     ],
 )
 def test_every_difference_changes_the_hash(path: str, value: object) -> None:
-    changed = compile_pipeline(Pipeline.from_dict(change(path, value)))
+    changed = compile_pipeline(pipeline_from_dict(change(path, value)))
 
     assert plan_dict(changed.physical)["hash"] != plan_dict(compiled().physical)["hash"]
 
@@ -153,14 +153,14 @@ def test_time_that_nothing_asks_for_is_told_from_no_time() -> None:
     source = {"kafka": {"brokers": "b:1", "topic": "t"}, "format": "json", "schema": {"n": "int64"}}
     rows = {"generator": {"rows": 1, "columns": {"n": {"sequence": {}}}}, "schema": {"n": "int64"}}
     sinks = {name: {"from": name[:-1], "print": {}, "format": "json"} for name in ("a_", "b_")}
-    found = Pipeline.from_dict({"name": "p", "sources": {"a": source, "b": rows}, "sinks": sinks})
+    found = pipeline_from_dict({"name": "p", "sources": {"a": source, "b": rows}, "sinks": sinks})
     plans = compile_pipeline(found)
     lines = [line for line in explain_lines(plans.logical, plans.physical) if "event time" in line]
     assert lines == ["  event time   the record's, which no node asks for", "  event time   none"]
 
 
 def test_reasons_against_a_replay_are_named() -> None:
-    made = compile_pipeline(Pipeline.from_dict(change("steps/hourly/lateness", "operator")))
+    made = compile_pipeline(pipeline_from_dict(change("steps/hourly/lateness", "operator")))
     shown = explain_dict(made.logical, made.physical)
 
     assert shown["replayable"] is False
@@ -187,7 +187,7 @@ def test_every_verb_has_words() -> None:
         "steps": steps,
         "sinks": {"o": {"from": "i", "memory": {"name": "y"}}},
     }
-    made = compile_pipeline(Pipeline.from_dict(pipeline))
+    made = compile_pipeline(pipeline_from_dict(pipeline))
 
     words = {node["name"]: node["what"] for node in explain_dict(made.logical, made.physical)["nodes"]}
 

@@ -9,7 +9,7 @@ import pytest
 from headrace.core.errors import InvalidPipeline
 from headrace.local.engine.compile import Compiled, compile_pipeline
 from headrace.plan.partitioning import Hash, Partitioning, Rebalance
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 
 @pytest.mark.parametrize("group", ["steps", "sinks"])
@@ -24,7 +24,7 @@ def test_rows_cannot_be_spread_by_a_list_or_a_struct(group: str, column: str) ->
     }
     data[group]["kept" if group == "steps" else "out"]["partition"] = {"hash": [column]}
     with pytest.raises(InvalidPipeline, match="lists and structs cannot be keys"):
-        compile_pipeline(Pipeline.from_dict(data))
+        compile_pipeline(pipeline_from_dict(data))
 
 
 def _spread(**of: dict[str, Any]) -> Compiled:
@@ -38,7 +38,7 @@ def _spread(**of: dict[str, Any]) -> Compiled:
         "steps": {"kept": {"from": "rows", "filter": "i > 0", **of.get("kept", {})}},
         "sinks": {"out": {"from": "kept", "format": "json", "kafka": kafka | of.get("kafka", {}), **of.get("out", {})}},
     }
-    return compile_pipeline(Pipeline.from_dict(data))
+    return compile_pipeline(pipeline_from_dict(data))
 
 
 @pytest.mark.parametrize("node", ["kept", "out"])

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.plan.logical import plan_logical
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec, TimeSpec
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 
 def planned(time: dict[str, Any]) -> TimeSpec:
@@ -25,7 +25,7 @@ def planned(time: dict[str, Any]) -> TimeSpec:
         "steps": {"hourly": windows},
         "sinks": {"out": {"from": "hourly", "print": {}}},
     }
-    nodes = plan_logical(Pipeline.from_dict(data)).nodes
+    nodes = plan_logical(pipeline_from_dict(data)).nodes
     spec = next(node.spec for node in nodes if node.name == "s")
     assert isinstance(spec, SourceSpec)
     return spec.time

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from headrace.core.errors import UserError
 from headrace.local.engine.compile import compile_pipeline
 from headrace.spark.launch.replay import require_replayable
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.flow_cuts import random_cut
 from support.flow_engines import NOT_REPLAYABLE, Stretch, live, replayed
 from support.flow_in_memory import InMemory, in_memory, write_inputs
@@ -92,7 +92,7 @@ def test_flows_that_cannot_be_replayed_are_refused_with_node_and_reason() -> Non
     refused = {}
     for flow in flows():
         try:
-            require_replayable(compile_pipeline(Pipeline.from_dict(flow.document)).logical)
+            require_replayable(compile_pipeline(pipeline_from_dict(flow.document)).logical)
         except UserError as error:
             refused[flow.name] = "\n".join(line.strip() for line in str(error).splitlines()[1:-1])
     assert refused == NOT_REPLAYABLE

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.core.errors import InvalidPipeline, UserError
-from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.load import load_text
+from headrace.spec.reading.read import pipeline_from_dict
 from support.suite.properties import weighted
 
 pytestmark = pytest.mark.usefixtures("own_connectors")
@@ -112,7 +112,7 @@ def test_any_edit_of_a_file(edits: list[tuple[int, int, str]]) -> None:
     except UserError as error:
         assert error.message
     else:
-        assert Pipeline.from_dict(loaded.pipeline.to_dict()) == loaded.pipeline
+        assert pipeline_from_dict(loaded.pipeline.to_dict()) == loaded.pipeline
 
 
 TEXTS = st.sampled_from(["", "a", "1h", "fail", "b.bad"])
@@ -174,8 +174,8 @@ def replaced(data: Any, path: tuple[Any, ...], value: object) -> Any:
 @example(("name",), "p")
 def test_any_value_anywhere(path: tuple[Any, ...], value: object) -> None:
     try:
-        pipeline = Pipeline.from_dict(replaced(WHOLE, path, value))
+        pipeline = pipeline_from_dict(replaced(WHOLE, path, value))
     except InvalidPipeline as error:
         assert all(problem.message for problem in error.problems)
     else:
-        assert Pipeline.from_dict(pipeline.to_dict()) == pipeline
+        assert pipeline_from_dict(pipeline.to_dict()) == pipeline

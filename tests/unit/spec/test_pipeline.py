@@ -12,7 +12,7 @@ from headrace.core.errors import InvalidPipeline
 from headrace.core.types import ListOf, Primitive, Struct, Timestamp
 from headrace.operators.operator import OnError
 from headrace.spec.fields import DeadLetter, HashBy, Route
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.spec.verbs import Aggregate, Filter, Map, Select, Union
 from headrace.spec.window import Cumulate, Sliding, Tumbling
 
@@ -69,12 +69,12 @@ def changed(change: Callable[[Data], object]) -> Data:
 
 def problems(data: object) -> list[str]:
     with pytest.raises(InvalidPipeline) as raised:
-        Pipeline.from_dict(data)  # type: ignore[arg-type]
+        pipeline_from_dict(data)
     return [str(problem) for problem in raised.value.problems]
 
 
 def test_the_designs_pipeline() -> None:
-    pipeline = Pipeline.from_dict(flights())
+    pipeline = pipeline_from_dict(flights())
 
     source = pipeline.sources["flights"]
     assert (source.connector, source.config.model_dump()["topic"]) == ("kafka", "123")
@@ -164,10 +164,10 @@ def every_verb() -> Data:
 
 @pytest.mark.parametrize("data", [flights(), every_verb()], ids=["flights", "every_verb"])
 def test_round_trip(data: Data) -> None:
-    pipeline = Pipeline.from_dict(data)
+    pipeline = pipeline_from_dict(data)
     written = pipeline.to_dict()
 
-    again = Pipeline.from_dict(written)
+    again = pipeline_from_dict(written)
 
     assert again == pipeline
     assert again.to_dict() == written
@@ -176,7 +176,7 @@ def test_round_trip(data: Data) -> None:
 
 
 def test_verbs_of_every_kind() -> None:
-    pipeline = Pipeline.from_dict(every_verb())
+    pipeline = pipeline_from_dict(every_verb())
     assert pipeline.steps["b"].verb == Select(columns=(("x", '"x"'), ("tags", '"tags"'), ("at", '"at"')))
     assert pipeline.steps["b"].partition is Route.REBALANCE
     assert pipeline.steps["h"].verb == Union(inputs=("g", "g2"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.core.errors import InvalidPipeline
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 pytestmark = pytest.mark.usefixtures("own_connectors")
 
@@ -238,7 +238,7 @@ def test_refused(change: Callable[[Data], None], expected: list[str]) -> None:
     change(data)
 
     with pytest.raises(InvalidPipeline) as raised:
-        Pipeline.from_dict(data)
+        pipeline_from_dict(data)
 
     found = [str(problem) for problem in raised.value.problems]
     assert len(found) == len(expected), found
@@ -251,7 +251,7 @@ def test_every_cycle_is_named() -> None:
     for name, inputs in {"d": ["e", "f"], "e": ["b", "e2"], "e2": ["e", "b"], "f": ["g", "b"], "g": ["f", "b"]}.items():
         data["steps"][name] = {"union": inputs}
     with pytest.raises(InvalidPipeline) as raised:
-        Pipeline.from_dict(data)
+        pipeline_from_dict(data)
     assert [(problem.path, problem.message) for problem in raised.value.problems] == [
         (("steps", "e", "union", "1"), "a cycle: e -> e2 -> e"),
         (("steps", "f", "union", "0"), "a cycle: f -> g -> f"),
@@ -260,16 +260,16 @@ def test_every_cycle_is_named() -> None:
 
 def test_not_a_mapping() -> None:
     with pytest.raises(InvalidPipeline, match="a pipeline is a mapping, not a list"):
-        Pipeline.from_dict([])  # type: ignore[arg-type]
+        pipeline_from_dict([])
 
 
 def test_dead_letters_need_kafka_above() -> None:
     data = small()
     data["steps"]["b"]["on_error"] = {"dead_letter": "bad"}
     with pytest.raises(InvalidPipeline, match=r"steps.b.on_error: dead letters go .* a above it is not one"):
-        Pipeline.from_dict(data)
+        pipeline_from_dict(data)
     data["sources"]["a"] = {"kafka": {"brokers": "b"}, "format": "json", "schema": {"x": "int64"}}
-    assert Pipeline.from_dict(data)
+    assert pipeline_from_dict(data)
 
 
 def test_connections_give_fields_and_own_fields_win() -> None:
@@ -284,7 +284,7 @@ def test_connections_give_fields_and_own_fields_win() -> None:
     }
     data["sinks"]["out"] = {"from": "c", "kafka": {"use": "main", "topic": "t"}, "format": "json"}
 
-    written = Pipeline.from_dict(data).to_dict()
+    written = pipeline_from_dict(data).to_dict()
 
     assert written["sources"]["a"]["kafka"] == {
         "brokers": "b:1",
@@ -300,7 +300,7 @@ def test_a_mistake_in_a_connection_is_blamed_on_it() -> None:
     data["connections"] = {"main": {"kafka": {"brokers": "b:1", "retries": "x"}}}
     data["sources"]["a"] = {"kafka": {"use": "main"}, "format": "json", "schema": {"x": "int64"}}
     with pytest.raises(InvalidPipeline) as raised:
-        Pipeline.from_dict(data)
+        pipeline_from_dict(data)
     assert str(raised.value) == (
         "sources.a.kafka.use: 'retries' takes a whole number, not 'x'\n  it comes from connection 'main'"
     )
@@ -313,7 +313,7 @@ def test_secrets_are_not_shown() -> None:
         "format": "json",
         "schema": {"x": "int64"},
     }
-    pipeline = Pipeline.from_dict(data)
+    pipeline = pipeline_from_dict(data)
     assert pipeline.to_dict()["sources"]["a"]["kafka"]["password"] == "hush"
     assert pipeline.shown()["sources"]["a"]["kafka"] == {
         "brokers": "b",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headrace.connect import registry
-from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.load import load_text
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.spec.render import TARGET, main, pipeline_schema, rendered
 
 ROOT = Path(__file__).parents[3]
@@ -133,6 +133,6 @@ EXAMPLES = [
 def test_connectors_examples_load_and_come_back(name: str, side: str, body: str) -> None:
     pipeline = load_text(example(name, side, body), "example.yaml", environ={}).pipeline
     data = pipeline.to_dict()
-    assert Pipeline.from_dict(data) == pipeline
+    assert pipeline_from_dict(data) == pipeline
     checker = Checker(pipeline_schema())
     assert checker.unknown(data, checker.root, "") == []

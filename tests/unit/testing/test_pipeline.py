@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.core.errors import DataError, InvalidPipeline, UserError
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.testing import run_pipeline
 from support.suite.properties import weighted
 
@@ -45,7 +46,7 @@ def pipeline(**changes: Any) -> Pipeline:
             "windows": {"from": "minutes", "kafka": {"brokers": "nowhere:1", "topic": "w"}, "format": "json"},
         },
     }
-    return Pipeline.from_dict({**data, **changes})
+    return pipeline_from_dict({**data, **changes})
 
 
 ROWS = [

@@ -7,7 +7,7 @@ from headrace.checkpoint.journal.journal import Replaced
 from headrace.checkpoint.journal.records import AttemptRecord, FinishedRecord
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.savepoints.savepoint import Found
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError
 
 

@@ -20,7 +20,8 @@ from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.journal.shell import JournalStore, parse_record, require_format
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
 from headrace.checkpoint.paths import JOURNAL, MANIFEST, STATE, absolute, joined, parted, record_number, record_path
-from headrace.checkpoint.stores.store import ObjectMissing, ObjectStore, open_folder, read_url
+from headrace.checkpoint.stores.opening import open_folder, read_url
+from headrace.checkpoint.stores.store import ObjectMissing, ObjectStore
 from headrace.core.errors import ExternalError, UserError
 
 _ENCODING = "utf-8"

@@ -163,11 +163,11 @@ def submit(
 def load_to_submit(file: str, set_: list[str] | None, parallelism: int | None) -> Loaded:
     """FILE, read before anybody is asked. Raises InvalidPipeline where it is none."""
     from headrace.local.pipeline_file import Loaded, load_file
-    from headrace.spec.pipeline import Pipeline
+    from headrace.spec.reading.read import pipeline_from_dict
 
     if parallelism is not None and ".py" in file:
         pipeline = load_file(file, set_ or []).pipeline
-        return Loaded(Pipeline.from_dict({**pipeline.to_dict(), "parallelism": parallelism}))
+        return Loaded(pipeline_from_dict({**pipeline.to_dict(), "parallelism": parallelism}))
     return load_file(file, set_ or [], parallelism)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def give_up_replay(pipeline: Pipeline, options: ReplayOptions, *, follow: bool, as_json: bool) -> None:
     """Ends what the same command without --give-up would go on with. Raises UserError where there is nothing."""
     from headrace.checkpoint.paths import job_url
-    from headrace.checkpoint.stores.store import open_store
+    from headrace.checkpoint.stores.opening import open_store
     from headrace.core.clock import SystemClock
     from headrace.core.settings import Home
     from headrace.spark.launch.follow import FollowOptions, prepare_follow

@@ -137,12 +137,12 @@ def replay(
     from headrace.spark.cluster.packaging import OWN_CODE, Packages
     from headrace.spark.cluster.spark_submit import CLIENT, CLUSTER
     from headrace.spark.launch.replay import BACK_ENDS, ReplayOptions, run_replay
-    from headrace.spec.pipeline import Pipeline
+    from headrace.spec.reading.read import pipeline_from_dict
 
     quiet_driver()
     started_s = time.monotonic()
     # paths in it are this folder's: tasks run in others
-    pipeline = Pipeline.from_dict(file_form(load_file(file, set_ or []).pipeline))
+    pipeline = pipeline_from_dict(file_form(load_file(file, set_ or []).pipeline))
     folder = named_file(file).parent
     packages, chosen = Packages.of(py_files or (), archives or ()), settings_of(conf)
     one_of("--deploy-mode", deploy_mode, (CLIENT, CLUSTER))

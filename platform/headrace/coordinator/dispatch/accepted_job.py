@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace import __version__
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch.job_store import JobSubmission
 from headrace.coordinator.driver.job_setup import JobSetup

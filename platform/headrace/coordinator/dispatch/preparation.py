@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import code_path, joined
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch.job_store import JobSubmission
 
@@ -42,9 +42,9 @@ def plans_at(pipeline: Mapping[str, Any], parallelism: int) -> JobPlans:
 
 def submitted_plans(pipeline: Mapping[str, Any]) -> tuple[JobPlans, int]:
     """Plans of a pipeline that nobody has looked at yet, and its parallelism. Raises InvalidPipeline."""
-    from headrace.spec.pipeline import Pipeline
+    from headrace.spec.reading.read import pipeline_from_dict
 
-    parallelism = Pipeline.from_dict(dict(pipeline)).parallelism
+    parallelism = pipeline_from_dict(dict(pipeline)).parallelism
     return plans_at(pipeline, parallelism), parallelism
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from headrace.checkpoint.stores.store import read_url
+from headrace.checkpoint.stores.opening import read_url
 from headrace.client.models import CodeArchive, SubmitRequest
 from headrace.coordinator.dispatch.job_store import JobSubmission
 

@@ -46,7 +46,7 @@ from headrace.execution.connector_messages import (
 )
 from headrace.execution.connectors import HostedJob
 from headrace.rpc.failure import failure_of
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 ROLE = "headrace-connector-host"
 LANE_MAX = 16
@@ -121,10 +121,10 @@ class _Host:
             case AuditRequest():
                 return AnswerFrame(number=number, seen=self._job.audit(request))
             case LettersRequest():
-                with PipelineLetters(Pipeline.from_dict(request.pipeline)) as letters:
+                with PipelineLetters(pipeline_from_dict(request.pipeline)) as letters:
                     return AnswerFrame(number=number, letters=letters.newest(request.node, request.limit))
             case ResendRequest():
-                with PipelineLetters(Pipeline.from_dict(request.pipeline)) as letters:
+                with PipelineLetters(pipeline_from_dict(request.pipeline)) as letters:
                     sent = letters.resend(request.node, request.to, request.limit, do=request.yes)
                 return AnswerFrame(number=number, redriven=sent)
             case CloseRequest():

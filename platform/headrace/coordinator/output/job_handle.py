@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.journal.shell import JournalStore
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.dispatch.job_store import JobSubmission
 from headrace.coordinator.host.client import ConnectorHost, HostTimes
 from headrace.coordinator.job.history import JobHistory

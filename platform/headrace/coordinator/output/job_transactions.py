@@ -14,7 +14,7 @@ from headrace.checkpoint.journal.journal import Replaced
 from headrace.checkpoint.journal.records import CommittedRecord
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.manifest import CommittableDocument
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import moment
 from headrace.client.output_models import EndTransactionsRequest, TransactionInfo, TransactionList
 from headrace.connect.sink import OpenTransaction

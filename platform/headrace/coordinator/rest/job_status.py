@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import (
     CheckpointInfo,
     CompletedCheckpoint,

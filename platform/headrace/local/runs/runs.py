@@ -20,7 +20,7 @@ from pathlib import Path
 
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.journal.shell import JournalStore
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder, private_opener
 from headrace.core.files.replaced_file import replace_file

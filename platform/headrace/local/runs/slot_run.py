@@ -19,7 +19,7 @@ from pathlib import Path
 from headrace import __version__
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import default_storage, job_url, savepoint_url, unique_part
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.dispatch.job_reference import new_job_id
 from headrace.coordinator.driver.daemon_threads import DaemonThreads
 from headrace.coordinator.driver.driver import JobDriver, JobWatch

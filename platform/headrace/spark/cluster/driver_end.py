@@ -8,7 +8,8 @@ import json
 from dataclasses import asdict, dataclass
 
 from headrace.checkpoint.paths import joined, parted, unique_part
-from headrace.checkpoint.stores.store import ObjectMissing, open_folder
+from headrace.checkpoint.stores.opening import open_folder
+from headrace.checkpoint.stores.store import ObjectMissing
 from headrace.core.errors import HeadraceError
 
 TAIL_CHARACTERS = 200_000

@@ -12,7 +12,8 @@ import re
 from collections import defaultdict
 
 from headrace.checkpoint.paths import joined
-from headrace.checkpoint.stores.store import ObjectMissing, ObjectStore, StoredObject, open_store
+from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.stores.store import ObjectMissing, ObjectStore, StoredObject
 from headrace.spark.driver.staging_owner import OWNER, read_owner
 from headrace.spark.launch.identity import unpublished_pattern, unpublished_prefix
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headrace.checkpoint.paths import unique_part
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.execution.planning import JobPlans

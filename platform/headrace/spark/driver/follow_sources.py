@@ -22,7 +22,7 @@ from headrace.plan.chaining import plan_physical
 from headrace.plan.contexts import source_context
 from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SourceSpec
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 Splits = dict[str, tuple[SplitDocument, ...]]
 """Source -> its splits."""
@@ -80,7 +80,7 @@ class FollowSources:
         """limits: the pipeline's file form as it is meant; ends: its plan with every source up to now."""
         self._limits = limits
         self._ends = ends
-        pipeline = Pipeline.from_dict(dict(limits))
+        pipeline = pipeline_from_dict(dict(limits))
         self._bounded = {
             spec.node for spec in _sources(plan_physical(plan_logical(pipeline), pipeline)) if spec.config.bounded
         }

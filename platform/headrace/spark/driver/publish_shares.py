@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.checkpoint.manifest import Document
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.config import FileForm

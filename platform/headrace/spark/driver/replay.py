@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.paths import parted, unique_part
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
 from headrace.core.source_state import AppliedFloor, SourceState

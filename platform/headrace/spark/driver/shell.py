@@ -20,7 +20,8 @@ from headrace.checkpoint.journal.usable import damaged_epochs
 from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.checkpoint.paths import STAGED
 from headrace.checkpoint.savepoints.savepoint import finish_savepoint
-from headrace.checkpoint.stores.store import ObjectStore, OpenFolder, open_folder
+from headrace.checkpoint.stores.opening import OpenFolder, open_folder
+from headrace.checkpoint.stores.store import ObjectStore
 from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
 from headrace.core.source_state import SourceState

@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import default_storage, job_url
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError
 from headrace.core.settings import Home

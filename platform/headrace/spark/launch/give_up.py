@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from headrace.checkpoint.journal.records import FinishedRecord
 from headrace.checkpoint.paths import MANIFEST, STAGED
-from headrace.checkpoint.stores.store import ObjectStore, OpenFolder, open_folder
+from headrace.checkpoint.stores.opening import OpenFolder, open_folder
+from headrace.checkpoint.stores.store import ObjectStore
 from headrace.core.clock import Clock
 from headrace.core.errors import UserError
 from headrace.spark.driver.ending import DriverJournal

@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import job_url, unique_part
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.source_state import AppliedFloor
 
 _PREFIX = "replay"

@@ -33,6 +33,7 @@ from headrace.spark.launch.identity import replay_job, replay_key, unpublished_j
 from headrace.spark.levels.exchange import DataFrameExchange, Exchange, RddExchange
 from headrace.spark.levels.progress import Tell
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,7 +170,7 @@ def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
     require_replayable(plan_logical(pipeline))
     end = options.end
     document = bounded(pipeline, begin=options.begin, end=find(end).manifest if end and "/" in end else end)
-    model = Pipeline.from_dict(document)
+    model = pipeline_from_dict(document)
     storage = options.storage or model.checkpoint.storage or default_storage(home)
     asked = {
         "savepoint": options.savepoint,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from headrace.checkpoint.paths import job_url, staged_path
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.batch import OP, concat_batches
 from headrace.core.errors import UserError, did_you_mean
 from headrace.core.last_rows import last_rows

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from headrace.checkpoint.manifest import Document, StateHandle
 from headrace.checkpoint.savepoints.bootstrap import Share, share_numbers, write_share
-from headrace.checkpoint.stores.store import open_folder
+from headrace.checkpoint.stores.opening import open_folder
 from headrace.core.errors import UserError
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.given.state import GivenState

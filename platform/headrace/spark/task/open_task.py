@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.checkpoint.manifest import SubtaskDocument
-from headrace.checkpoint.stores.store import ObjectStore, open_store
+from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.stores.store import ObjectStore
 from headrace.core.clock import SystemClock
 from headrace.core.source_state import SourceState
 from headrace.operators.chain import Receiver

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from headrace.checkpoint.manifest import FilePart, StateHandle
 from headrace.checkpoint.paths import state_path, unique_part
-from headrace.checkpoint.stores.store import ObjectStore, open_folder, read_url
+from headrace.checkpoint.stores.opening import open_folder, read_url
+from headrace.checkpoint.stores.store import ObjectStore
 from headrace.operators.aggregation.deltas import DeltaOperator, Portion
 from headrace.operators.operator import Operator
 from headrace.plan.physical import PhysicalPlan, Task

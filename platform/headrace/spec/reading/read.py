@@ -34,7 +34,7 @@ TOP_KEYS = (*file_keys(PipelineFields), *SECTIONS)
 _Node = TypeVar("_Node", SourceNode, StepNode, SinkNode)
 
 
-def read_or_raise(data: object) -> Pipeline:
+def pipeline_from_dict(data: object) -> Pipeline:
     """A pipeline from plain data. Raises InvalidPipeline whose problems carry paths."""
     pipeline, findings = read_pipeline(data)
     if pipeline is None or findings:

@@ -11,7 +11,7 @@ from headrace.plan.explain import plan_dict
 from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan
 from headrace.rpc.deployment import Deployment
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 
 def deployed_plan(deployment: Deployment) -> PhysicalPlan:
@@ -22,7 +22,7 @@ def deployed_plan(deployment: Deployment) -> PhysicalPlan:
 def plan_again(document: Mapping[str, Any], plan_hash: str) -> PhysicalPlan:
     """The physical plan of a pipeline in its file form. Raises InvalidPipeline, and UserError where it is not the one
     with that hash."""
-    pipeline = Pipeline.from_dict(dict(document))
+    pipeline = pipeline_from_dict(dict(document))
     plan = plan_physical(plan_logical(pipeline), pipeline)
     found = plan_dict(plan)["hash"]
     if found != plan_hash:

@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
-from headrace.checkpoint.stores.store import open_folder, open_store, read_url
+from headrace.checkpoint.stores.opening import open_folder, open_store, read_url
 from headrace.core.clock import SystemClock
 from headrace.exchange.channel import Cancelled
 from headrace.exchange.network.transport import Listener

@@ -12,7 +12,7 @@ from headrace.checkpoint.journal.records import FinishedRecord, Record
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.journal.usable import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError
 from support.checkpoints import attempt, checkpoint, committed
 

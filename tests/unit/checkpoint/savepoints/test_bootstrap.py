@@ -21,17 +21,17 @@ from headrace.checkpoint.savepoints.bootstrap import (
 )
 from headrace.checkpoint.savepoints.savepoint import damage, find
 from headrace.checkpoint.savepoints.verdict import Verdict, judge
-from headrace.checkpoint.stores.store import read_url
+from headrace.checkpoint.stores.opening import read_url
 from headrace.connect.source import Split, SplitId
 from headrace.core.errors import UserError
 from headrace.core.keygroups import key_groups
 from headrace.core.signals import TIME_MIN
 from headrace.plan.chaining import plan_physical
 from headrace.plan.logical import plan_logical
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.state.parquet import read_row_groups
 
-PIPELINE = Pipeline.from_dict(
+PIPELINE = pipeline_from_dict(
     {
         "name": "totals",
         "parallelism": 2,

@@ -16,7 +16,7 @@ from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.plan.chaining import plan_physical
 from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.state.parquet import write_chunks
 from support.collector import Collected
 
@@ -44,7 +44,7 @@ def pipeline(**changed: Any) -> dict[str, Any]:
 
 
 def plan(**changed: Any) -> PhysicalPlan:
-    model = Pipeline.from_dict(pipeline(**changed))
+    model = pipeline_from_dict(pipeline(**changed))
     return plan_physical(plan_logical(model), model)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoint.stores.store import ObjectMissing, open_store, read_url
+from headrace.checkpoint.stores.opening import open_store, read_url
+from headrace.checkpoint.stores.store import ObjectMissing
 from headrace.core.errors import ExternalError, UserError
 from support.running import WAIT_SECONDS
 
@@ -74,7 +75,7 @@ def test_schemes_without_a_conditional_put_are_refused(url: str) -> None:
 
 _WRITER = """
 import sys
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 store, name, count = open_store(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli.spark.kubernetes_driver import driver_files, not_submitted, print_end
 from headrace.spark.cluster.kubernetes_pods import PodStatus
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
 LOG = "kubectl logs one"
 
@@ -73,5 +73,5 @@ def test_the_modules_that_functions_need_go_along(tmp_path: Path) -> None:
     }
     file.write_text("{}")
     floors.write_text("[]")
-    files = driver_files([file, floors], Pipeline.from_dict(document), tmp_path)
+    files = driver_files([file, floors], pipeline_from_dict(document), tmp_path)
     assert set(files) == {"delays.yaml", "floors.json", "mine.py", "its_helper.py"}

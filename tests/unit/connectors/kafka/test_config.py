@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from headrace.connect.source import SourceContext, SplitId
 from headrace.core.types import schema_of
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from headrace_connectors.kafka.source.positions import AtOffsets, AtTime, AtWord, parse_place
 
@@ -141,7 +141,7 @@ def test_a_password_travels_with_the_job_and_is_shown_to_nobody() -> None:
         "sasl.oauthbearer.config": "hush-4",
     }
     kafka = {"brokers": "b:9092", "topic": "t", "properties": {**secrets, "security.protocol": "SASL_SSL"}}
-    pipeline = Pipeline.from_dict(
+    pipeline = pipeline_from_dict(
         {
             "name": "p",
             "sources": {"rows": {"kafka": kafka, "format": "json", "schema": {"n": "int64"}}},
@@ -149,7 +149,7 @@ def test_a_password_travels_with_the_job_and_is_shown_to_nobody() -> None:
         }
     )
 
-    assert Pipeline.from_dict(pipeline.to_dict()) == pipeline
+    assert pipeline_from_dict(pipeline.to_dict()) == pipeline
     for group, node in (("sources", "rows"), ("sinks", "out")):
         assert pipeline.to_dict()[group][node]["kafka"]["properties"].items() >= secrets.items()
         assert {pipeline.shown()[group][node]["kafka"]["properties"][name] for name in secrets} == {"***"}

@@ -13,7 +13,7 @@ from headrace.core.errors import UserError
 from headrace.core.types import schema_of
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.explain import explain_dict, plan_dict
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.sql import SqlSinkConfig
 from headrace_connectors.sql.tables.target import Target
 
@@ -93,7 +93,7 @@ def test_exactly_once_needs_checkpoints(terms: CheckpointTerms | None, messages:
 
 
 def test_the_password_is_nowhere_to_be_seen() -> None:
-    pipeline = Pipeline.from_dict(
+    pipeline = pipeline_from_dict(
         {
             "name": "p",
             "sources": {"s": {"memory": {"rows": [{"k": "a"}]}, "schema": {"k": "string"}}},

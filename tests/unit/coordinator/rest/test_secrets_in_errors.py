@@ -12,7 +12,7 @@ from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch.job_store import JobSubmission
 from headrace.execution.connector_messages import OpenCommittersRequest
 from headrace.spark.driver.publish_shares import PublishOrder
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.kafka.config import KafkaSourceConfig
 from headrace_connectors.sql.config import SqlSinkConfig
 
@@ -47,4 +47,4 @@ def test_no_repr_shows_a_pipeline() -> None:
         "sources": {"a": {"generator": {"columns": {"n": {"sequence": {}}}}, "schema": {"n": "int64"}}},
         "sinks": {"out": {"from": "a", "sql": {"url": f"sqlite:////tmp/{SECRET}.db", "table": "t"}}},
     }
-    assert SECRET not in repr(Pipeline.from_dict(form))
+    assert SECRET not in repr(pipeline_from_dict(form))

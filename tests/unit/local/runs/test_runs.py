@@ -9,7 +9,7 @@ import pytest
 
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.journal.shell import JournalStore
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from headrace.local.runs.runs import RecordedRun, forget_if_nothing_kept, record_run, recorded_run

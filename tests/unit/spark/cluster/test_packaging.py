@@ -10,9 +10,9 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.spark.cluster.packaging import ENVIRONMENT_PYTHON, Packages
 from headrace.spark.cluster.spark_submit import WHERE, Submission, changed, installed_spark_submit, without
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 
-PIPELINE = Pipeline.from_dict(
+PIPELINE = pipeline_from_dict(
     {
         "name": "mine",
         "sources": {

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.checkpoint.stores.file import FileStore
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import ExternalError
 from headrace.spark.driver import staging_owner as ownership
 from headrace.spark.driver.abandoned import SILENT_MAX_MS, remove_abandoned
@@ -23,7 +23,7 @@ from support.running import WAIT_SECONDS, wait_until
 KEY = "0123abcd"
 OWNING = """
 import sys, time
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.spark.driver.staging_owner import Owner
 Owner(open_store(sys.argv[1]))
 print("owned", flush=True)

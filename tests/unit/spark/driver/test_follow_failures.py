@@ -16,7 +16,8 @@ from headrace.checkpoint.journal.records import CheckpointRecord, FinishedRecord
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import STAGED
 from headrace.checkpoint.stores.file import FileStore
-from headrace.checkpoint.stores.store import Data, open_store
+from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.stores.store import Data
 from headrace.core.batch import visible_columns
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError

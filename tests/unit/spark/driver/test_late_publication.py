@@ -12,7 +12,7 @@ from typer.testing import Result
 from headrace.checkpoint.journal.records import AttemptRecord
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import job_url
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Home
@@ -23,7 +23,7 @@ from headrace.spark.driver.published_before import require_remembered
 from headrace.spark.launch.follow import FollowOptions, prepare_follow
 from headrace.spark.launch.give_up import give_up as give_up_job
 from headrace.spark.launch.replay import ReplayOptions, prepare
-from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.publishing.marker_retention import SETTING, USUAL_MS, markers_kept_ms
 from headrace_dev.broker import EmbeddedBroker
@@ -78,7 +78,7 @@ class Site:
 
     def replay(self, exchange: LocalExchange, *, allow_repeated: bool = False) -> None:
         options = ReplayOptions(parallelism=2, allow_repeated=allow_repeated)
-        prepared = prepare(Pipeline.from_dict(self.document), options, Home(self.home))
+        prepared = prepare(pipeline_from_dict(self.document), options, Home(self.home))
         prepared.replay(exchange, lambda _: None).run()
 
     def die(self, *, age_ms: int, shares: int = 1) -> None:
@@ -157,7 +157,7 @@ def kafka(kind: type[KafkaSinkConfig], brokers: str) -> KafkaSinkConfig:
 
 
 def sink(config: KafkaSinkConfig) -> SinkSpec:
-    made = Pipeline.from_dict(
+    made = pipeline_from_dict(
         {
             "name": "p",
             "sources": {"r": {"generator": {"rows": 1, "columns": {"n": {"sequence": {}}}}, "schema": {"n": "int64"}}},
@@ -200,7 +200,7 @@ def test_fresh_decisions_ask_nobody() -> None:
 
 @pytest.mark.broker
 def test_a_followed_job_that_is_given_up_is_not_begun_anew(site: Site) -> None:
-    model, options, home = Pipeline.from_dict(site.document), FollowOptions(ReplayOptions()), Home(site.home)
+    model, options, home = pipeline_from_dict(site.document), FollowOptions(ReplayOptions()), Home(site.home)
     prepared = prepare_follow(model, options, home)
     folder = job_url(prepared.storage, prepared.job)
     journal = DriverJournal(open_store(folder), prepared.job)

@@ -11,7 +11,8 @@ import pytest
 
 from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.journal.shell import JournalStore
-from headrace.checkpoint.stores.store import ObjectStore, open_store
+from headrace.checkpoint.stores.opening import open_store
+from headrace.checkpoint.stores.store import ObjectStore
 from headrace.core.batch import visible_columns
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError

@@ -7,6 +7,7 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.spark.launch.bounds import bounded, parsed, up_to_now
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.manifests import manifest
 
 SCHEMA = {"id": "int64 not null"}
@@ -17,7 +18,7 @@ FOREVER = {"generator": {"columns": {"id": {"sequence": {}}}}, "schema": SCHEMA}
 
 def pipeline(**sources: Any) -> Pipeline:
     sinks = {f"out_{name}": {"from": name, "print": {}} for name in sources}
-    return Pipeline.from_dict({"name": "p", "sources": sources, "sinks": sinks})
+    return pipeline_from_dict({"name": "p", "sources": sources, "sinks": sinks})
 
 
 def bounds(document: dict[str, Any], bound: str) -> dict[str, Any]:
@@ -48,20 +49,20 @@ def test_a_sources_own_stop_stays() -> None:
 def test_an_end_for_logs_and_others(end: str, stops: dict[str, Any]) -> None:
     document = bounded(pipeline(made=MADE, read=READ), begin=None, end=end)
     assert bounds(document, "stop") == stops
-    Pipeline.from_dict(document)
+    pipeline_from_dict(document)
 
 
 def test_offsets_where_no_source_is_a_log() -> None:
     document = bounded(pipeline(made=MADE), begin=None, end='{"0": 5}')
     assert bounds(document, "stop") == {"made": {"0": 5}}
-    Pipeline.from_dict(document)
+    pipeline_from_dict(document)
 
 
 def test_a_savepoint_is_an_end_for_every_source() -> None:
     positions = {"made": [("made", 0, 4)], "read": [("t", 0, 9), ("t", 1, 0)]}
     document = bounded(pipeline(made=MADE, read=READ), begin=None, end=manifest(positions))
     assert bounds(document, "stop") == {"made": {"made": {"0": 4}}, "read": {"t": {"0": 9, "1": 0}}}
-    Pipeline.from_dict(document)
+    pipeline_from_dict(document)
     with pytest.raises(UserError, match="the savepoint has no source 'read'"):
         bounded(pipeline(read=READ), begin=None, end=manifest({"made": [("made", 0, 4)]}))
 
@@ -74,8 +75,8 @@ def test_a_bound_that_no_source_takes(begin: str | None, end: str | None, option
 
 def test_rows_without_end_have_no_latest() -> None:
     with pytest.raises(UserError, match="without end"):
-        Pipeline.from_dict(bounded(pipeline(made=FOREVER), begin=None, end=None))
-    Pipeline.from_dict(bounded(pipeline(made=FOREVER), begin=None, end='{"0": 5}'))
+        pipeline_from_dict(bounded(pipeline(made=FOREVER), begin=None, end=None))
+    pipeline_from_dict(bounded(pipeline(made=FOREVER), begin=None, end='{"0": 5}'))
 
 
 def test_text_that_is_no_json() -> None:

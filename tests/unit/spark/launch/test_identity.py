@@ -7,7 +7,7 @@ import pytest
 from headrace.checkpoint.journal.records import AttemptRecord, FinishedRecord, Record
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import job_url
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.source_state import AppliedFloor
 from headrace.spark.launch.identity import replay_job, replay_key, unpublished_job
 

@@ -13,13 +13,14 @@ from headrace.core.settings import Home
 from headrace.spark.launch.replay import ReplayOptions, prepare
 from headrace.spark.task.failures import spark_failures
 from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
 from support.local_exchange import LocalExchange
 
 
 def pipeline(folder: Path, sink: dict[str, Any], rows: list[dict[str, Any]]) -> Pipeline:
     """Rows of a file to one sink."""
     (folder / "rows.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Pipeline.from_dict(
+    return pipeline_from_dict(
         {
             "name": "checked",
             "sources": {

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 from headrace.checkpoint.savepoints.kept_state import rows_of, states_of
 from headrace.checkpoint.savepoints.savepoint import find
-from headrace.checkpoint.stores.store import open_store
+from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish

@@ -9,8 +9,8 @@ from textwrap import dedent
 import pytest
 
 from headrace.core.errors import InvalidPipeline, Location, UserError
-from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.load import LoadedPipeline, load_pipeline, load_text
+from headrace.spec.reading.read import pipeline_from_dict
 from headrace.spec.verbs import Aggregate, Filter, Select, WithColumns
 
 pytestmark = pytest.mark.usefixtures("own_connectors")
@@ -74,7 +74,7 @@ def test_loads_the_designs_pipeline() -> None:
     verb = pipeline.steps["hourly"].verb
     assert isinstance(verb, Aggregate)
     assert dict(verb.aggregate)["worst"] == "max(\n  dep_delay)\n"
-    assert Pipeline.from_dict(pipeline.to_dict()) == pipeline
+    assert pipeline_from_dict(pipeline.to_dict()) == pipeline
 
 
 @pytest.mark.parametrize(

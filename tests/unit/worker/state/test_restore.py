@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
 from headrace.checkpoint.paths import joined
 from headrace.checkpoint.stores.file import FileStore
-from headrace.checkpoint.stores.store import read_url
+from headrace.checkpoint.stores.opening import read_url
 from headrace.core.errors import ExternalError
 from headrace.core.keygroups import key_groups, subtask_of
 from headrace.rpc.messages import Acked, FromSlot
