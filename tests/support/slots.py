@@ -8,7 +8,6 @@ Attempt(pipeline, storage) -> deploys parallelism many SlotRuntimes, hands out s
 from __future__ import annotations
 
 import threading
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SplitDocument, State
 from headrace.checkpoint.paths import joined
 from headrace.core.source_state import SourceState, SplitState, merged
 from headrace.exchange.network.transport import Listener
+from headrace.execution.assignment import subtask_of
 from headrace.execution.idle_times import relayed_heights
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.contexts import source_context
@@ -197,8 +197,7 @@ class Attempt:
         count = self.plan.task(source.node).parallelism
         mine: list[list[AssignedSplitDocument]] = [[] for _ in range(count)]
         for place, split_document in sorted(known.items()):
-            owner = (zlib.crc32(place[0].encode()) + place[1]) % count
-            mine[owner].append(assigned(split_document, states.get(place)))
+            mine[subtask_of(*place, count)].append(assigned(split_document, states.get(place)))
         emitted = None if before is None else before.emitted
         for slot, own in zip(self.slots, mine, strict=False):
             slot.obey(AssignSplits(source.node, ASSIGNED_SPLITS.dump_json(tuple(own)), final, emitted))

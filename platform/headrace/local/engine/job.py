@@ -11,7 +11,6 @@ The decisions are elsewhere and pure: `execution.idle_times` (idle heights), `lo
 from __future__ import annotations
 
 import threading
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from headrace.core.source_state import AppliedFloor
 from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
 from headrace.exchange.output import Channel
 from headrace.execution.alignment import drift_limits
+from headrace.execution.assignment import subtask_of
 from headrace.execution.idle_times import relayed_heights
 from headrace.local.engine.background import Background
 from headrace.local.engine.epochs import EpochTracker, SubtaskId
@@ -248,7 +248,7 @@ class LocalJob:
         count = len(source.tasks)
         mine: list[list[Split]] = [[] for _ in range(count)]
         for split in sorted(fresh, key=lambda split: split.id):
-            mine[(zlib.crc32(split.id.topic.encode()) + split.id.partition) % count].append(split)
+            mine[subtask_of(split.id.topic, split.id.partition, count)].append(split)
         for task, own in zip(source.tasks, mine, strict=True):
             if own or first:
                 task.tell(Assign(tuple(AssignedSplit(split) for split in own), final))

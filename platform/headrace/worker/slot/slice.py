@@ -26,7 +26,6 @@ from headrace.worker.task.control import Command, Finish, SubtaskEvents
 from headrace.worker.task.source_task import SourceTask, SourceTiming
 from headrace.worker.task.subtask import Subtask
 from headrace.worker.task.subtask_thread import SubtaskThread, close_all, join_all
-from headrace.worker.task.timed_reader import TimedReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,7 @@ class OpenSubtask:
     @property
     def waited_ms(self) -> float:
         """How long it waited for something to do so far."""
-        if isinstance(self.loop, Subtask):
-            return self.loop.waited.ms
-        return sum(part.waited.ms for part in self.thread.parts if isinstance(part, TimedReader))
+        return self.loop.waited.ms
 
     @property
     def backpressured_ms(self) -> float:

@@ -24,7 +24,6 @@ from headrace.worker.task.ingest import open_ingest
 from headrace.worker.task.sink_task import SinkTask, open_encoder
 from headrace.worker.task.source_task import SourceTask, SourceTiming
 from headrace.worker.task.source_time import SourceTime
-from headrace.worker.task.timed_reader import TimedReader
 
 Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 """(node, output) -> the sending ends of the edges that leave the task there."""
@@ -109,7 +108,7 @@ class ChainBuilder:
         spec = self._task.nodes[0]
         assert isinstance(spec, SourceSpec)
         context = self._context
-        reader = TimedReader(spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max)))
+        reader = spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max))
         self.opened.append(reader)
         return SourceTask(
             spec,

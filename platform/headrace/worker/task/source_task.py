@@ -24,6 +24,7 @@ from headrace.core.clock import Clock
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
 from headrace.core.source_state import AppliedFloor, SplitState
 from headrace.exchange.channel import Cancelled
+from headrace.exchange.waiting import WaitTime
 from headrace.operators.chain import Receiver
 from headrace.plan.physical import SourceSpec
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -97,6 +98,8 @@ class SourceTask:
         self._clock = clock
         self._timing = timing
         self.counters = counters
+        self.waited = WaitTime()
+        """In polls; other threads may look."""
         self._snapshots = snapshots
         self._hand_over = hand_over
         self._commands: SimpleQueue[InTurn | None] = SimpleQueue()
@@ -267,7 +270,8 @@ class SourceTask:
     def _step(self) -> None:
         self._align()
         if not self._finished.issuperset(self._positions):
-            polled = self._reader.poll(self._timing.poll_ms)
+            with self.waited.waiting():
+                polled = self._reader.poll(self._timing.poll_ms)
             if polled.batch is not None and len(polled.batch):
                 self._take(polled.batch)
             self._note(polled)
