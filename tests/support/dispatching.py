@@ -15,7 +15,7 @@ from headrace.checkpoint.paths import default_storage, job_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import JobStatus, SubmitRequest, Trigger
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
-from headrace.coordinator.dispatch.job_store import JobStore, JobSubmission
+from headrace.coordinator.dispatch.job_store import JobStore, JobSubmission, SubmissionOptions
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
@@ -77,14 +77,7 @@ async def canceled(dispatcher: Dispatcher, name: str) -> str:
 def stored(home: Home, from_savepoint: str, *, checkpoints: bool, job: str = JOB, name: str = "driven") -> None:
     """A job of an earlier coordinator, with a checkpoint of its own or without."""
     storage = job_url(default_storage(home), job)
-    options = {
-        "parallelism": 1,
-        "from_savepoint": from_savepoint,
-        "renames": {},
-        "code": [],
-        "python_path": [],
-        "floors": [],
-    }
+    options = SubmissionOptions(parallelism=1, from_savepoint=from_savepoint)
     submission = JobSubmission(
         job=job, name=name, pipeline=pipeline(name), options=options, submitted_at_ms=1, storage=storage
     )

@@ -1,6 +1,6 @@
 """From a request to what the job store keeps, and from there to what a driver is given.
 
-Owns the keys of `JobSubmission.options`. Decides nothing, and reads and writes nothing in storage.
+Decides nothing, and reads and writes nothing in storage.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace import __version__
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import SubmitRequest
-from headrace.coordinator.dispatch.job_store import JobSubmission
+from headrace.coordinator.dispatch.job_store import JobSubmission, StoredFloor, SubmissionOptions
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.job.config import Beginning, JobConfig
 from headrace.core.clock import Clock
@@ -54,23 +54,18 @@ class Request:
         return self.plans.model(self.parallelism)
 
 
-def options_of(request: Request, origin: Origin | None, code: Sequence[str]) -> dict[str, object]:
+def options_of(request: Request, origin: Origin | None, code: Sequence[str]) -> SubmissionOptions:
     """How the job was asked for. `code`: its URLs in storage."""
     asked = request.asked
-    return {
-        "parallelism": request.parallelism,
-        "from_savepoint": None if origin is None else origin.url,
-        "claim": asked.claim,
-        "renames": dict(asked.renames),
-        "code": list(code),
-        "python_path": list(asked.python_path),
-        "floors": [[f.source, f.topic, f.partition, f.position, f.floor] for f in asked.floors],
-    }
-
-
-def parallelism_of(submission: JobSubmission) -> int:
-    """That it was submitted with."""
-    return int(submission.options["parallelism"])
+    return SubmissionOptions(
+        parallelism=request.parallelism,
+        from_savepoint=None if origin is None else origin.url,
+        claim=asked.claim,
+        renames=dict(asked.renames),
+        code=tuple(code),
+        python_path=tuple(asked.python_path),
+        floors=tuple(StoredFloor(f.source, f.topic, f.partition, f.position, f.floor) for f in asked.floors),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +85,10 @@ class Surroundings:
             store=open_store(submission.storage),
             storage=submission.storage,
             writer=secrets.token_hex(8),
-            code=tuple(options["code"]),
-            python_path=tuple(options["python_path"]),
-            floors=_floors(options["floors"]),
-            claimed=options["from_savepoint"] if options.get("claim") else None,
+            code=options.code,
+            python_path=options.python_path,
+            floors=tuple(AppliedFloor(*each) for each in options.floors),
+            claimed=options.from_savepoint if options.claim else None,
             log_folder=folder,
             environment={"HEADRACE_HOME": str(self.home.root)},
             starter=self.starter,
@@ -101,7 +96,7 @@ class Surroundings:
 
     def _config(self, submission: JobSubmission, prepared: Prepared) -> JobConfig:
         plans, origin = prepared.plans, prepared.origin
-        parallelism = parallelism_of(submission)
+        parallelism = submission.options.parallelism
         model = plans.model(parallelism)
         return JobConfig(
             job=submission.job,
@@ -118,7 +113,3 @@ class Surroundings:
             left_open={} if origin is None else origin.open_names,
             wall_offset_ms=self.clock.now_ms() - self.clock.monotonic_ms(),
         )
-
-
-def _floors(stored: list[list[Any]]) -> tuple[AppliedFloor, ...]:
-    return tuple(AppliedFloor(*each) for each in stored)

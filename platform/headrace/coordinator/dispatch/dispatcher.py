@@ -24,7 +24,7 @@ from headrace.client.models import (
     Trigger,
     WorkerInfo,
 )
-from headrace.coordinator.dispatch.accepted_job import Request, Surroundings, parallelism_of
+from headrace.coordinator.dispatch.accepted_job import Request, Surroundings
 from headrace.coordinator.dispatch.job_reference import NamedJob, find_job
 from headrace.coordinator.dispatch.job_store import JobResult
 from headrace.coordinator.dispatch.preparation import submitted_plans
@@ -103,7 +103,7 @@ class Dispatcher:
         if known.driver is not None:
             raise JobConflict(f"job {known.job} ({known.submission.name}) is {known.state}")
         attempts = known.history.attempts
-        parallelism = attempts[-1].parallelism if attempts else parallelism_of(known.submission)
+        parallelism = attempts[-1].parallelism if attempts else known.submission.options.parallelism
         again = partial(request_again, known.submission, parallelism, from_savepoint)
         try:
             request = await known.storage.ask(again, limit_s=SHIP_S)

@@ -15,9 +15,9 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from headrace.checkpoint.manifest import Document
 from headrace.coordinator.job.history import JobHistory
@@ -32,18 +32,50 @@ ENDED_MAX = 50
 _JOB_ID = re.compile(r"[0-9a-f]{12}\Z")
 
 
+class StoredFloor(NamedTuple):
+    """An `AppliedFloor` as job.json has it: five values in this order."""
+
+    source: str
+    topic: str
+    partition: int
+    position: int
+    floor: int
+
+
+class SubmissionOptions(Document):
+    """How a job was asked for.
+
+    parallelism     of nodes that set none themselves
+    from_savepoint  URL of the savepoint or checkpoint that it starts from; claim: it is deleted once it is not needed
+    renames         node of the savepoint -> node of this pipeline
+    code            URLs of the user's archives, beside the job's checkpoints
+    python_path     import path entries for the user's functions
+    floors          floors of an earlier run
+    """
+
+    # a home may hold jobs of a version that knew other options
+    model_config = ConfigDict(extra="ignore")
+
+    parallelism: int
+    from_savepoint: str | None = None
+    claim: bool = False
+    renames: dict[str, str] = Field(default_factory=dict)
+    code: tuple[str, ...] = ()
+    python_path: tuple[str, ...] = ()
+    floors: tuple[StoredFloor, ...] = ()
+
+
 class JobSubmission(Document):
     """What was submitted.
 
     pipeline   the file form, with secrets
-    options    how it was asked for (savepoint, code, renames, ..); the dispatcher's own
     storage    URL of the job's checkpoint folder
     """
 
     job: str
     name: str
     pipeline: FileForm
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: SubmissionOptions
     submitted_at_ms: int
     storage: str
 

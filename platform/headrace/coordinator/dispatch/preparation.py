@@ -74,11 +74,11 @@ def earlier_origin(submission: JobSubmission, plans: JobPlans) -> Origin | None:
     from headrace.execution.origin import origin_again
 
     options = submission.options
-    if options["from_savepoint"] is None:
+    if options.from_savepoint is None:
         return None
     if JournalStore(open_store(submission.storage), "", "").load().checkpoints:
         return None
-    return origin_again(options["from_savepoint"], options["renames"], plans, int(options["parallelism"]))
+    return origin_again(options.from_savepoint, options.renames, plans, options.parallelism)
 
 
 def ship_code(request: SubmitRequest, storage: str) -> tuple[str, ...]:

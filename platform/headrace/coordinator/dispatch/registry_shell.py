@@ -21,7 +21,7 @@ from typing import Any, TypeVar, assert_never
 
 from headrace.checkpoint.paths import default_storage, job_url, joined, savepoint_url
 from headrace.client.models import JobStatus
-from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surroundings, options_of, parallelism_of
+from headrace.coordinator.dispatch.accepted_job import Prepared, Request, Surroundings, options_of
 from headrace.coordinator.dispatch.job_reference import new_job_id
 from headrace.coordinator.dispatch.job_store import JobResult, JobStore, JobSubmission, StoredJob
 from headrace.coordinator.dispatch.preparation import earlier_origin, plans_at, ship_code, wished_origin
@@ -315,7 +315,7 @@ class RegistryShell:
     async def _tried(self, known: KnownJob, number: int) -> on.TryReady | on.TryAway | on.TryHopeless:
         submission = known.submission
         try:
-            plans = await self.blocking(partial(plans_at, submission.pipeline, parallelism_of(submission)))
+            plans = await self.blocking(partial(plans_at, submission.pipeline, submission.options.parallelism))
             origin = await known.storage.ask(partial(earlier_origin, submission, plans))
             known.setup = self._setup(submission, Prepared(plans, origin, Beginning.RESUMED))
         except (UserError, ExternalError) as error:

@@ -18,6 +18,6 @@ def request_again(submission: JobSubmission, parallelism: int, from_savepoint: s
         pipeline=submission.pipeline,
         parallelism=parallelism,
         from_savepoint=from_savepoint,
-        python_path=tuple(submission.options["python_path"]),
-        code=tuple(CodeArchive.of(posixpath.basename(url), read_url(url)) for url in submission.options["code"]),
+        python_path=submission.options.python_path,
+        code=tuple(CodeArchive.of(posixpath.basename(url), read_url(url)) for url in submission.options.code),
     )

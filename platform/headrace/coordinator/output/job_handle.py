@@ -47,7 +47,7 @@ class HeldJob:
     ) -> HeldJob:
         """A stored job. `stands`: its phase, and its state for people."""
         attempts = history.attempts
-        parallelism = attempts[-1].parallelism if attempts else int(submission.options["parallelism"])
+        parallelism = attempts[-1].parallelism if attempts else submission.options.parallelism
         return HeldJob(
             job=submission.job,
             name=submission.name,

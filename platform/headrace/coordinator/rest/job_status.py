@@ -118,7 +118,7 @@ def _bare(submission: JobSubmission, history: JobHistory, state: str) -> JobStat
         name=submission.name,
         state=state,
         attempt=0 if last is None else last.attempt,
-        parallelism=int(submission.options["parallelism"]) if last is None else last.parallelism,
+        parallelism=submission.options.parallelism if last is None else last.parallelism,
         started_at=moment(submission.submitted_at_ms),
         restarts=max(0, len(history.attempts) - 1),
     )

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from headrace.coordinator.dispatch.job_store import ENDED_MAX, JobResult, JobStore, JobSubmission, StoredJob
+from headrace.coordinator.dispatch.job_store import (
+    ENDED_MAX,
+    JobResult,
+    JobStore,
+    JobSubmission,
+    StoredFloor,
+    StoredJob,
+    SubmissionOptions,
+)
 from headrace.coordinator.job.history import JobHistory
 from headrace.core.errors import ExternalError
 from headrace.rpc.messages import Failure
@@ -18,7 +27,7 @@ def submission(number: int) -> JobSubmission:
         job=f"{number:012x}",
         name="flights",
         pipeline={"name": "flights", "sources": {"s": {"kafka": {"properties": {"sasl.password": "secret"}}}}},
-        options={"allow_drained": True},
+        options=SubmissionOptions(parallelism=2, from_savepoint="/s", floors=(StoredFloor("s", "t", 0, 5, 1_000),)),
         submitted_at_ms=number,
         storage="file:///tmp/checkpoints",
     )
@@ -117,3 +126,32 @@ def test_what_cannot_be_deleted_is_said(store: JobStore) -> None:
     with pytest.raises(ExternalError, match="cannot be deleted") as refused:
         store.withdraw_end(submission(1).job)
     assert refused.value.retry
+
+
+BEFORE = """
+{"job": "000000000001", "name": "flights", "pipeline": {"name": "flights"}, "submitted_at_ms": 1, "storage": "file:///s",
+ "options": {"parallelism": 2, "from_savepoint": null, "claim": false, "renames": {"a": "b"}, "code": ["file:///c.tar"],
+             "python_path": ["/code"], "floors": [["s", "t", 0, 5, 1000]], "allow_drained": true}}
+"""
+
+
+def test_a_job_that_an_earlier_version_wrote_is_read(store: JobStore, tmp_path: Path) -> None:
+    """With an option that is not known any more."""
+    folder = tmp_path / "jobs" / "000000000001"
+    folder.mkdir(parents=True)
+    (folder / "job.json").write_text(BEFORE)
+    ((found,), unreadable) = store.load_all()
+    assert unreadable == {}
+    assert found.submission.options == SubmissionOptions(
+        parallelism=2,
+        renames={"a": "b"},
+        code=("file:///c.tar",),
+        python_path=("/code",),
+        floors=(StoredFloor("s", "t", 0, 5, 1_000),),
+    )
+
+
+def test_floors_are_written_as_before(store: JobStore, tmp_path: Path) -> None:
+    store.add(submission(1))
+    written = json.loads((tmp_path / "jobs" / f"{1:012x}" / "job.json").read_text())
+    assert written["options"]["floors"] == [["s", "t", 0, 5, 1_000]]
