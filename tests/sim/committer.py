@@ -14,7 +14,7 @@ from typing import Any
 from headrace.connect.sink import CheckpointTerms, SinkContext
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.types import schema_of
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.requests.requests import EndCall
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
 from headrace_connectors.kafka.transactions.rules import Answer, Description, Undescribed, answer_to
@@ -123,7 +123,7 @@ class SimulatedCommitter:
     """
 
     def __init__(self, process: Process, brokers: Brokers, job: str, retire_epoch: int, terms: CheckpointTerms) -> None:
-        config = KafkaSinkConfig.model_validate({"brokers": "kafka:9092", "topic": TOPIC, "delivery": "exactly-once"})
+        config = KafkaSinkSettings.model_validate({"brokers": "kafka:9092", "topic": TOPIC, "delivery": "exactly-once"})
         context = SinkContext(job, SINK, 0, 1, schema_of({"row": "int64"}), checkpoint=terms)
         self._admin = _Admin(brokers)
         self.real = KafkaCommitter(config, context, retire_epoch=retire_epoch)

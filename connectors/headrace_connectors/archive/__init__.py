@@ -1,7 +1,7 @@
 """Keeps Kafka topics as an archive: Parquet files by partition and offsets. `headrace archive` makes such pipelines."""
 
 from headrace.connect.registry import Connector
-from headrace_connectors.archive.config import ArchiveSinkConfig
+from headrace_connectors.archive.connector import ArchiveSinkConfig
 
 CONNECTOR = Connector(
     name="archive",

@@ -1,4 +1,7 @@
-"""The archive sink's config: where files go, how large they get, and which columns it must be given."""
+"""The settings of the archive sink: where files go, how large they get, and which columns it must be given.
+
+Pure. The live half takes these settings; `connector` opens it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from headrace.connect.metadata import METADATA
-from headrace.connect.sink import SinkConfig, SinkContext, Writer
+from headrace.connect.sink import SinkContext
+from headrace.core.config import Config
 from headrace.core.types import DataType, Primitive
 
 _REMEDY = (
@@ -20,13 +24,8 @@ COLUMNS: dict[str, DataType] = {name: field.type for name, field in METADATA.ite
 """What a row must have, as a raw Kafka source with metadata gives it."""
 
 
-class ArchiveSinkConfig(SinkConfig):
-    """Keeps rows of a raw Kafka source below `path`, each partition's by offsets.
-
-    The rows of a partition must come whole, in order and to one subtask: nothing may filter or spread them between the
-    source and this sink, for files say which offsets do not exist. Written again after a failure, rows stand in two
-    files, which is harmless: readers take every offset once.
-    """
+class ArchiveSinkSettings(Config):
+    """The fields of an archive sink."""
 
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
@@ -53,15 +52,3 @@ class ArchiveSinkConfig(SinkConfig):
         if more := [name for name in context.schema.names if name not in COLUMNS]:
             problems.append(f"an archive keeps records as they are, without {', '.join(more)}: drop such columns")
         return problems
-
-    def prepare(self, context: SinkContext) -> None:
-        """Makes the folder. Raises UserError where that is not possible."""
-        from headrace.formats.archive.folder import ArchiveFolder
-
-        ArchiveFolder(self.path).make()
-
-    def open_writer(self, context: SinkContext) -> Writer:
-        """Builds files in memory and puts them at barriers."""
-        from headrace_connectors.archive.writer import ArchiveWriter
-
-        return ArchiveWriter(self, context)

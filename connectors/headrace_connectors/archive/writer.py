@@ -19,13 +19,13 @@ from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.archive.names import writer_of
 from headrace.formats.archive.ranges import continued
 from headrace.formats.archive.schema import SCHEMA, numbers
-from headrace_connectors.archive.config import ArchiveSinkConfig
+from headrace_connectors.archive.config import ArchiveSinkSettings
 
 
 class ArchiveWriter:
     """One subtask's files. Nothing is left behind by closing without a flush."""
 
-    def __init__(self, config: ArchiveSinkConfig, context: SinkContext) -> None:
+    def __init__(self, config: ArchiveSinkSettings, context: SinkContext) -> None:
         self._config = config
         self._job = context.job
         self._node = context.node

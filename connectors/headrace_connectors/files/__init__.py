@@ -1,7 +1,7 @@
 """Files as source and sink: JSON lines, CSV, raw lines and Parquet."""
 
 from headrace.connect.registry import Connector
-from headrace_connectors.files.config import FilesSinkConfig, FilesSourceConfig
+from headrace_connectors.files.connector import FilesSinkConfig, FilesSourceConfig
 
 CONNECTOR = Connector(
     name="files",

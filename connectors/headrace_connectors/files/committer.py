@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError
-from headrace_connectors.files.config import FilesSinkConfig
+from headrace_connectors.files.config import FilesSinkSettings
 from headrace_connectors.files.parts.folder import hidden_files, refused_by
 from headrace_connectors.files.parts.part_names import WriterName, prepared_name
 from headrace_connectors.files.parts.publication import StagedFile, Standing, publish
@@ -16,7 +16,7 @@ from headrace_connectors.files.parts.publication import StagedFile, Standing, pu
 class FilesCommitter:
     """Works on the sink's folder, which it shares with the writers; holds nothing open."""
 
-    def __init__(self, config: FilesSinkConfig, context: SinkContext) -> None:
+    def __init__(self, config: FilesSinkSettings, context: SinkContext) -> None:
         self._folder = Path(config.path)
         self._context = context
 

@@ -1,4 +1,7 @@
-"""The files connector's two configs. Opens the live parts; touches no file itself."""
+"""The settings of the files source and sink: fields of the pipeline file, and facts that follow from them.
+
+Pure: touches no file. The live halves take these settings; `connector` opens them.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,14 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from headrace.connect.offsets_by_partition import StopField
-from headrace.connect.publisher import Publisher, Share
-from headrace.connect.row_check import Encode, RowCheck
-from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
+from headrace.connect.sink import SinkContext
 from headrace.connect.sink_terms import refused_terms
-from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
-from headrace_connectors.files.paths import place_of
+from headrace.core.config import Config
+from headrace_connectors.files.parts.part_names import WriterName
 
 
-class FilesSourceConfig(SourceConfig):
-    """Reads the files that `path` matches, line by line or, for Parquet, row by row, and ends."""
+class FilesSourceSettings(Config):
+    """The fields of a files source."""
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
     files: ClassVar[bool] = True
@@ -33,30 +34,9 @@ class FilesSourceConfig(SourceConfig):
         """Files end."""
         return True
 
-    def describe_position(self, split: SplitId, position: int) -> str:
-        """`data/a.json line 17`, counted from 1."""
-        from headrace_connectors.files.paths import noted_files
 
-        file, line = place_of(position)
-        mine = noted_files(self.path, split.partition, self.partitions)
-        where = str(mine[file]) if file < len(mine) else f"{split} file {file}"
-        return f"{where} line {line + 1}"
-
-    def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """Lists the files, once."""
-        from headrace_connectors.files.source import FilesEnumerator
-
-        return FilesEnumerator(self, context)
-
-    def open_reader(self, context: SourceContext) -> Reader:
-        """Reads files."""
-        from headrace_connectors.files.source import FilesReader
-
-        return FilesReader(self, context)
-
-
-class FilesSinkConfig(SinkConfig):
-    """Writes files into a folder; each appears only when it is complete and on disk."""
+class FilesSinkSettings(Config):
+    """The fields of a files sink."""
 
     # rows, not messages: Parquet is made of columns; text formats are encoded here
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
@@ -79,48 +59,13 @@ class FilesSinkConfig(SinkConfig):
 
     def transactions(self, context: SinkContext) -> tuple[str, ...]:
         """The one name that this writer's hidden files carry."""
-        from headrace_connectors.files.parts.part_names import WriterName
-
         return (str(WriterName.of(context)),) if self.exactly_once else ()
 
     def check(self, context: SinkContext) -> list[str]:
         """Whether the job's checkpoints are such that files can appear exactly once."""
         return refused_terms(context.checkpoint) if self.exactly_once else []
 
-    def open_writer(self, context: SinkContext) -> Writer:
-        """Writes part files."""
-        from headrace_connectors.files.sink import FilesWriter
-        from headrace_connectors.files.staging_writer import StagingWriter
-
-        return StagingWriter(self, context) if self.exactly_once else FilesWriter(self, context)
-
-    def open_committer(self, context: SinkContext) -> Committer | None:
-        """Publishes part files, where they appear by commit."""
-        from headrace_connectors.files.committer import FilesCommitter
-
-        return FilesCommitter(self, context) if self.exactly_once else None
-
     @property
     def publishes_once(self) -> bool:
         """Always: whatever `delivery` says of a live job."""
         return True
-
-    def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
-        """Publishes staged rows as files, each row in one only, whatever `delivery` says."""
-        from headrace_connectors.files.publisher import FilesPublisher
-
-        return FilesPublisher(self, context, share)
-
-    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
-        """Refuses rows that are no line of text; Parquet takes every row."""
-        from headrace_connectors.files.parts.part_files import encoder_of
-        from headrace_connectors.files.row_check import LinesCheck
-
-        encoder = encoder_of(context)
-        return None if encoder is None else LinesCheck(context, encoder)
-
-    def prepare(self, context: SinkContext) -> None:
-        """Makes the folder. Raises UserError where that is not possible."""
-        from headrace_connectors.files.parts.folder import make_folder
-
-        make_folder(self.path)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkBatch, SinkContext
-from headrace_connectors.files.config import FilesSinkConfig
+from headrace_connectors.files.config import FilesSinkSettings
 from headrace_connectors.files.parts.folder import hidden_files, make_folder, refused_by, sync
 from headrace_connectors.files.parts.part_files import EpochFiles, WrittenFile
 from headrace_connectors.files.parts.part_names import WriterName, published_name, staged_name
@@ -27,7 +27,7 @@ from headrace_connectors.files.parts.share_record import ShareRecord, ShareRecor
 class FilesPublisher:
     """`connect.publisher.Publisher` for files. All rows of a share become visible by `finish`."""
 
-    def __init__(self, config: FilesSinkConfig, context: SinkContext, share: Share) -> None:
+    def __init__(self, config: FilesSinkSettings, context: SinkContext, share: Share) -> None:
         self._context, self._share = context, share
         self._folder = make_folder(config.path)
         self._records = ShareRecords(self._folder, context)

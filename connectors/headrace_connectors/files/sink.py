@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
-from headrace_connectors.files.config import FilesSinkConfig
+from headrace_connectors.files.config import FilesSinkSettings
 from headrace_connectors.files.parts.folder import hidden_files, make_folder, refused_by, sync
 from headrace_connectors.files.parts.part_files import EpochFiles
 from headrace_connectors.files.parts.part_names import published_name
@@ -17,7 +17,7 @@ from headrace_connectors.files.parts.part_names import published_name
 class FilesWriter:
     """Writes the rows of one subtask and publishes them at each barrier."""
 
-    def __init__(self, config: FilesSinkConfig, context: SinkContext) -> None:
+    def __init__(self, config: FilesSinkSettings, context: SinkContext) -> None:
         self._context = context
         self._folder = make_folder(config.path)
         self._files = EpochFiles(self._folder, context, checked=False)

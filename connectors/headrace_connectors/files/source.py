@@ -13,7 +13,7 @@ from headrace.connect.offsets_by_partition import stops_of
 from headrace.connect.restored import gone
 from headrace.connect.source import MessageBatch, Polled, RowBatch, Run, SourceContext, Split, SplitId
 from headrace.core.errors import ExternalError
-from headrace_connectors.files.config import FilesSourceConfig
+from headrace_connectors.files.config import FilesSourceSettings
 from headrace_connectors.files.csv_header import CsvDialect, Reorder, reorder_for
 from headrace_connectors.files.lines import LineFile
 from headrace_connectors.files.parquet_rows import ParquetRows
@@ -28,7 +28,7 @@ class FilesEnumerator:
 
     discovery_interval_ms: int | None = None
 
-    def __init__(self, config: FilesSourceConfig, context: SourceContext) -> None:
+    def __init__(self, config: FilesSourceSettings, context: SourceContext) -> None:
         self._config, self._node = config, context.node
         self._splits: list[Split] | None = None
         self._before: Sequence[Split] = ()
@@ -67,7 +67,7 @@ class FilesEnumerator:
 class FilesReader:
     """Reads one partition after the other, a block or a part of a row group at a time."""
 
-    def __init__(self, config: FilesSourceConfig, context: SourceContext) -> None:
+    def __init__(self, config: FilesSourceSettings, context: SourceContext) -> None:
         self._config, self._context = config, context
         self._open: dict[SplitId, _Partition] = {}
         self._paused: set[SplitId] = set()

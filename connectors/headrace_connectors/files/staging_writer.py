@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
-from headrace_connectors.files.config import FilesSinkConfig
+from headrace_connectors.files.config import FilesSinkSettings
 from headrace_connectors.files.parts.folder import make_folder, refused_by, sync
 from headrace_connectors.files.parts.part_files import EpochFiles, WrittenFile
 from headrace_connectors.files.parts.part_names import WriterName, prepared_name, staged_name
@@ -19,7 +19,7 @@ from headrace_connectors.files.parts.published_numbers import shared_numbers
 class StagingWriter:
     """Writes the rows of one subtask. What it has staged outlives it."""
 
-    def __init__(self, config: FilesSinkConfig, context: SinkContext) -> None:
+    def __init__(self, config: FilesSinkSettings, context: SinkContext) -> None:
         self._context = context
         self._name = WriterName.of(context)
         self._folder = make_folder(config.path)

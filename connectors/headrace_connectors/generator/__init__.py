@@ -1,7 +1,7 @@
 """Rows by rule: seeded, at a rate, bounded or without end."""
 
 from headrace.connect.registry import Connector
-from headrace_connectors.generator.config import GeneratorSourceConfig
+from headrace_connectors.generator.connector import GeneratorSourceConfig
 
 CONNECTOR = Connector(
     name="generator",

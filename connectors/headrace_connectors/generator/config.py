@@ -1,18 +1,22 @@
-"""What a pipeline's file says about the generator source."""
+"""The settings of the generator source: fields of the pipeline file, their validation, and facts that follow.
+
+Pure. The live halves take these settings; `connector` opens them.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from headrace.connect.offsets_by_partition import LATEST, StopField
-from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
+from headrace.connect.source import SplitId
+from headrace.core.config import Config
 from headrace_connectors.generator.rules import ColumnRule
 
 
-class GeneratorSourceConfig(SourceConfig):
-    """Makes rows: `rows` of them or without end, spread over `partitions` in turn."""
+class GeneratorSourceSettings(Config):
+    """The fields of a generator source."""
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
 
@@ -26,7 +30,7 @@ class GeneratorSourceConfig(SourceConfig):
     columns: dict[str, ColumnRule] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _ends_somewhere(self) -> GeneratorSourceConfig:
+    def _ends_somewhere(self) -> Self:
         if self.stop == LATEST and self.rows is None:
             raise ValueError("makes rows without end, so there is no latest one: give `rows`, or `stop` by partition")
         return self
@@ -39,15 +43,3 @@ class GeneratorSourceConfig(SourceConfig):
     def describe_position(self, split: SplitId, position: int) -> str:
         """`partition 0 row 17`, counted from 0 within the partition."""
         return f"partition {split.partition} row {position}"
-
-    def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """Lists the partitions."""
-        from headrace_connectors.generator.source import GeneratorEnumerator
-
-        return GeneratorEnumerator(self, context)
-
-    def open_reader(self, context: SourceContext) -> Reader:
-        """Makes rows."""
-        from headrace_connectors.generator.source import GeneratorReader
-
-        return GeneratorReader(self, context)

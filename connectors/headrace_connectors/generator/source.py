@@ -12,7 +12,7 @@ from headrace.connect.offsets_by_partition import stops_of
 from headrace.connect.source import Polled, RowBatch, Run, SourceContext, Split, SplitId
 from headrace.core.errors import UserError, did_you_mean
 from headrace_connectors.generator.column_maker import ColumnMaker
-from headrace_connectors.generator.config import GeneratorSourceConfig
+from headrace_connectors.generator.config import GeneratorSourceSettings
 
 BATCH_ROWS = 16_384
 """Rows of one poll, at most."""
@@ -24,7 +24,7 @@ class GeneratorEnumerator:
 
     discovery_interval_ms: int | None = None
 
-    def __init__(self, config: GeneratorSourceConfig, context: SourceContext) -> None:
+    def __init__(self, config: GeneratorSourceSettings, context: SourceContext) -> None:
         self._config, self._context = config, context
         check_columns(config, context)
 
@@ -45,7 +45,7 @@ class GeneratorEnumerator:
         """Nothing is held."""
 
 
-def check_columns(config: GeneratorSourceConfig, context: SourceContext) -> None:
+def check_columns(config: GeneratorSourceSettings, context: SourceContext) -> None:
     """Raises UserError where rules and schema do not name the same columns."""
     schema = context.schema
     for name in config.columns:
@@ -62,7 +62,7 @@ def check_columns(config: GeneratorSourceConfig, context: SourceContext) -> None
 class GeneratorReader:
     """Makes rows of one partition after the other."""
 
-    def __init__(self, config: GeneratorSourceConfig, context: SourceContext) -> None:
+    def __init__(self, config: GeneratorSourceSettings, context: SourceContext) -> None:
         self._config = config
         self._rows_max = min(context.poll_rows_max, BATCH_ROWS)
         self._makers = [

@@ -1,21 +1,18 @@
-"""The Kafka connector's two configs: what a pipeline file says. Opens the live parts; itself asks no broker.
+"""The settings of the Kafka source and sink: fields of the pipeline file, their validation, and facts that follow.
 
-The client library is imported only when something is opened, so that reading a pipeline stays cheap.
+Pure: asks no broker and imports no client library. The live halves take these settings; `connector` opens them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from headrace.connect.dead_letters import DeadLetters
-from headrace.connect.publisher import Publisher, Share
-from headrace.connect.row_check import Encode, RowCheck
-from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
-from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
+from headrace.connect.sink import SinkContext
+from headrace.connect.source import SourceContext, SplitId
 from headrace.core.config import Config, Duration
 from headrace_connectors.kafka.clients.broker_list import hosts_and_ports
 from headrace_connectors.kafka.clients.properties import (
@@ -62,8 +59,8 @@ class KafkaMetadata(Config):
     headers: str | None = None
 
 
-class KafkaSourceConfig(SourceConfig):
-    """Reads topics: committed records only, each partition in order, from `start` to `stop`."""
+class KafkaSourceSettings(Config):
+    """The fields of a Kafka source."""
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
     record_time: ClassVar[bool] = True
@@ -95,7 +92,7 @@ class KafkaSourceConfig(SourceConfig):
         return pattern
 
     @model_validator(mode="after")
-    def _fits_together(self) -> KafkaSourceConfig:
+    def _fits_together(self) -> Self:
         given = [name for name in ("topic", "topics", "pattern") if getattr(self, name) is not None]
         if len(given) != 1:
             found = " and ".join(given) if given else "none of them"
@@ -158,22 +155,6 @@ class KafkaSourceConfig(SourceConfig):
                 fields["transaction_timeout"] = commit_within_ms
         return "kafka", fields
 
-    def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """Finds partitions and resolves `start` and `stop` with the broker."""
-        from headrace_connectors.kafka.source.enumerator import KafkaEnumerator
-
-        return KafkaEnumerator(self, context)
-
-    def open_reader(self, context: SourceContext) -> Reader:
-        """Consumes assigned partitions; first from the archive, where there is one."""
-        if self.archive is not None:
-            from headrace_connectors.kafka.source.archived_reader import ArchivedReader
-
-            return ArchivedReader(self, context)
-        from headrace_connectors.kafka.source.reader import KafkaReader
-
-        return KafkaReader(self, context)
-
 
 class CreateTopic(Config):
     """How to make the sink's topic where there is none."""
@@ -188,12 +169,8 @@ class CreateTopic(Config):
         return {str(name): str(value) for name, value in given.items()} if isinstance(given, Mapping) else given
 
 
-class KafkaSinkConfig(SinkConfig):
-    """Writes records to a topic; positions advance only when every record is acknowledged.
-
-    Exactly once: in transactions, which the checkpoint's completion commits. Readers need isolation.level
-    read_committed, their default in most clients.
-    """
+class KafkaSinkSettings(Config):
+    """The fields of a Kafka sink."""
 
     brokers: Brokers
     topic: Topic
@@ -218,7 +195,7 @@ class KafkaSinkConfig(SinkConfig):
         return (given,) if isinstance(given, str) else given
 
     @model_validator(mode="after")
-    def _fits_together(self) -> KafkaSinkConfig:
+    def _fits_together(self) -> Self:
         if self.mode == "upsert" and self.key is None:
             raise ValueError("mode: upsert needs key: the columns that name a row")
         if self.mode == "upsert" and self.updates is not None:
@@ -276,71 +253,12 @@ class KafkaSinkConfig(SinkConfig):
         return tuple(str(name) for name in names_of(context.job, context.node, context.attempt, context.subtask, lanes))
 
     def check(self, context: SinkContext) -> list[str]:
-        """Whether checkpoints commit often and soon enough for the brokers to keep transactions open so long, and
-        whether the committer can connect and log in as the writers do."""
-        if not self.exactly_once:
+        """Whether checkpoints commit often and soon enough for the brokers to keep transactions open so long."""
+        if not self.exactly_once or context.checkpoint is None:
             return []
-        from headrace_connectors.kafka.clients.client_security import unmapped
-
-        problems = [] if (problem := unmapped(self.properties)) is None else [problem]
-        if context.checkpoint is not None:
-            problems += unmet_terms(context.checkpoint, self.transaction_timeout_ms)
-        return problems
-
-    def open_committer(self, context: SinkContext) -> Committer | None:
-        """Ends the writers' transactions."""
-        if not self.exactly_once:
-            return None
-        from headrace_connectors.kafka.transactions.committer import KafkaCommitter
-
-        return KafkaCommitter(self, context)
-
-    def open_dead_letters(self, context: SinkContext) -> DeadLetters:
-        """Reads letters in the topic back, and sends them again."""
-        from headrace_connectors.kafka.dead_letters import KafkaDeadLetters
-
-        return KafkaDeadLetters(self, context)
+        return unmet_terms(context.checkpoint, self.transaction_timeout_ms)
 
     @property
     def publishes_once(self) -> bool:
         """Always: whatever `delivery` says of a live job."""
         return True
-
-    def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
-        """Publishes staged rows in transactions, whatever `delivery` says."""
-        from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
-
-        return KafkaPublisher(self, context, share)
-
-    def remembers_ms(self) -> int:
-        """As long as the brokers keep offsets of groups that nobody joins."""
-        from headrace_connectors.kafka.publishing.marker_retention import markers_kept_ms
-
-        return markers_kept_ms(self)
-
-    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
-        """Refuses rows without a key in upsert mode, and records that the client does not take."""
-        assert encode is not None, "a Kafka sink takes encoded messages"
-        from headrace_connectors.kafka.sink.row_check import KafkaRowCheck
-
-        return KafkaRowCheck(self, context, encode)
-
-    def open_writer(self, context: SinkContext) -> Writer:
-        """Produces to the topic."""
-        if self.exactly_once:
-            from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
-
-            return TransactionalWriter(self, context)
-        from headrace_connectors.kafka.sink.writer import KafkaWriter
-
-        return KafkaWriter(self, context)
-
-    def prepare(self, context: SinkContext) -> None:
-        """Checks that the topic is there, or creates it where `create_topic` says so; and the transactions' timeout."""
-        from headrace_connectors.kafka.clients.topics import ensure_topic
-
-        ensure_topic(self)
-        if self.exactly_once:
-            from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
-
-            require_timeout_allowed(self)

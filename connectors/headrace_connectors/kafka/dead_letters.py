@@ -27,7 +27,7 @@ from headrace_connectors.kafka.clients.client import (
 )
 from headrace_connectors.kafka.clients.properties import connection_settings
 from headrace_connectors.kafka.clients.topics import missing_topic
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
 
 READ_TIMEOUT_S = 30.0
@@ -38,7 +38,7 @@ TRANSACTION_TIMEOUT_MS = 60_000
 class KafkaDeadLetters:
     """`connect.dead_letters.DeadLetters` of a topic."""
 
-    def __init__(self, config: KafkaSinkConfig, context: SinkContext) -> None:
+    def __init__(self, config: KafkaSinkSettings, context: SinkContext) -> None:
         self._config = config
         self._name = f"headrace-redrive-{context.job}-{context.node}"
         self._watch = ClientWatch(config.brokers)

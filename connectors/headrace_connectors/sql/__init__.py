@@ -1,7 +1,7 @@
 """Tables of SQL databases as sinks: PostgreSQL and SQLite in every way, others by appending rows."""
 
 from headrace.connect.registry import Connector
-from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.connector import SqlSinkConfig
 
 CONNECTOR = Connector(
     name="sql",

@@ -8,16 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
 
 from headrace.core.errors import UserError
+from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.failures import DatabaseErrors, is_transient, translated
-
-if TYPE_CHECKING:
-    from headrace_connectors.sql.config import SqlSinkConfig
 
 LOG = logging.getLogger(__name__)
 PATIENCE_S = 15.0
@@ -84,7 +82,7 @@ class Database:
         self.engine.dispose()
 
 
-def open_database(config: SqlSinkConfig, node: str) -> Database:
+def open_database(config: SqlSinkSettings, node: str) -> Database:
     """The database of a sink; connects to nothing yet. Raises UserError where the URL or a driver is no good."""
     what = f"sink {node!r}, table {config.target}"
     try:

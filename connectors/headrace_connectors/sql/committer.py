@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError
 from headrace_connectors.sql.client import Database
-from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.tables.statements import (
     count_part,
     delete_all,
@@ -34,7 +34,7 @@ EPOCHS_KEPT = 1_000
 class SqlCommitter:
     """The committer of one sink."""
 
-    def __init__(self, config: SqlSinkConfig, context: SinkContext, database: Database) -> None:
+    def __init__(self, config: SqlSinkSettings, context: SinkContext, database: Database) -> None:
         self._target, self._key = config.target, config.key
         self._context, self._database = context, database
         self._names = context.schema.names

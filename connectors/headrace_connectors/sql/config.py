@@ -1,34 +1,28 @@
-"""The sql connector's config: what a pipeline file says of a table. Opens the live parts; itself asks no database.
+"""The settings of the sql sink: fields of the pipeline file, their validation, and facts that follow.
 
-SQLAlchemy is imported only when something is opened: reading a pipeline stays cheap, and needs no `sql` extra.
+Pure: asks no database and imports no SQLAlchemy. The live halves take these settings; `connector` opens them.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from headrace.connect.publisher import Publisher, Share
-from headrace.connect.row_check import Encode, RowCheck
-from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
+from headrace.connect.sink import SinkContext
 from headrace.connect.sink_terms import refused_terms
-from headrace.core.config import secret
-from headrace.core.errors import UserError
+from headrace.core.config import Config, secret
 from headrace_connectors.sql.tables.target import IDENTIFIER_BYTES_MAX, STAGED_SUFFIX, Target
 from headrace_connectors.sql.writing.staged_parts import StagedBy
-
-if TYPE_CHECKING:
-    from headrace_connectors.sql.client import Database
 
 _URL = re.compile(r"(?P<dialect>[a-z][a-z0-9_]*)(\+(?P<driver>[a-z0-9_]+))?://(?P<rest>.*)", re.DOTALL)
 _DRIVERS = {"postgresql": ("", "psycopg"), "sqlite": ("", "pysqlite")}
 """Drivers that this connector speaks to itself; other dialects are left to SQLAlchemy."""
 
 
-class SqlSinkConfig(SinkConfig):
-    """Writes rows into a table of PostgreSQL or SQLite; into those of other databases it appends, at least once."""
+class SqlSinkSettings(Config):
+    """The fields of a sql sink."""
 
     # columns, not messages: a table has columns
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
@@ -75,7 +69,7 @@ class SqlSinkConfig(SinkConfig):
         return (given,) if isinstance(given, str) else given
 
     @model_validator(mode="after")
-    def _fits_together(self) -> SqlSinkConfig:
+    def _fits_together(self) -> Self:
         if self.mode == "upsert" and self.key is None:
             raise ValueError("mode: upsert needs key: the columns that name a row")
         if self.mode == "append" and self.key is not None:
@@ -133,66 +127,7 @@ class SqlSinkConfig(SinkConfig):
         """Exactly-once needs checkpoints that are aligned."""
         return refused_terms(context.checkpoint) if self.exactly_once else []
 
-    def open_writer(self, context: SinkContext) -> Writer:
-        """Writes into the table, or stages for it."""
-        database = _open_database(self, context)
-        if self.exactly_once:
-            from headrace_connectors.sql.writing.staging_writer import StagingWriter
-
-            return StagingWriter(self, context, database)
-        from headrace_connectors.sql.writing.direct_writer import DirectWriter
-
-        return DirectWriter(self, context, database)
-
-    def open_committer(self, context: SinkContext) -> Committer | None:
-        """Moves staged rows into the table."""
-        if not self.exactly_once:
-            return None
-        database = _open_database(self, context)
-        from headrace_connectors.sql.committer import SqlCommitter
-
-        return SqlCommitter(self, context, database)
-
     @property
     def publishes_once(self) -> bool:
         """Where the database is one that is known well."""
         return self.dialect in _DRIVERS
-
-    def open_publisher(self, context: SinkContext, share: Share) -> Publisher | None:
-        """Publishes staged rows once, whatever `delivery` says; None for databases that are not known so well."""
-        if not self.publishes_once:
-            return None
-        database = _open_database(self, context)
-        from headrace_connectors.sql.publisher import SqlPublisher
-
-        return SqlPublisher(self, context, share, database)
-
-    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
-        """Refuses rows without a key in upsert mode, and values that the database has no form for."""
-        from headrace_connectors.sql.row_check import SqlRowCheck
-
-        return SqlRowCheck(self, context)
-
-    def prepare(self, context: SinkContext) -> None:
-        """Checks that the table can take the rows, or creates it where `create_table` says so.
-
-        Raises UserError with the statement that puts it right; Unreachable where no database answers.
-        """
-        database = _open_database(self, context)
-        from headrace_connectors.sql.tables.prepare import prepare_tables
-
-        try:
-            prepare_tables(self, context, database)
-        finally:
-            database.close()
-
-
-def _open_database(config: SqlSinkConfig, context: SinkContext) -> Database:
-    try:
-        from headrace_connectors.sql.client import open_database
-    except ModuleNotFoundError as cause:
-        raise UserError(
-            f"sink {context.node!r} needs SQLAlchemy and psycopg: {cause.name} is not installed",
-            remedy="pip install 'headrace[sql]'",
-        ) from cause
-    return open_database(config, context.node)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from headrace.connect.publisher import Share
 from headrace.connect.sink import SinkContext
 from headrace_connectors.sql.client import Database
-from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.share_progress import ShareProgress
 from headrace_connectors.sql.tables.target import DELETE
 from headrace_connectors.sql.writing.direct_writer import DirectWriter
@@ -21,7 +21,7 @@ from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
 class SqlPublisher(DirectWriter):
     """`connect.publisher.Publisher` for tables: a direct writer whose transactions say what they are."""
 
-    def __init__(self, config: SqlSinkConfig, context: SinkContext, share: Share, database: Database) -> None:
+    def __init__(self, config: SqlSinkSettings, context: SinkContext, share: Share, database: Database) -> None:
         super().__init__(config, context, database)
         self._share = share
         self._progress = ShareProgress(config.target, context, share, owner=uuid.uuid4().hex)

@@ -9,7 +9,7 @@ from headrace.connect.row_check import RowCheck, ValueCheck, columns_holding
 from headrace.connect.sink import SinkContext
 from headrace.core.types import Primitive
 from headrace.formats.writable_times import TEXT_DAYS, times_check
-from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
 
 _YEARS_1_TO_9999 = (-719_162, 2_932_897)
@@ -19,7 +19,7 @@ _YEARS_1_TO_9999 = (-719_162, 2_932_897)
 class SqlRowCheck:
     """`connect.row_check.RowCheck` for tables."""
 
-    def __init__(self, config: SqlSinkConfig, context: SinkContext) -> None:
+    def __init__(self, config: SqlSinkSettings, context: SinkContext) -> None:
         self._key, self._node = config.key, context.node
         self._checks = _value_checks(config, context)
 
@@ -31,7 +31,7 @@ class SqlRowCheck:
             check.require(rows)
 
 
-def _value_checks(config: SqlSinkConfig, context: SinkContext) -> list[RowCheck]:
+def _value_checks(config: SqlSinkSettings, context: SinkContext) -> list[RowCheck]:
     checks: list[RowCheck] = []
     days = TEXT_DAYS if config.dialect == "sqlite" else _YEARS_1_TO_9999
     times = times_check(context.schema, context.node, days=days, why="holds a time that the database has no form for")

@@ -9,7 +9,7 @@ import pytest
 from headrace.connect.sink import SinkContext
 from headrace.core.errors import UserError
 from headrace.core.types import Schema
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.dead_letters import KafkaDeadLetters
 from headrace_dev.broker import EmbeddedBroker
 from support.broker import Record, consume_all, create_topic, produce, unique_topic
@@ -40,7 +40,7 @@ sinks:
 
 
 def opened(broker: EmbeddedBroker, topic: str, node: str) -> KafkaDeadLetters:
-    config = KafkaSinkConfig.model_validate({"brokers": broker.bootstrap, "topic": topic})
+    config = KafkaSinkSettings.model_validate({"brokers": broker.bootstrap, "topic": topic})
     context = SinkContext(job="letters", node=node, subtask=0, parallelism=1, schema=Schema(()))
     return KafkaDeadLetters(config, context)
 

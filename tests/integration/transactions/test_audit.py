@@ -18,7 +18,7 @@ from headrace.coordinator.output.job_handle import ToolHosts
 from headrace.core.digest import digest_of
 from headrace.core.digest_text import digest_text
 from headrace.core.errors import UserError
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.transactions.audit import output_begin
 from headrace_dev.broker import EmbeddedBroker
 from support.broker import produce
@@ -43,7 +43,7 @@ def audited(left: Left) -> SinkAudit:
 
 def test_a_topic_is_proven_until_somebody_else_writes_to_it(broker: EmbeddedBroker, tmp_path: Path) -> None:
     left = Left(broker, tmp_path)
-    config = KafkaSinkConfig.model_validate({"brokers": broker.bootstrap, "topic": left.topic})
+    config = KafkaSinkSettings.model_validate({"brokers": broker.bootstrap, "topic": left.topic})
     begin = {**output_begin(config), "offsets": {"0": 0}}
     left.write_journal((), total(begin, [f"{DECIDED} {number}".encode() for number in range(3)]))
 

@@ -17,7 +17,7 @@ from headrace_connectors.kafka.clients.client import (
     topic_partitions,
     translated,
 )
-from headrace_connectors.kafka.config import CreateTopic, KafkaSinkConfig
+from headrace_connectors.kafka.config import CreateTopic, KafkaSinkSettings
 
 _CREATE_TIMEOUT_S = 30.0
 """Making a topic of many partitions takes its time."""
@@ -37,7 +37,7 @@ def missing_topic(topic: str, brokers: str, existing: Iterable[str], *, sink: bo
     return UserError(f"topic {topic!r} does not exist at {brokers}", remedy=remedy)
 
 
-def ensure_topic(config: KafkaSinkConfig) -> None:
+def ensure_topic(config: KafkaSinkSettings) -> None:
     """Checks that a sink's topic exists, or creates it. Raises UserError or ExternalError with the remedy."""
     watch = ClientWatch(config.brokers)
     admin = open_admin(config.brokers, config.properties, watch)
@@ -49,7 +49,7 @@ def ensure_topic(config: KafkaSinkConfig) -> None:
     _create(admin, watch, config, config.create_topic)
 
 
-def _create(admin: AdminClient, watch: ClientWatch, config: KafkaSinkConfig, wanted: CreateTopic) -> None:
+def _create(admin: AdminClient, watch: ClientWatch, config: KafkaSinkSettings, wanted: CreateTopic) -> None:
     topic = NewTopic(
         config.topic,
         num_partitions=wanted.partitions,
@@ -65,7 +65,7 @@ def _create(admin: AdminClient, watch: ClientWatch, config: KafkaSinkConfig, wan
             raise _refused_creation(error, config) from cause
 
 
-def _refused_creation(error: KafkaError, config: KafkaSinkConfig) -> HeadraceError:
+def _refused_creation(error: KafkaError, config: KafkaSinkSettings) -> HeadraceError:
     if error.code() in {
         KafkaError.INVALID_REPLICATION_FACTOR,
         KafkaError.INVALID_CONFIG,

@@ -23,7 +23,7 @@ from headrace.connect.sink import SinkContext
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace_connectors.kafka.clients.client import ClientWatch, bad_settings, base_settings, translated
 from headrace_connectors.kafka.clients.properties import connection_settings
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.transactions.names import PREFIX, job_prefix
 
 _PARTITION = 0
@@ -53,7 +53,7 @@ def share_name(context: SinkContext) -> str:
 class MarkerGroup:
     """The group of one share's marker: reads it, and is what a producer commits it with."""
 
-    def __init__(self, config: KafkaSinkConfig, context: SinkContext) -> None:
+    def __init__(self, config: KafkaSinkSettings, context: SinkContext) -> None:
         self._config = config
         self._watch = ClientWatch(config.brokers)
         held = {

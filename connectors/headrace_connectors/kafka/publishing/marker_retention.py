@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from headrace_connectors.kafka.clients.client import CONNECT_TIMEOUT_S, ClientWatch, answered, known_cluster, open_admin
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 
 SETTING = "offsets.retention.minutes"
 USUAL_MS = 7 * 24 * 3_600_000
@@ -16,7 +16,7 @@ USUAL_MS = 7 * 24 * 3_600_000
 _MINUTE_MS = 60_000
 
 
-def markers_kept_ms(config: KafkaSinkConfig) -> int:
+def markers_kept_ms(config: KafkaSinkSettings) -> int:
     """The shortest time of all brokers; the usual one for those that do not say (an ACL is missing).
 
     Raises Unreachable where none answers.

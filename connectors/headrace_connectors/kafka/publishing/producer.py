@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.clients.client import translated
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.publishing.marker import marker_refused
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
 from headrace_connectors.kafka.transactions.terms import (
@@ -38,7 +38,7 @@ class PublishingProducer(ClientProducer):
     timeout_ms   of its transactions, at the brokers
     """
 
-    def __init__(self, config: KafkaSinkConfig, name: str) -> None:
+    def __init__(self, config: KafkaSinkSettings, name: str) -> None:
         wanted_ms = min(config.transaction_timeout_ms, TRANSACTION_TIMEOUT_MAX_MS)
         self.timeout_ms = max(wanted_ms, TRANSACTION_TIMEOUT_MIN_MS)
         self._patience_s = message_timeout_ms(config.properties, self.timeout_ms) / 1000

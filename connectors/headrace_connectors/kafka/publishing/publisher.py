@@ -16,7 +16,7 @@ import time
 from headrace.connect.publisher import Share
 from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkBatch, SinkContext
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.publishing.marker import MarkerGroup, marked, share_name
 from headrace_connectors.kafka.publishing.producer import PublishingProducer
 from headrace_connectors.kafka.sink.batch_sender import BatchSender
@@ -36,7 +36,7 @@ class KafkaPublisher:
 
     def __init__(
         self,
-        config: KafkaSinkConfig,
+        config: KafkaSinkSettings,
         context: SinkContext,
         share: Share,
         *,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.librdkafka.native_library import library
 from headrace_connectors.kafka.librdkafka.native_producer import NativeProducer
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
@@ -10,7 +10,7 @@ from headrace_connectors.kafka.sink.records import RecordQueue, TransactionalQue
 from headrace_connectors.kafka.transactions.terms import transaction_settings
 
 
-def open_producer(config: KafkaSinkConfig) -> RecordQueue:
+def open_producer(config: KafkaSinkSettings) -> RecordQueue:
     """A producer without transactions. Raises UserError for settings that are not valid."""
     found = library()
     if found is not None and _takes_batches(config):
@@ -18,7 +18,7 @@ def open_producer(config: KafkaSinkConfig) -> RecordQueue:
     return ClientProducer(config.brokers, config.topic, config.properties)
 
 
-def open_transactional_producer(config: KafkaSinkConfig, name: str) -> TransactionalQueue:
+def open_transactional_producer(config: KafkaSinkSettings, name: str) -> TransactionalQueue:
     """A producer for one transaction, under this name; not initialised yet. Raises UserError as `open_producer`."""
     properties, held = transaction_settings(name, config.transaction_timeout_ms, config.properties)
     found = library()
@@ -27,5 +27,5 @@ def open_transactional_producer(config: KafkaSinkConfig, name: str) -> Transacti
     return ClientProducer(config.brokers, config.topic, properties, held=held)
 
 
-def _takes_batches(config: KafkaSinkConfig) -> bool:
+def _takes_batches(config: KafkaSinkSettings) -> bool:
     return not config.headers and config.timestamp == "wall"

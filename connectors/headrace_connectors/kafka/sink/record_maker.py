@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.batch import OP, TS
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.headers import header_columns
 from headrace_connectors.kafka.sink.keys import KeyEncoder, key_encoder, refuse_null_keys
 from headrace_connectors.kafka.sink.records import Records
@@ -16,7 +16,7 @@ from headrace_connectors.kafka.sink.records import Records
 class RecordMaker:
     """Makes the records of one sink."""
 
-    def __init__(self, config: KafkaSinkConfig, context: SinkContext) -> None:
+    def __init__(self, config: KafkaSinkSettings, context: SinkContext) -> None:
         self._config, self._node = config, context.node
         self._key: KeyEncoder | None = key_encoder(config.key, context.schema) if config.key else None
 

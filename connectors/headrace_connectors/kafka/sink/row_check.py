@@ -12,7 +12,7 @@ import polars as pl
 from headrace.connect.row_check import Encode, refused_row
 from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.types import DataType, ListOf, Primitive, Struct
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.keys import refuse_null_keys
 from headrace_connectors.kafka.sink.record_maker import RecordMaker
 from headrace_connectors.kafka.sink.records import Records
@@ -33,7 +33,7 @@ _VARINT_BITS = 7
 class KafkaRowCheck:
     """`connect.row_check.RowCheck` for Kafka."""
 
-    def __init__(self, config: KafkaSinkConfig, context: SinkContext, encode: Encode) -> None:
+    def __init__(self, config: KafkaSinkSettings, context: SinkContext, encode: Encode) -> None:
         self._config, self._node, self._encode = config, context.node, encode
         self._make = RecordMaker(config, context)
         self._limit = _limit(config) - OVERHEAD_BYTES
@@ -71,7 +71,7 @@ class KafkaRowCheck:
                 )
 
 
-def _limit(config: KafkaSinkConfig) -> int:
+def _limit(config: KafkaSinkSettings) -> int:
     given = config.properties.get("message.max.bytes", "")
     return int(given) if given.isdecimal() else RECORD_BYTES_MAX
 

@@ -20,7 +20,7 @@ import confluent_kafka
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace.core.config import duration_text
 from headrace.core.errors import ExternalError
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.librdkafka.tested_versions import version_of
 from headrace_connectors.kafka.sink.batch_sender import BatchSender
 from headrace_connectors.kafka.sink.producers import open_transactional_producer
@@ -51,7 +51,7 @@ class TransactionalWriter:
     """
 
     def __init__(
-        self, config: KafkaSinkConfig, context: SinkContext, *, renewed_after_s: float = RENEWED_AFTER_S
+        self, config: KafkaSinkSettings, context: SinkContext, *, renewed_after_s: float = RENEWED_AFTER_S
     ) -> None:
         self._config, self._context = config, context
         self._producer = _producer_record()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.sink.batch_sender import BatchSender
 from headrace_connectors.kafka.sink.producers import open_producer
 from headrace_connectors.kafka.sink.record_maker import RecordMaker
@@ -17,7 +17,7 @@ from headrace_connectors.kafka.sink.record_maker import RecordMaker
 class KafkaWriter:
     """Writes to one topic."""
 
-    def __init__(self, config: KafkaSinkConfig, context: SinkContext) -> None:
+    def __init__(self, config: KafkaSinkSettings, context: SinkContext) -> None:
         self._queue = open_producer(config)
         self._make = RecordMaker(config, context)
         self._sender = BatchSender(context, config.properties)

@@ -19,7 +19,7 @@ from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.archive.partition import PartitionReader
 from headrace.formats.archive.ranges import covered
 from headrace.formats.archive.schema import numbers
-from headrace_connectors.kafka.config import KafkaSourceConfig
+from headrace_connectors.kafka.config import KafkaSourceSettings
 from headrace_connectors.kafka.source.reader import KafkaReader
 
 BOUNDS_TIMEOUT_S = 5.0
@@ -31,7 +31,7 @@ LOG_END_TIMEOUT_S = 0.2
 class ArchivedReader:
     """Every partition is either in the archive's hands or in Kafka's, and goes over once."""
 
-    def __init__(self, config: KafkaSourceConfig, context: SourceContext) -> None:
+    def __init__(self, config: KafkaSourceSettings, context: SourceContext) -> None:
         assert config.archive is not None, "opened for sources with an archive"
         self._context = context
         self._folder = ArchiveFolder(config.archive)

@@ -24,7 +24,7 @@ from headrace_connectors.kafka.clients.client import (
     translated,
 )
 from headrace_connectors.kafka.clients.topics import missing_topic
-from headrace_connectors.kafka.config import KafkaSourceConfig
+from headrace_connectors.kafka.config import KafkaSourceSettings
 from headrace_connectors.kafka.source.archived_starts import ArchivedStarts
 from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
 from headrace_connectors.kafka.source.positions import AtOffsets, AtTime, AtWord, Place, parse_place
@@ -41,7 +41,7 @@ Found = Mapping[SplitId, int]
 class KafkaEnumerator:
     """Resolves splits with the broker; a split keeps its first answer."""
 
-    def __init__(self, config: KafkaSourceConfig, context: SourceContext) -> None:
+    def __init__(self, config: KafkaSourceSettings, context: SourceContext) -> None:
         self._config = config
         self._context = context
         self._watch = ClientWatch(config.brokers)

@@ -23,7 +23,7 @@ from headrace_connectors.kafka.clients.client import (
     base_settings,
     translated,
 )
-from headrace_connectors.kafka.config import KafkaSourceConfig
+from headrace_connectors.kafka.config import KafkaSourceSettings
 from headrace_connectors.kafka.source.consumers import open_fetcher
 from headrace_connectors.kafka.source.enumerator import out_of_range
 from headrace_connectors.kafka.source.fetched import Columns, Fetched, FetchEvent, FetchWish, joined
@@ -78,7 +78,7 @@ class _Gathered:
 class KafkaReader:
     """One consumer. At most `poll_rows_max` records are in Python's hands at any time."""
 
-    def __init__(self, config: KafkaSourceConfig, context: SourceContext) -> None:
+    def __init__(self, config: KafkaSourceSettings, context: SourceContext) -> None:
         self._config = config
         self._context = context
         self._watch = ClientWatch(config.brokers)

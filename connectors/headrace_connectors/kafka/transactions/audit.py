@@ -27,7 +27,7 @@ from headrace_connectors.kafka.clients.client import (
     topic_partitions,
 )
 from headrace_connectors.kafka.clients.properties import connection_settings
-from headrace_connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings, KafkaSourceSettings
 from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
 from headrace_connectors.kafka.source.reader import KafkaReader
 
@@ -38,7 +38,7 @@ POLL_MS = 200
 class _TopicEnds:
     """Where the partitions of a sink's topic begin and end."""
 
-    def __init__(self, config: KafkaSinkConfig) -> None:
+    def __init__(self, config: KafkaSinkSettings) -> None:
         self.topic = config.topic
         self.watch = ClientWatch(config.brokers)
         self.admin: AdminClient = open_admin(config.brokers, config.properties, self.watch)
@@ -61,7 +61,7 @@ class _TopicEnds:
         return self._offsets.of(ids, LATEST)
 
 
-def output_begin(config: KafkaSinkConfig) -> dict[str, Any]:
+def output_begin(config: KafkaSinkSettings) -> dict[str, Any]:
     """Where output begins that is written from now on: `{"topic": .., "offsets": {partition: offset}}`."""
     ends = _TopicEnds(config)
     offsets = ends.last(ends.partitions())
@@ -71,7 +71,7 @@ def output_begin(config: KafkaSinkConfig) -> dict[str, Any]:
 class TopicAudit:
     """`connect.sink.OutputAudit` of a topic. begin: what `output_begin` gave."""
 
-    def __init__(self, config: KafkaSinkConfig, begin: Mapping[str, Any]) -> None:
+    def __init__(self, config: KafkaSinkSettings, begin: Mapping[str, Any]) -> None:
         self._ends = _TopicEnds(config)
         offsets = {int(number): int(at) for number, at in begin["offsets"].items()}
         ids = self._ends.partitions()
@@ -138,7 +138,7 @@ class TopicAudit:
 class Audited:
     """What `AuditedCommitter` has beside `Committer`, for the committer of a topic."""
 
-    _config: KafkaSinkConfig
+    _config: KafkaSinkSettings
 
     def begin(self) -> dict[str, Any]:
         """Where the topic ends now, by partition."""
@@ -149,8 +149,8 @@ class Audited:
         return TopicAudit(self._config, begin)
 
 
-def _reader(config: KafkaSinkConfig) -> KafkaReader:
-    source = KafkaSourceConfig.model_validate(
+def _reader(config: KafkaSinkSettings) -> KafkaReader:
+    source = KafkaSourceSettings.model_validate(
         {
             "brokers": config.brokers,
             "topic": config.topic,

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from headrace.connect.sink import Committable, OpenTransaction, SinkContext
 from headrace.core.errors import ExternalError, UserError
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.requests.client import error_name
 from headrace_connectors.kafka.requests.requests import EndCall
 from headrace_connectors.kafka.transactions.audit import Audited
@@ -48,7 +48,7 @@ class KafkaCommitter(Audited):
 
     def __init__(
         self,
-        config: KafkaSinkConfig,
+        config: KafkaSinkSettings,
         context: SinkContext,
         *,
         retire_epoch: int = RETIRE_EPOCH,

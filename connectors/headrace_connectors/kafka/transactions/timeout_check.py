@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from headrace.core.errors import UserError
-from headrace_connectors.kafka.config import KafkaSinkConfig
+from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 
 
-def require_timeout_allowed(config: KafkaSinkConfig) -> None:
+def require_timeout_allowed(config: KafkaSinkSettings) -> None:
     """Raises UserError where `transaction_timeout` is above a broker's maximum, ExternalError where none answers.
 
     Brokers that do not tell are believed to allow it: the writer hears otherwise when it opens.

@@ -13,7 +13,7 @@ from headrace.connect.sink import SinkContext
 from headrace.core.errors import UserError
 from headrace.core.types import Field
 from headrace_connectors.sql.client import Database
-from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.tables.column_types import holds, made_type
 from headrace_connectors.sql.tables.tables import create_statement, made_epochs, made_staged, made_table
 from headrace_connectors.sql.tables.target import STAGED_COLUMNS, Target
@@ -21,12 +21,12 @@ from headrace_connectors.sql.tables.target import STAGED_COLUMNS, Target
 _Columns = Mapping[str, ReflectedColumn]
 
 
-def prepare_tables(config: SqlSinkConfig, context: SinkContext, database: Database) -> None:
+def prepare_tables(config: SqlSinkSettings, context: SinkContext, database: Database) -> None:
     """Raises UserError with the statements that put the tables right; Unreachable where no database answers."""
     database.run(lambda connection, _: _prepare(config, context, connection))
 
 
-def _prepare(config: SqlSinkConfig, context: SinkContext, connection: sa.Connection) -> None:
+def _prepare(config: SqlSinkSettings, context: SinkContext, connection: sa.Connection) -> None:
     dialect = connection.dialect.name
     columns = _columns(connection, config.target)
     if columns is None:
@@ -61,7 +61,7 @@ def _columns(connection: sa.Connection, target: Target) -> _Columns | None:
 
 
 def _column_problems(
-    config: SqlSinkConfig, context: SinkContext, columns: _Columns, dialect: str
+    config: SqlSinkSettings, context: SinkContext, columns: _Columns, dialect: str
 ) -> Iterator[tuple[str, str]]:
     """Columns of the rows that the table lacks, or has with another type: what is wrong, and the remedy."""
     for item in context.schema:
@@ -88,7 +88,7 @@ def _extra_problems(context: SinkContext, columns: _Columns) -> Iterator[tuple[s
             yield f"column {name!r} is NOT NULL without a default, and the rows have no such column", f"select {name!r}"
 
 
-def _key_problems(config: SqlSinkConfig, connection: sa.Connection) -> Iterator[tuple[str, str]]:
+def _key_problems(config: SqlSinkSettings, connection: sa.Connection) -> Iterator[tuple[str, str]]:
     """A key that no unique constraint stands for: ON CONFLICT needs one on exactly these columns."""
     if config.key is None or frozenset(config.key) in set(_unique_sets(connection, config.target)):
         return
@@ -112,7 +112,7 @@ def _unique_sets(connection: sa.Connection, target: Target) -> Iterator[frozense
             yield frozenset(name for name in index["column_names"] if name is not None)
 
 
-def _prepare_staged(config: SqlSinkConfig, connection: sa.Connection, columns: _Columns) -> None:
+def _prepare_staged(config: SqlSinkSettings, connection: sa.Connection, columns: _Columns) -> None:
     """Makes the staging table, or brings it up to what the user's table has become; and the table of what was moved."""
     known = [
         sa.Column(item["name"], item["type"])

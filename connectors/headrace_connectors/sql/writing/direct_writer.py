@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace_connectors.sql.client import Database
-from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.tables.statements import delete_all, upsert_all
 from headrace_connectors.sql.tables.tables import plain
 from headrace_connectors.sql.tables.target import DELETE, Target
@@ -23,7 +23,7 @@ _ARRIVED = Target("__headrace_rows")
 class DirectWriter:
     """Writes the rows of one subtask."""
 
-    def __init__(self, config: SqlSinkConfig, context: SinkContext, database: Database) -> None:
+    def __init__(self, config: SqlSinkSettings, context: SinkContext, database: Database) -> None:
         self._target, self._key = config.target, config.key
         self._context, self._database = context, database
         self._buffer = RowBuffer(context.schema.names)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from headrace.connect.sink import Committable, SinkBatch, SinkContext
 from headrace_connectors.sql.client import Database
-from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.failures import is_duplicate, is_transient
 from headrace_connectors.sql.tables.statements import is_part
 from headrace_connectors.sql.tables.tables import plain_staged
@@ -24,7 +24,7 @@ from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart
 class StagingWriter:
     """Stages the rows of one subtask. Rows of one part may take several transactions; only `flush` closes it."""
 
-    def __init__(self, config: SqlSinkConfig, context: SinkContext, database: Database) -> None:
+    def __init__(self, config: SqlSinkSettings, context: SinkContext, database: Database) -> None:
         self._config, self._context, self._database = config, context, database
         self._buffer = RowBuffer(context.schema.names)
         self._part = StagedPart(StagedBy.of(context), 0, uuid.uuid4().hex[:16])

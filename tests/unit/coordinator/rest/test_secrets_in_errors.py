@@ -13,8 +13,8 @@ from headrace.coordinator.dispatch.job_store import JobSubmission
 from headrace.execution.connector_messages import OpenCommittersRequest
 from headrace.spark.driver.publish_shares import PublishOrder
 from headrace.spec.reading.read import pipeline_from_dict
-from headrace_connectors.kafka.config import KafkaSourceConfig
-from headrace_connectors.sql.config import SqlSinkConfig
+from headrace_connectors.kafka import KafkaSourceConfig
+from headrace_connectors.sql import SqlSinkConfig
 
 SECRET = "Pa55word"
 

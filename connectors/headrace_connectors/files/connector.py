@@ -1,0 +1,74 @@
+"""The files connector's two configs: the settings, with the methods that open the live halves.
+
+The live halves are imported only when something is opened, so that validating a pipeline stays cheap. Only the
+package's `__init__` imports this module: the live halves take the settings of `config`.
+"""
+
+from __future__ import annotations
+
+from headrace.connect.publisher import Publisher, Share
+from headrace.connect.row_check import Encode, RowCheck
+from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
+from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext, SplitId
+from headrace_connectors.files.config import FilesSinkSettings, FilesSourceSettings
+from headrace_connectors.files.paths import noted_files, place_of
+
+
+class FilesSourceConfig(FilesSourceSettings, SourceConfig):
+    """Reads the files that `path` matches, line by line or, for Parquet, row by row, and ends."""
+
+    def describe_position(self, split: SplitId, position: int) -> str:
+        """`data/a.json line 17`, counted from 1."""
+        file, line = place_of(position)
+        mine = noted_files(self.path, split.partition, self.partitions)
+        where = str(mine[file]) if file < len(mine) else f"{split} file {file}"
+        return f"{where} line {line + 1}"
+
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        """Lists the files, once."""
+        from headrace_connectors.files.source import FilesEnumerator
+
+        return FilesEnumerator(self, context)
+
+    def open_reader(self, context: SourceContext) -> Reader:
+        """Reads files."""
+        from headrace_connectors.files.source import FilesReader
+
+        return FilesReader(self, context)
+
+
+class FilesSinkConfig(FilesSinkSettings, SinkConfig):
+    """Writes files into a folder; each appears only when it is complete and on disk."""
+
+    def open_writer(self, context: SinkContext) -> Writer:
+        """Writes part files."""
+        from headrace_connectors.files.sink import FilesWriter
+        from headrace_connectors.files.staging_writer import StagingWriter
+
+        return StagingWriter(self, context) if self.exactly_once else FilesWriter(self, context)
+
+    def open_committer(self, context: SinkContext) -> Committer | None:
+        """Publishes part files, where they appear by commit."""
+        from headrace_connectors.files.committer import FilesCommitter
+
+        return FilesCommitter(self, context) if self.exactly_once else None
+
+    def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
+        """Publishes staged rows as files, each row in one only, whatever `delivery` says."""
+        from headrace_connectors.files.publisher import FilesPublisher
+
+        return FilesPublisher(self, context, share)
+
+    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
+        """Refuses rows that are no line of text; Parquet takes every row."""
+        from headrace_connectors.files.parts.part_files import encoder_of
+        from headrace_connectors.files.row_check import LinesCheck
+
+        encoder = encoder_of(context)
+        return None if encoder is None else LinesCheck(context, encoder)
+
+    def prepare(self, context: SinkContext) -> None:
+        """Makes the folder. Raises UserError where that is not possible."""
+        from headrace_connectors.files.parts.folder import make_folder
+
+        make_folder(self.path)

@@ -1,0 +1,104 @@
+"""The Kafka connector's two configs: the settings, with the methods that open the live halves.
+
+The live halves import the client library. They are imported only when something is opened, so that validating a
+pipeline stays cheap. Only the package's `__init__` imports this module: the live halves take the settings of `config`.
+"""
+
+from __future__ import annotations
+
+from headrace.connect.dead_letters import DeadLetters
+from headrace.connect.publisher import Publisher, Share
+from headrace.connect.row_check import Encode, RowCheck
+from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
+from headrace.connect.source import Enumerator, Reader, SourceConfig, SourceContext
+from headrace_connectors.kafka.config import KafkaSinkSettings, KafkaSourceSettings
+
+
+class KafkaSourceConfig(KafkaSourceSettings, SourceConfig):
+    """Reads topics: committed records only, each partition in order, from `start` to `stop`."""
+
+    def open_enumerator(self, context: SourceContext) -> Enumerator:
+        """Finds partitions and resolves `start` and `stop` with the broker."""
+        from headrace_connectors.kafka.source.enumerator import KafkaEnumerator
+
+        return KafkaEnumerator(self, context)
+
+    def open_reader(self, context: SourceContext) -> Reader:
+        """Consumes assigned partitions; first from the archive, where there is one."""
+        if self.archive is not None:
+            from headrace_connectors.kafka.source.archived_reader import ArchivedReader
+
+            return ArchivedReader(self, context)
+        from headrace_connectors.kafka.source.reader import KafkaReader
+
+        return KafkaReader(self, context)
+
+
+class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
+    """Writes records to a topic; positions advance only when every record is acknowledged.
+
+    Exactly once: in transactions, which the checkpoint's completion commits. Readers need isolation.level
+    read_committed, their default in most clients.
+    """
+
+    def check(self, context: SinkContext) -> list[str]:
+        """The terms of checkpoints, and whether the committer can connect and log in as the writers do."""
+        problems = super().check(context)
+        if not self.exactly_once:
+            return problems
+        from headrace_connectors.kafka.clients.client_security import unmapped
+
+        return problems if (problem := unmapped(self.properties)) is None else [problem, *problems]
+
+    def open_committer(self, context: SinkContext) -> Committer | None:
+        """Ends the writers' transactions."""
+        if not self.exactly_once:
+            return None
+        from headrace_connectors.kafka.transactions.committer import KafkaCommitter
+
+        return KafkaCommitter(self, context)
+
+    def open_dead_letters(self, context: SinkContext) -> DeadLetters:
+        """Reads letters in the topic back, and sends them again."""
+        from headrace_connectors.kafka.dead_letters import KafkaDeadLetters
+
+        return KafkaDeadLetters(self, context)
+
+    def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
+        """Publishes staged rows in transactions, whatever `delivery` says."""
+        from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
+
+        return KafkaPublisher(self, context, share)
+
+    def remembers_ms(self) -> int:
+        """As long as the brokers keep offsets of groups that nobody joins."""
+        from headrace_connectors.kafka.publishing.marker_retention import markers_kept_ms
+
+        return markers_kept_ms(self)
+
+    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
+        """Refuses rows without a key in upsert mode, and records that the client does not take."""
+        assert encode is not None, "a Kafka sink takes encoded messages"
+        from headrace_connectors.kafka.sink.row_check import KafkaRowCheck
+
+        return KafkaRowCheck(self, context, encode)
+
+    def open_writer(self, context: SinkContext) -> Writer:
+        """Produces to the topic."""
+        if self.exactly_once:
+            from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
+
+            return TransactionalWriter(self, context)
+        from headrace_connectors.kafka.sink.writer import KafkaWriter
+
+        return KafkaWriter(self, context)
+
+    def prepare(self, context: SinkContext) -> None:
+        """Checks that the topic is there, or creates it where `create_topic` says so; and the transactions' timeout."""
+        from headrace_connectors.kafka.clients.topics import ensure_topic
+
+        ensure_topic(self)
+        if self.exactly_once:
+            from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
+
+            require_timeout_allowed(self)

@@ -1,0 +1,82 @@
+"""The sql connector's config: the settings, with the methods that open the live halves.
+
+The live halves import SQLAlchemy. They are imported only when something is opened: validating a pipeline stays cheap,
+and needs no `sql` extra. Only the package's `__init__` imports this module: the live halves take the settings of
+`config`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.connect.publisher import Publisher, Share
+from headrace.connect.row_check import Encode, RowCheck
+from headrace.connect.sink import Committer, SinkConfig, SinkContext, Writer
+from headrace.core.errors import UserError
+from headrace_connectors.sql.config import SqlSinkSettings
+
+if TYPE_CHECKING:
+    from headrace_connectors.sql.client import Database
+
+
+class SqlSinkConfig(SqlSinkSettings, SinkConfig):
+    """Writes rows into a table of PostgreSQL or SQLite; into those of other databases it appends, at least once."""
+
+    def open_writer(self, context: SinkContext) -> Writer:
+        """Writes into the table, or stages for it."""
+        database = _open_database(self, context)
+        if self.exactly_once:
+            from headrace_connectors.sql.writing.staging_writer import StagingWriter
+
+            return StagingWriter(self, context, database)
+        from headrace_connectors.sql.writing.direct_writer import DirectWriter
+
+        return DirectWriter(self, context, database)
+
+    def open_committer(self, context: SinkContext) -> Committer | None:
+        """Moves staged rows into the table."""
+        if not self.exactly_once:
+            return None
+        database = _open_database(self, context)
+        from headrace_connectors.sql.committer import SqlCommitter
+
+        return SqlCommitter(self, context, database)
+
+    def open_publisher(self, context: SinkContext, share: Share) -> Publisher | None:
+        """Publishes staged rows once, whatever `delivery` says; None for databases that are not known so well."""
+        if not self.publishes_once:
+            return None
+        database = _open_database(self, context)
+        from headrace_connectors.sql.publisher import SqlPublisher
+
+        return SqlPublisher(self, context, share, database)
+
+    def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
+        """Refuses rows without a key in upsert mode, and values that the database has no form for."""
+        from headrace_connectors.sql.row_check import SqlRowCheck
+
+        return SqlRowCheck(self, context)
+
+    def prepare(self, context: SinkContext) -> None:
+        """Checks that the table can take the rows, or creates it where `create_table` says so.
+
+        Raises UserError with the statement that puts it right; Unreachable where no database answers.
+        """
+        database = _open_database(self, context)
+        from headrace_connectors.sql.tables.prepare import prepare_tables
+
+        try:
+            prepare_tables(self, context, database)
+        finally:
+            database.close()
+
+
+def _open_database(settings: SqlSinkSettings, context: SinkContext) -> Database:
+    try:
+        from headrace_connectors.sql.client import open_database
+    except ModuleNotFoundError as cause:
+        raise UserError(
+            f"sink {context.node!r} needs SQLAlchemy and psycopg: {cause.name} is not installed",
+            remedy="pip install 'headrace[sql]'",
+        ) from cause
+    return open_database(settings, context.node)
