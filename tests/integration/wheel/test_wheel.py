@@ -132,7 +132,7 @@ def _link(distribution: metadata.Distribution, packages: Path) -> None:
 
 def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert tops == {"headrace", "headrace_connectors", f"headrace-{headrace.__version__}.dist-info"}
+    assert tops == {"headrace", "headrace_dev", "headrace_connectors", f"headrace-{headrace.__version__}.dist-info"}
 
 
 def test_it_tells_its_version(installed: Path, tmp_path: Path) -> None:
