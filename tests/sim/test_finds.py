@@ -18,12 +18,12 @@ from headrace.coordinator.job.effects import Commit, Fence
 from headrace.coordinator.job.events import Event, Fenced, JournalRead
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.states import scheduling
-from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.leaving import Leaving
 from headrace.coordinator.job.states.live import Live
 from headrace.coordinator.job.states.running import Running
 from headrace.coordinator.job.states.scheduling import Scheduling
 from headrace.coordinator.job.states.stopping import Stopping
+from headrace.coordinator.job.states.transitions import STAY, Next
 from headrace.execution import manifests
 from headrace.execution.epochs import Pending
 from headrace.rpc.messages import CancelSlot, Deployed, InputEnded
@@ -81,7 +81,7 @@ def _epochs_begin_anew(patch: pytest.MonkeyPatch) -> None:
 def _committed_is_said_too_early(patch: pytest.MonkeyPatch) -> None:
     on_record = Live._on_record
 
-    def broken(self: Live, job: Job, now_ms: int) -> State:
+    def broken(self: Live, job: Job, now_ms: int) -> Next:
         pending = self.attempt.epochs.pending
         following = on_record(self, job, now_ms)
         if pending is not None and pending.manifest is not None and pending.stage.value == "committing":
@@ -115,7 +115,7 @@ def _whoever_waits_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_savepoint_in_flight_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Stopping, job: Job, now_ms: int) -> State:
+    def broken(self: Stopping, job: Job, now_ms: int) -> Next:
         pending: Pending = self.attempt.epochs.done(now_ms)
         return self.after(job, pending, now_ms)
 
@@ -140,10 +140,10 @@ def _names_are_fenced_before_the_attempts_record(patch: pytest.MonkeyPatch) -> N
             self._recording = ""
             record(self, job)
 
-    def broken(self: Scheduling, job: Job, event: Event, now_ms: int) -> State:
+    def broken(self: Scheduling, job: Job, event: Event, now_ms: int) -> Next:
         if isinstance(event, Fenced) and self._recording == "first":
             fence_first(self, job)
-            return self
+            return STAY
         return on(self, job, event, now_ms)
 
     patch.setattr(Scheduling, "_record_attempt", fence_first)
@@ -232,7 +232,7 @@ def _lost_output_stays_in_the_totals(patch: pytest.MonkeyPatch) -> None:
 def _the_end_fences_before_its_record(patch: pytest.MonkeyPatch) -> None:
     write = Leaving._write
 
-    def broken(self: Leaving, job: Job) -> State:
+    def broken(self: Leaving, job: Job) -> Next:
         if job.hosted and job.open_names:
             job.do(Fence(job.attempt, dict(job.open_names)))
         return write(self, job)
@@ -243,7 +243,7 @@ def _the_end_fences_before_its_record(patch: pytest.MonkeyPatch) -> None:
 def _the_end_fences_what_is_decided(patch: pytest.MonkeyPatch) -> None:
     on_ended = Leaving._on_ended
 
-    def broken(self: Leaving, job: Job, now_ms: int) -> State:
+    def broken(self: Leaving, job: Job, now_ms: int) -> Next:
         self._decided = None
         return on_ended(self, job, now_ms)
 

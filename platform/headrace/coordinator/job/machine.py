@@ -10,7 +10,8 @@ The caller's duties, numbered:
 3. Every effect that promises an event (see `effects`) gets one, or JournalFailed, HostFailed, SlotFailed, Replaced.
 4. Events of slots of an older attempt are dropped.
 
-What follows what is in `job_state.TRANSITIONS`; what a state does with an event is in the state's own file.
+What follows what is in `job_state.TRANSITIONS`; what a state does with an event is in the state's own file. A state
+returns a transition (`states.transitions`), from which the machine makes the state that follows (`states.factory`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import TRANSITIONS, JobState
 from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.created import Created
+from headrace.coordinator.job.states.factory import state_after
+from headrace.coordinator.job.states.transitions import Stay
 
 
 class Machine:
@@ -63,11 +66,11 @@ class Machine:
         if isinstance(event, HostFailed):
             self.job.hosted = False
         following = self._state.on(self.job, event, now_ms)
-        while following is not self._state:
+        while not isinstance(following, Stay):
             assert following.name in TRANSITIONS[self.state], f"{self.state} is not followed by {following.name}"
-            self._state = following
+            self._state = state_after(following)
             position = len(self.job.effects)
-            following = following.enter(self.job, now_ms)
+            following = self._state.enter(self.job, now_ms)
             self.job.effects.insert(position, Entered(self.state, self.job.message))
         effects, self.job.effects = self.job.effects, []
         return effects

@@ -18,20 +18,21 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.transitions import STAY, Next, ToCancelling, ToFailing, ToRestarting, ToSuspended
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
 
 class State(Protocol):
-    """One state of a job. `on` gives the state that follows: itself, or a new one, which is then entered."""
+    """One state of a job. It returns `Stay`, or a transition to the state that follows, which is then entered."""
 
     name: ClassVar[JobState]
 
-    def enter(self, job: Job, now_ms: int) -> State:
-        """The state has just begun. Gives itself, or the state that follows at once."""
+    def enter(self, job: Job, now_ms: int) -> Next:
+        """The state has just begun. Returns what follows at once, if anything."""
         ...
 
-    def on(self, job: Job, event: Event, now_ms: int) -> State:
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:
         """Something happened. Events that mean nothing here are ignored: they are late."""
         ...
 
@@ -40,27 +41,24 @@ class State(Protocol):
         ...
 
 
-def on_any(state: State, job: Job, event: Event, now_ms: int) -> State:
-    """The answer of states that are not over to events that they do not treat themselves."""
-    from headrace.coordinator.job.states.cancelling import Cancelling
-    from headrace.coordinator.job.states.suspended import Suspended
-
+def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
+    """The answer of state `name`, which is not over, to an event that it does not treat itself."""
     match event:
         case CancelAsked(request):
-            return Cancelling(request)
+            return ToCancelling(request)
         case Suspend(reason) | Replaced(reason):
-            return Suspended(reason)
+            return ToSuspended(reason)
         case JournalFailed(failure):
             return failed(job, failure, now_ms)
         case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request):
-            refuse(job, request, state.name)
-            return state
+            refuse(job, request, name)
+            return STAY
         case SplitsFound(source, splits):
             # an answer to a look of an earlier attempt: no other one will name them again
             job.add_splits({source: splits})
-            return state
+            return STAY
         case _:
-            return state
+            return STAY
 
 
 def refuse(job: Job, request: str, name: JobState) -> None:
@@ -73,14 +71,11 @@ def refuse(job: Job, request: str, name: JobState) -> None:
     job.do(Answer(request, failure=Failure(text, Domain.USER, retry=True, remedy="ask again when it is RUNNING")))
 
 
-def failed(job: Job, failure: Failure, now_ms: int) -> State:
+def failed(job: Job, failure: Failure, now_ms: int) -> ToRestarting | ToFailing:
     """What follows a failure: another attempt after a while, or the end."""
-    from headrace.coordinator.job.states.failing import Failing
-    from headrace.coordinator.job.states.restarting import Restarting
-
     job.fail_request(job.rescale, failure)
     job.rescale = None
     delay_ms = job.restart_delay_ms(failure, now_ms)
     if delay_ms is None:
-        return Failing(failure)
-    return Restarting(failure, now_ms + delay_ms)
+        return ToFailing(failure)
+    return ToRestarting(failure, now_ms + delay_ms)

@@ -14,7 +14,7 @@ class Canceled(Over):
 
     name: ClassVar[JobState] = JobState.CANCELED
 
-    def __init__(self, *requests: str) -> None:
+    def __init__(self, requests: tuple[str, ...]) -> None:
         super().__init__()
         self._requests = requests
 

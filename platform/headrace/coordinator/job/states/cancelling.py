@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.leaving import Leaving
+from headrace.coordinator.job.states.transitions import ToCanceled
 from headrace.rpc.messages import Failure
 
 
@@ -20,11 +20,9 @@ class Cancelling(Leaving):
         self.asked.append(request)
         self._failure: Failure | None = None
 
-    def end(self) -> State:
+    def end(self) -> ToCanceled:
         """CANCELED."""
-        from headrace.coordinator.job.states.canceled import Canceled
-
-        return Canceled(*self.asked)
+        return ToCanceled(tuple(self.asked))
 
     def error(self) -> str | None:
         """Nothing went wrong, or what the user has to know of the output."""

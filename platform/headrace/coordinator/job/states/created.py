@@ -7,7 +7,8 @@ from typing import ClassVar
 from headrace.coordinator.job.events import Event, StopAsked, Tick
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State, on_any
+from headrace.coordinator.job.states.base import on_any
+from headrace.coordinator.job.states.transitions import STAY, Next, ToScheduling
 
 
 class Created:
@@ -15,22 +16,20 @@ class Created:
 
     name: ClassVar[JobState] = JobState.CREATED
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """Nothing to do."""
-        return self
+        return STAY
 
-    def on(self, job: Job, event: Event, now_ms: int) -> State:
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:
         """A tick begins the job."""
-        from headrace.coordinator.job.states.scheduling import Scheduling
-
         match event:
             case Tick():
-                return Scheduling()
+                return ToScheduling()
             case StopAsked(request, folder, drain) if job.stop is None:
                 job.stop = Request(request, folder, drain)
-                return self
+                return STAY
             case _:
-                return on_any(self, job, event, now_ms)
+                return on_any(self.name, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
         """At once."""

@@ -9,7 +9,8 @@ from headrace.coordinator.job.effects import Answer, DeploySlots
 from headrace.coordinator.job.events import Event, HostFailed, SlotDeployed, SlotFailed, StopAsked, Tick
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State, failed, on_any
+from headrace.coordinator.job.states.base import failed, on_any
+from headrace.coordinator.job.states.transitions import STAY, Next, ToRunning, ToStopping
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
@@ -23,7 +24,7 @@ class Deploying:
         self._waiting: set[int] = set()
         self._deadline_ms = 0
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """Sends the deployments."""
         slots = job.facts.slots
         job.began_with = job.restored if job.restored_own else None
@@ -31,34 +32,31 @@ class Deploying:
         self._deadline_ms = now_ms + job.config.deploy_timeout_ms
         job.message = f"opening {slots} slots"
         job.do(DeploySlots(job.attempt, job.parallelism, job.restored, job.restored_own))
-        return self
+        return STAY
 
-    def on(self, job: Job, event: Event, now_ms: int) -> State:
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:
         """The last slot that is ready starts the job."""
         match event:
             case SlotDeployed(index):
                 self._waiting.discard(index)
-                return self if self._waiting else self._start(job, now_ms)
+                return STAY if self._waiting else self._start(job, now_ms)
             case SlotFailed(_, failure) | HostFailed(failure):
                 return failed(job, failure, now_ms)
             case StopAsked(request, folder, drain) if job.stop is None:
                 job.stop = Request(request, folder, drain)
-                return self
+                return STAY
             case Tick() if now_ms >= self._deadline_ms:
                 late = ", ".join(str(index) for index in sorted(self._waiting))
                 text = f"slot {late} did not open within {job.config.deploy_timeout_ms // 1000} s"
                 return failed(job, Failure(text, Domain.EXTERNAL, retry=True), now_ms)
             case _:
-                return on_any(self, job, event, now_ms)
+                return on_any(self.name, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
         """When slots have taken too long."""
         return self._deadline_ms
 
-    def _start(self, job: Job, now_ms: int) -> State:
-        from headrace.coordinator.job.states.running import Running
-        from headrace.coordinator.job.states.stopping import Stopping
-
+    def _start(self, job: Job, now_ms: int) -> Next:
         attempt = Attempt(job, now_ms)
         attempt.assign_all(job)
         job.message = ""
@@ -67,4 +65,4 @@ class Deploying:
         if job.rescale is not None:
             job.do(Answer(job.rescale.id))
             job.rescale = None
-        return Running(attempt) if job.stop is None else Stopping(attempt)
+        return ToRunning(attempt) if job.stop is None else ToStopping(attempt)

@@ -8,7 +8,8 @@ from headrace.coordinator.job.effects import Answer, CloseHost, Ended
 from headrace.coordinator.job.events import CancelAsked, Event, RescaleAsked, SavepointAsked, StopAsked
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State, refuse
+from headrace.coordinator.job.states.base import refuse
+from headrace.coordinator.job.states.transitions import STAY, Next
 from headrace.rpc.messages import Failure
 
 
@@ -21,7 +22,7 @@ class Over:
         self._savepoint = savepoint
         self._failure = failure
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """Closes everything."""
         job.message = ""
         job.savepoint = self._savepoint
@@ -30,7 +31,7 @@ class Over:
         self.answer(job)
         job.stop = job.rescale = None
         job.do(CloseHost(), Ended(self.name, self._savepoint, self._failure, job.facts.parallelism))
-        return self
+        return STAY
 
     def answer(self, job: Job) -> None:
         """Tells those who wait for something that it will not come."""
@@ -39,14 +40,14 @@ class Over:
         job.fail_request(job.stop, because)
         job.fail_request(job.rescale, because)
 
-    def on(self, job: Job, event: Event, now_ms: int) -> State:
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:
         """Nothing happens any more."""
         match event:
             case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request) | CancelAsked(request):
                 refuse(job, request, self.name)
             case _:
                 pass
-        return self
+        return STAY
 
     def due_ms(self, job: Job) -> int | None:
         """Never."""

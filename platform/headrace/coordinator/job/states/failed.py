@@ -15,12 +15,12 @@ class Failed(Over):
 
     name: ClassVar[JobState] = JobState.FAILED
 
-    def __init__(self, failure: Failure, *canceled: str) -> None:
+    def __init__(self, failure: Failure, requests: tuple[str, ...]) -> None:
         super().__init__(failure=failure)
-        self._canceled = canceled
+        self._requests = requests
 
     def answer(self, job: Job) -> None:
         """Who wanted it to end has that."""
-        for request in self._canceled:
+        for request in self._requests:
             answered(job, request)
         super().answer(job)

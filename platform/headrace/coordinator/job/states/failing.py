@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.leaving import Leaving
+from headrace.coordinator.job.states.transitions import Next, ToFailed
 from headrace.rpc.messages import Failure
 
 
@@ -20,16 +20,14 @@ class Failing(Leaving):
         super().__init__()
         self._failure = failure
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """Keeps the failure, ends the slots."""
         job.note(self._failure, "the job fails")
         return super().enter(job, now_ms)
 
-    def end(self) -> State:
+    def end(self) -> ToFailed:
         """FAILED."""
-        from headrace.coordinator.job.states.failed import Failed
-
-        return Failed(self._failure, *self.asked)
+        return ToFailed(self._failure, tuple(self.asked))
 
     def error(self) -> str | None:
         """The failure's text."""

@@ -37,9 +37,10 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State, on_any, refuse
+from headrace.coordinator.job.states.base import on_any, refuse
 from headrace.coordinator.job.states.lost_output import all_lost, mixed_loss, not_committed, output_lost
 from headrace.coordinator.job.states.recorded_end import recorded_end
+from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, ToFailed
 from headrace.rpc.messages import Failure
 
 JOURNAL_FAILURES_MAX = 2
@@ -75,8 +76,8 @@ class Leaving:
         """Ticket of the `committed` record."""
 
     @abstractmethod
-    def end(self) -> State:
-        """The state that follows."""
+    def end(self) -> ToCanceled | ToFailed:
+        """The transition to the end."""
 
     @abstractmethod
     def error(self) -> str | None:
@@ -86,15 +87,15 @@ class Leaving:
     def visible_in_part(self, failure: Failure) -> None:
         """Some of the last epoch's output is visible, some never will be: whoever sees the end has to know."""
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """Ends the attempt's slots."""
         self._deadline_ms = now_ms + job.config.cancel_timeout_ms
         job.message = "ending its slots"
         job.release()
         job.do(ReadJournal())
-        return self
+        return STAY
 
-    def on(self, job: Job, event: Event, now_ms: int) -> State:  # noqa: PLR0911 - one step a case
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911 - one step a case
         """When the slots have left, or were waited for long enough, the end is recorded."""
         match event:
             case SlotsReleased() if not job.releasing:
@@ -117,17 +118,17 @@ class Leaving:
                 return self._on_journal_failed(job)
             case CancelAsked(request):
                 self.asked.append(request)
-                return self
+                return STAY
             case Suspend() | Replaced() if self._ended:
                 return self.end()
             case Suspend() | Replaced():
                 for request in self.asked:
                     refuse(job, request, self.name)
-                return on_any(self, job, event, now_ms)
+                return on_any(self.name, job, event, now_ms)
             case _:
-                return on_any(self, job, event, now_ms)
+                return on_any(self.name, job, event, now_ms)
 
-    def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> State:
+    def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> Next:
         self._read = True
         if read.finished is None or job.begins_anew:
             self._decided, self._before = read.uncommitted, read.before
@@ -137,11 +138,11 @@ class Leaving:
             job.message = ""
             for request in self.asked:
                 refuse(job, request, JobState.FINISHED)
-        return recorded_end(read.finished, *self.asked)
+        return recorded_end(read.finished, tuple(self.asked))
 
-    def _on_journal_failed(self, job: Job) -> State:
+    def _on_journal_failed(self, job: Job) -> Next:
         if self._ended:
-            return self
+            return STAY
         self._failures += 1
         if self._failures >= JOURNAL_FAILURES_MAX:
             return self.end()
@@ -151,11 +152,11 @@ class Leaving:
             self._put(job)
         elif self._closing:
             return self._write(job)
-        return self
+        return STAY
 
-    def _record(self, job: Job, now_ms: int) -> State:
+    def _record(self, job: Job, now_ms: int) -> Next:
         if not (self._released and self._read) or self._tickets:
-            return self
+            return STAY
         if self._settled or not job.hosted or not self._uncommitted:
             return self._write(job)
         if self._outside_ms is None:
@@ -163,14 +164,14 @@ class Leaving:
             assert self._decided is not None, "something is to be committed"
             job.message = f"committing epoch {self._decided.manifest.epoch}"
             job.do(Commit(self._decided.manifest.epoch, self._uncommitted))
-        return self
+        return STAY
 
-    def _write(self, job: Job) -> State:
+    def _write(self, job: Job) -> Next:
         if not self._tickets:
             if self._uncommitted and self._decided is not None and not self._lost:
                 job.note(not_committed(self._decided.manifest), f"the job is {self.end().name.value} all the same")
             self._put(job)
-        return self
+        return STAY
 
     def _put(self, job: Job) -> None:
         self._tickets.append(job.ticket())
@@ -182,31 +183,31 @@ class Leaving:
     def _uncommitted(self) -> tuple[CommittableDocument, ...]:
         return () if self._decided is None else self._decided.manifest.committables
 
-    def _on_outside(self, job: Job, event: Committed | CommitFailed | Fenced | FenceFailed | HostFailed) -> State:
+    def _on_outside(self, job: Job, event: Committed | CommitFailed | Fenced | FenceFailed | HostFailed) -> Next:
         waiting = self._outside_ms is not None and not self._tickets and not self._closing
         match event:
             case HostFailed():
                 self._settled = self._settled or self._outside_ms is not None
                 if self._ended:
                     return self.end()
-                return self._write(job) if waiting else self
+                return self._write(job) if waiting else STAY
             case Committed(epoch, lost) if waiting and self._is_decided(epoch):
                 if lost:
                     return self._on_lost(job, lost)
                 self._closing = job.ticket()
                 job.do(WriteCommitted(self._closing, epoch))
-                return self
+                return STAY
             case CommitFailed(epoch) if waiting and self._is_decided(epoch):
                 return self._write(job)
             case Fenced(attempt) | FenceFailed(attempt) if self._ended and attempt == job.attempt:
                 return self.end()
             case _:
-                return self
+                return STAY
 
     def _is_decided(self, epoch: int) -> bool:
         return self._decided is not None and epoch == self._decided.manifest.epoch
 
-    def _on_lost(self, job: Job, lost: tuple[CommittableDocument, ...]) -> State:
+    def _on_lost(self, job: Job, lost: tuple[CommittableDocument, ...]) -> Next:
         assert self._decided is not None, "something decided was lost"
         manifest, self._lost = self._decided.manifest, True
         if all_lost(manifest, lost):
@@ -218,7 +219,7 @@ class Leaving:
             self.visible_in_part(failure)
         return self._write(job)
 
-    def _on_ended(self, job: Job, now_ms: int) -> State:
+    def _on_ended(self, job: Job, now_ms: int) -> Next:
         self._ended = True
         decided = {item.name for item in self._uncommitted}
         names = {sink: tuple(name for name in own if name not in decided) for sink, own in job.open_names.items()}
@@ -227,7 +228,7 @@ class Leaving:
         self._outside_ms = now_ms + job.config.cancel_timeout_ms
         job.message = "ending its open transactions"
         job.do(Fence(job.attempt, names))
-        return self
+        return STAY
 
     def due_ms(self, job: Job) -> int | None:
         """When slots, and then committers, have been waited for long enough."""

@@ -47,8 +47,9 @@ from headrace.coordinator.job.events import (
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.manifest import manifest_of, savepoint_states
-from headrace.coordinator.job.states.base import State, failed, on_any
+from headrace.coordinator.job.states.base import failed, on_any
 from headrace.coordinator.job.states.lost_output import output_lost
+from headrace.coordinator.job.states.transitions import STAY, Next, Stay
 from headrace.core.errors import Domain
 from headrace.execution.epochs import Pending, Purpose, Stage
 from headrace.execution.manifests import savepoint_of
@@ -65,18 +66,18 @@ class Live:
         self._ticket = 0
 
     @abstractmethod
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """The state has begun."""
 
     @abstractmethod
-    def advance(self, job: Job, now_ms: int) -> State:
+    def advance(self, job: Job, now_ms: int) -> Next:
         """Called after every event: begins what is due."""
 
     @abstractmethod
-    def after(self, job: Job, pending: Pending, now_ms: int) -> State:
+    def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
         """An epoch is done."""
 
-    def on_own(self, job: Job, event: Event, now_ms: int) -> State | None:
+    def on_own(self, job: Job, event: Event, now_ms: int) -> Next | None:
         """Events that only this state treats; None for the others."""
         return None
 
@@ -85,24 +86,27 @@ class Live:
         would tick for ever."""
         return self.attempt.due_ms(job, periodic=False)
 
-    def on(self, job: Job, event: Event, now_ms: int) -> State:
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:
         """Treats the event, then begins what is due."""
-        following = self.on_own(job, event, now_ms) or self._on_live(job, event, now_ms)
-        if following is self:
-            self.attempt.watch_commits(job, now_ms)
-        return following.advance(job, now_ms) if following is self else following
+        following = self.on_own(job, event, now_ms)
+        if following is None:
+            following = self._on_live(job, event, now_ms)
+        if not isinstance(following, Stay):
+            return following
+        self.attempt.watch_commits(job, now_ms)
+        return self.advance(job, now_ms)
 
-    def _on_live(self, job: Job, event: Event, now_ms: int) -> State:
+    def _on_live(self, job: Job, event: Event, now_ms: int) -> Next:
         match event:
             case SlotInputEnded(index):
                 self.attempt.ended.add(index)
-                return self
+                return STAY
             case SlotReported():
                 self.attempt.take_report(job, event)
-                return self
+                return STAY
             case SplitsFound(source, splits):
                 self.attempt.assign_found(job, source, splits)
-                return self
+                return STAY
             case SlotFailed(_, failure) | HostFailed(failure) | JournalFailed(failure):
                 return self.fail(job, failure, now_ms)
             case Tick():
@@ -110,43 +114,43 @@ class Live:
             case _:
                 return self._on_epoch(job, event, now_ms)
 
-    def _on_epoch(self, job: Job, event: Event, now_ms: int) -> State:
+    def _on_epoch(self, job: Job, event: Event, now_ms: int) -> Next:
         epochs = self.attempt.epochs
         match event:
             case SlotAcked(index, epoch, documents):
                 if (pending := epochs.ack(index, epoch, documents)) is not None:
                     self._on_acked(job, pending, now_ms)
-                return self
+                return STAY
             case Described() | DescribeFailed():
                 return self._on_described(job, event, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
             case Committed(epoch, lost):
                 if (pending := epochs.in_stage(Stage.COMMITTING, epoch)) is None:
-                    return self
+                    return STAY
                 if lost:
                     return self.fail(job, output_lost(epoch, lost), now_ms)
                 self._close(job, pending)
-                return self
+                return STAY
             case CommitFailed(epoch, failure):
                 # of an earlier attempt's: it was repeated, and its epoch is committed
-                return self if epochs.in_stage(Stage.COMMITTING, epoch) is None else self.fail(job, failure, now_ms)
+                return STAY if epochs.in_stage(Stage.COMMITTING, epoch) is None else self.fail(job, failure, now_ms)
             case SlotDeclined(_, epoch, failure):
                 collecting = epochs.in_stage(Stage.COLLECTING, epoch)
-                return self if collecting is None else self._give_up(job, failure, now_ms)
+                return STAY if collecting is None else self._give_up(job, failure, now_ms)
             case _:
                 return self._on_other(job, event, now_ms)
 
-    def _on_other(self, job: Job, event: Event, now_ms: int) -> State:
+    def _on_other(self, job: Job, event: Event, now_ms: int) -> Next:
         match event:
             case SavepointWritten(epoch):
-                return self if self.attempt.epochs.in_stage(Stage.SAVING, epoch) is None else self._done(job, now_ms)
+                return STAY if self.attempt.epochs.in_stage(Stage.SAVING, epoch) is None else self._done(job, now_ms)
             case SavepointFailed(epoch, failure):
                 return self._on_savepoint_failed(job, epoch, failure, now_ms)
             case _:
                 pass
-        following = on_any(self, job, event, now_ms)
-        if following is not self:
+        following = on_any(self.name, job, event, now_ms)
+        if not isinstance(following, Stay):
             text = f"job {job.config.job} is {following.name.value}"
             self.drop_savepoints(job, Failure(text, Domain.EXTERNAL, retry=True))
         return following
@@ -157,15 +161,15 @@ class Live:
         if pending is not None and pending.request is not None:
             job.do(Answer(pending.request, failure=failure))
 
-    def fail(self, job: Job, failure: Failure, now_ms: int) -> State:
+    def fail(self, job: Job, failure: Failure, now_ms: int) -> Next:
         """The attempt is over."""
         self.drop_savepoints(job, failure)
         return failed(job, failure, now_ms)
 
-    def _on_tick(self, job: Job, now_ms: int) -> State:
+    def _on_tick(self, job: Job, now_ms: int) -> Next:
         self.attempt.look_for_splits(job, now_ms)
         if not self.attempt.epochs.timed_out(now_ms):
-            return self
+            return STAY
         pending = self.attempt.epochs.pending
         assert pending is not None, "what timed out is in flight"
         late = ", ".join(str(index) for index in sorted(pending.waiting))
@@ -194,14 +198,14 @@ class Live:
         else:
             self._record(job, pending, (), now_ms)
 
-    def _on_described(self, job: Job, event: Described | DescribeFailed, now_ms: int) -> State:
+    def _on_described(self, job: Job, event: Described | DescribeFailed, now_ms: int) -> Next:
         pending = self.attempt.epochs.in_stage(Stage.DESCRIBING, event.epoch)
         if pending is None:
-            return self
+            return STAY
         if isinstance(event, DescribeFailed):
             return self.fail(job, event.failure, now_ms)
         self._record(job, pending, event.committables, now_ms)
-        return self
+        return STAY
 
     def _record(self, job: Job, pending: Pending, committables: tuple[CommittableDocument, ...], now_ms: int) -> None:
         pending.stage = Stage.RECORDING
@@ -211,7 +215,7 @@ class Live:
         took_ms = now_ms - pending.started_ms
         job.do(WriteCheckpoint(self._ticket, pending.manifest, pending.folder or None, states, took_ms))
 
-    def _on_record(self, job: Job, now_ms: int) -> State:
+    def _on_record(self, job: Job, now_ms: int) -> Next:
         epochs = self.attempt.epochs
         if (pending := epochs.in_stage(Stage.RECORDING)) is not None:
             assert pending.manifest is not None, "a recorded epoch has a manifest"
@@ -222,17 +226,17 @@ class Live:
                 job.do(Commit(pending.epoch, pending.manifest.committables))
             else:
                 self._close(job, pending)
-            return self
+            return STAY
         if (pending := epochs.in_stage(Stage.CLOSING)) is not None:
             return self._on_closed(job, pending, now_ms)
-        return self
+        return STAY
 
     def _close(self, job: Job, pending: Pending) -> None:
         pending.stage = Stage.CLOSING
         self._ticket = job.ticket()
         job.do(WriteCommitted(self._ticket, pending.epoch))
 
-    def _on_closed(self, job: Job, pending: Pending, now_ms: int) -> State:
+    def _on_closed(self, job: Job, pending: Pending, now_ms: int) -> Next:
         assert pending.manifest is not None, "a committed epoch has a manifest"
         job.strategy.on_stable(now_ms)
         self.attempt.committed(job, now_ms)
@@ -244,26 +248,26 @@ class Live:
             return self._done(job, now_ms)
         pending.stage = Stage.SAVING
         job.do(WriteSavepoint(savepoint_of(pending.manifest, savepoint_states(pending)), pending.folder))
-        return self
+        return STAY
 
-    def _done(self, job: Job, now_ms: int) -> State:
+    def _done(self, job: Job, now_ms: int) -> Next:
         pending = self.attempt.epochs.done(now_ms)
         if pending.request is not None:
             job.do(Answer(pending.request, path=pending.folder))
         return self.after(job, pending, now_ms)
 
-    def _on_savepoint_failed(self, job: Job, epoch: int, failure: Failure, now_ms: int) -> State:
+    def _on_savepoint_failed(self, job: Job, epoch: int, failure: Failure, now_ms: int) -> Next:
         pending = self.attempt.epochs.in_stage(Stage.SAVING, epoch)
         if pending is None:
-            return self
+            return STAY
         if pending.purpose is not Purpose.SAVEPOINT:
             return self.fail(job, failure, now_ms)
         self.attempt.epochs.done(now_ms)
         if pending.request is not None:
             job.do(Answer(pending.request, failure=failure))
-        return self
+        return STAY
 
-    def _give_up(self, job: Job, failure: Failure, now_ms: int) -> State:
+    def _give_up(self, job: Job, failure: Failure, now_ms: int) -> Next:
         pending, too_often = self.attempt.epochs.give_up(now_ms)
         job.do(TellAll(EpochAborted(pending.epoch)))
         if too_often:
@@ -271,4 +275,4 @@ class Live:
         job.note(failure, "the job goes on without this checkpoint")
         if pending.request is not None:
             job.do(Answer(pending.request, failure=failure))
-        return self
+        return STAY

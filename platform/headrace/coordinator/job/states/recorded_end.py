@@ -1,23 +1,19 @@
-"""From a journal's `finished` record to the state that it stands for."""
+"""From a journal's `finished` record to the transition that it stands for."""
 
 from __future__ import annotations
 
 from headrace.checkpoint.journal.records import FinishedRecord
-from headrace.coordinator.job.states.base import State
+from headrace.coordinator.job.states.transitions import ToCanceled, ToFailed, ToFinished
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
 
-def recorded_end(finished: FinishedRecord, *canceled: str) -> State:
-    """The end that the record says. `canceled`: requests of those who wanted it to end."""
-    from headrace.coordinator.job.states.canceled import Canceled
-    from headrace.coordinator.job.states.failed import Failed
-    from headrace.coordinator.job.states.finished import Finished
-
+def recorded_end(finished: FinishedRecord, requests: tuple[str, ...] = ()) -> ToFinished | ToCanceled | ToFailed:
+    """The end that the record says. `requests`: the cancels that are answered with it."""
     match finished.state:
         case "FINISHED":
-            return Finished(finished.savepoint)
+            return ToFinished(finished.savepoint)
         case "CANCELED":
-            return Canceled(*canceled)
+            return ToCanceled(requests)
         case "FAILED":
-            return Failed(Failure(finished.error or "failed", Domain.EXTERNAL, retry=False), *canceled)
+            return ToFailed(Failure(finished.error or "failed", Domain.EXTERNAL, retry=False), requests)

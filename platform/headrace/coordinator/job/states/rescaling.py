@@ -7,8 +7,8 @@ from typing import ClassVar
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.live import Live
+from headrace.coordinator.job.states.transitions import STAY, Next, ToScheduling
 from headrace.execution.epochs import Pending, Purpose
 
 
@@ -22,22 +22,20 @@ class Rescaling(Live):
         self._parallelism = parallelism
         self._ticket = ticket
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """Begins at once, or after the epoch in flight."""
         return self.advance(job, now_ms)
 
-    def advance(self, job: Job, now_ms: int) -> State:
+    def advance(self, job: Job, now_ms: int) -> Next:
         """Begins the epoch."""
         if self.attempt.epochs.pending is None:
             self.begin(job, Purpose.RESCALE, now_ms)
-        return self
+        return STAY
 
-    def after(self, job: Job, pending: Pending, now_ms: int) -> State:
+    def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
         """Ends the attempt; the next one has the new parallelism."""
-        from headrace.coordinator.job.states.scheduling import Scheduling
-
         if pending.purpose is not Purpose.RESCALE:
-            return self
+            return STAY
         job.release()
         job.parallelism = self._parallelism
-        return Scheduling()
+        return ToScheduling()

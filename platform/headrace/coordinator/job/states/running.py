@@ -9,8 +9,8 @@ from headrace.coordinator.job.effects import Answer, TellAll, WriteFinished
 from headrace.coordinator.job.events import Event, RecordWritten, RescaleAsked, SavepointAsked, StopAsked
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.live import Live
+from headrace.coordinator.job.states.transitions import STAY, Next, ToFinished, ToRescaling, ToStopping
 from headrace.core.errors import Domain
 from headrace.execution.epochs import Pending, Purpose, SavepointRequest
 from headrace.rpc.messages import Failure, FinishSlot
@@ -29,15 +29,15 @@ class Running(Live):
         self._finishing = 0
         """Ticket of the `finished` record."""
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """Time passes until something is due."""
-        return self
+        return STAY
 
     def due_ms(self, job: Job) -> int | None:
         """As in all live states, and when a periodic checkpoint is due."""
         return self.attempt.due_ms(job, periodic=not self._finishing)
 
-    def on_own(self, job: Job, event: Event, now_ms: int) -> State | None:
+    def on_own(self, job: Job, event: Event, now_ms: int) -> Next | None:
         """Users' requests, and the end."""
         match event:
             case SavepointAsked(request, folder) if not self._finishing:
@@ -46,31 +46,25 @@ class Running(Live):
                     job.do(Answer(request, failure=Failure(text, Domain.USER, retry=True)))
                 else:
                     self._savepoints.append(SavepointRequest(request, folder))
-                return self
+                return STAY
             case StopAsked(request, folder, drain) if not self._finishing:
-                from headrace.coordinator.job.states.stopping import Stopping
-
                 job.stop = Request(request, folder, drain)
                 self._drop_waiting(job, "the job was asked to stop")
-                return Stopping(self.attempt, self._ticket)
+                return ToStopping(self.attempt, self._ticket)
             case RescaleAsked(request, parallelism) if not self._finishing:
-                from headrace.coordinator.job.states.rescaling import Rescaling
-
                 job.rescale = Request(request)
                 self._drop_waiting(job, "the job is being rescaled")
-                return Rescaling(self.attempt, parallelism, self._ticket)
+                return ToRescaling(self.attempt, parallelism, self._ticket)
             case RecordWritten(ticket) if ticket == self._finishing:
-                from headrace.coordinator.job.states.finished import Finished
-
                 job.do(TellAll(FinishSlot()))
-                return Finished(job.config.hand_over)
+                return ToFinished(job.config.hand_over)
             case _:
                 return None
 
-    def advance(self, job: Job, now_ms: int) -> State:
+    def advance(self, job: Job, now_ms: int) -> Next:
         """Savepoints first, then the last epoch, then the periodic one."""
         if self.attempt.epochs.pending is not None or self._finishing:
-            return self
+            return STAY
         if self._savepoints and self.attempt.epochs.takes_savepoints:
             wanted = self._savepoints.pop(0)
             self.begin(job, Purpose.SAVEPOINT, now_ms, folder=wanted.folder, request=wanted.request)
@@ -78,15 +72,15 @@ class Running(Live):
             self.begin(job, Purpose.FINAL, now_ms, folder=job.config.hand_over)
         elif self.attempt.epochs.periodic_due(now_ms):
             self.begin(job, Purpose.PERIODIC, now_ms)
-        return self
+        return STAY
 
-    def after(self, job: Job, pending: Pending, now_ms: int) -> State:
+    def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
         """The last epoch ends the job."""
         if pending.purpose is Purpose.FINAL:
             self._drop_waiting(job, "all input has been processed")
             self._finishing = job.ticket()
             job.do(WriteFinished(self._finishing, JobState.FINISHED, job.config.hand_over))
-        return self
+        return STAY
 
     def drop_savepoints(self, job: Job, failure: Failure) -> None:
         """Those that wait for their turn as well."""

@@ -55,10 +55,10 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State, failed, on_any
-from headrace.coordinator.job.states.failing import Failing
+from headrace.coordinator.job.states.base import failed, on_any
 from headrace.coordinator.job.states.lost_output import all_lost, mixed_loss, output_lost
 from headrace.coordinator.job.states.recorded_end import recorded_end
+from headrace.coordinator.job.states.transitions import STAY, Next, ToDeploying, ToFailing, ToFinished, ToSuspended
 from headrace.core.errors import Domain
 from headrace.execution.manifests import savepoint_of
 from headrace.rpc.messages import Failure
@@ -96,13 +96,13 @@ class Scheduling:
         """Which record is being written: `committed`, `attempt`, `finished`; `fence`: being done, after `attempt`;
         `end`: the same, after `finished`."""
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """Asks the journal."""
         job.message = "reading its journal"
         job.do(ReadJournal())
-        return self
+        return STAY
 
-    def on(self, job: Job, event: Event, now_ms: int) -> State:  # noqa: PLR0911, PLR0912 - one step a case
+    def on(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911, PLR0912 - one step a case
         """Goes from step to step."""
         match event:
             case JournalRead() if self._read is None:
@@ -110,7 +110,7 @@ class Scheduling:
             case JournalRead() if self._lost:
                 return self._on_read_again(job, event, now_ms)
             case HostOpened() | HostFailed() | SlotFailed() | CommitFailed() if self._read is None:
-                return self
+                return STAY
             case HostOpened():
                 self._on_host(job, event)
                 self._name_wait(job)
@@ -120,7 +120,7 @@ class Scheduling:
                 return self._next(job, now_ms)
             case Committed(epoch, lost) if self._is_decided(epoch):
                 self._on_commit(job, lost)
-                return self
+                return STAY
             case CommitFailed(epoch, failure) if self._is_decided(epoch):
                 return failed(job, failure, now_ms)
             case Fenced() | FenceFailed() if self._recording in {"fence", "end"} and event.attempt == job.attempt:
@@ -132,7 +132,7 @@ class Scheduling:
             case HostFailed() if self._stopped is not None and self._decided is None:
                 return self._on_stop_without_host(job, now_ms)
             case HostFailed(failure, refused=True) if job.ends_if_refused:
-                return Failing(failure)
+                return ToFailing(failure)
             case HostFailed(failure) | SlotFailed(_, failure):
                 return failed(job, failure, now_ms)
             case Tick():
@@ -140,23 +140,23 @@ class Scheduling:
             case _:
                 return self._on_other(job, event, now_ms)
 
-    def _on_other(self, job: Job, event: Event, now_ms: int) -> State:
+    def _on_other(self, job: Job, event: Event, now_ms: int) -> Next:
         match event:
             case StopAsked(request, folder, drain) if job.stop is None:
                 job.stop = Request(request, folder, drain)
                 self._stop_due_ms = now_ms + STOP_PATIENCE_MS
-                return self
+                return STAY
             case SavepointFailed(_, failure) if self._stopped is not None:
                 return failed(job, failure, now_ms)
             case _:
-                return on_any(self, job, event, now_ms)
+                return on_any(self.name, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
         """When something has been waited for long enough, or an alarm is due."""
         times = (self._patience_due_ms(), self._alarm_due_ms(job), self._stop_refused_ms(job))
         return min((each for each in times if each is not None), default=None)
 
-    def _on_tick(self, job: Job, now_ms: int) -> State:
+    def _on_tick(self, job: Job, now_ms: int) -> Next:
         alarm_ms, patience_ms = self._alarm_due_ms(job), self._patience_due_ms()
         if alarm_ms is not None and now_ms >= alarm_ms:
             assert job.facts.commit_within_ms is not None, "what expires has a time"
@@ -165,7 +165,7 @@ class Scheduling:
         if refused_ms is not None and now_ms >= refused_ms:
             self._refuse_stop(job)
         if patience_ms is None or now_ms < patience_ms:
-            return self
+            return STAY
         return self._ended() if self._recording == "end" else failed(job, self._too_few(job), now_ms)
 
     def _alarm_due_ms(self, job: Job) -> int | None:
@@ -219,13 +219,11 @@ class Scheduling:
         else:
             self._close(job)
 
-    def _on_read_again(self, job: Job, read: JournalRead, now_ms: int) -> State:
+    def _on_read_again(self, job: Job, read: JournalRead, now_ms: int) -> Next:
         """The same again: nobody else has gone on, so the output is lost indeed."""
-        from headrace.coordinator.job.states.suspended import Suspended
-
         assert self._decided is not None and self._read is not None, "something decided was lost"
         if _marks(read) != _marks(self._read):
-            return Suspended("another coordinator has gone on with this job")
+            return ToSuspended("another coordinator has gone on with this job")
         manifest, lost, self._lost = self._decided.manifest, self._lost, ()
         if not all_lost(manifest, lost):
             return failed(job, mixed_loss(manifest, lost, self._before), now_ms)
@@ -238,7 +236,7 @@ class Scheduling:
             job.do(RequestSlots(job.attempt + 1, job.facts.slots))
         return self._next(job, now_ms)
 
-    def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> State:
+    def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> Next:
         self._read = read
         job.take_journal(read)
         if read.finished is not None and not job.begins_anew:
@@ -256,7 +254,7 @@ class Scheduling:
         if self._stopped is None:
             self._wait(job, now_ms)
             job.do(RequestSlots(job.attempt + 1, job.facts.slots))
-        return self
+        return STAY
 
     def _wait(self, job: Job, now_ms: int) -> None:
         self._deadline_ms = now_ms + job.config.slots_timeout_ms
@@ -268,10 +266,10 @@ class Scheduling:
         if self._host and self._decided is None and self._stopped is None and self._workers is None:
             job.message = f"waiting for {job.facts.slots} slot{'s' if job.facts.slots > 1 else ''}"
 
-    def _next(self, job: Job, now_ms: int) -> State:
+    def _next(self, job: Job, now_ms: int) -> Next:
         """Whatever can be done now."""
         if self._recording or self._committing or not self._host:
-            return self
+            return STAY
         if self._decided is not None:
             if self._decided.manifest.committables:
                 self._committing = True
@@ -283,7 +281,7 @@ class Scheduling:
             return self._on_committed(job, now_ms)
         elif self._workers is not None:
             self._record_attempt(job)
-        return self
+        return STAY
 
     def _close(self, job: Job) -> None:
         assert self._decided is not None, "an epoch is to be closed"
@@ -311,9 +309,7 @@ class Scheduling:
             )
         )
 
-    def _on_record(self, job: Job, now_ms: int) -> State:
-        from headrace.coordinator.job.states.deploying import Deploying
-
+    def _on_record(self, job: Job, now_ms: int) -> Next:
         written, self._recording = self._recording, ""
         match written:
             case "committed":
@@ -327,11 +323,11 @@ class Scheduling:
                 job.attempt += 1
                 job.names = dict(job.config.names(job.parallelism, job.attempt))
                 if not job.open_names:
-                    return Deploying()
+                    return ToDeploying()
                 self._recording = "fence"
                 job.message = "ending the transactions of earlier attempts"
                 job.do(Fence(job.attempt, dict(job.open_names)))
-                return self
+                return STAY
             case _:
                 if not job.hosted or not job.open_names:
                     return self._ended()
@@ -339,44 +335,40 @@ class Scheduling:
                 self._recording, self._deadline_ms = "end", now_ms + job.config.cancel_timeout_ms
                 job.message = "ending its open transactions"
                 job.do(Fence(job.attempt, dict(job.open_names)))
-                return self
+                return STAY
 
-    def _ended(self) -> State:
-        from headrace.coordinator.job.states.finished import Finished
-
+    def _ended(self) -> ToFinished:
         assert self._stopped is not None, "only a stop ends here"
-        return Finished(self._stopped.savepoint)
+        return ToFinished(self._stopped.savepoint)
 
-    def _on_stop_without_host(self, job: Job, now_ms: int) -> State:
+    def _on_stop_without_host(self, job: Job, now_ms: int) -> Next:
         """All is committed: what is open outside expires there."""
         if self._recording == "end":
             return self._ended()
-        return self if self._recording or self._saving else self._on_committed(job, now_ms)
+        return STAY if self._recording or self._saving else self._on_committed(job, now_ms)
 
-    def _on_fenced(self, job: Job, event: Fenced | FenceFailed, now_ms: int) -> State:
-        from headrace.coordinator.job.states.deploying import Deploying
-
+    def _on_fenced(self, job: Job, event: Fenced | FenceFailed, now_ms: int) -> Next:
         if self._recording == "end":
             return self._ended()
-        return failed(job, event.failure, now_ms) if isinstance(event, FenceFailed) else Deploying()
+        return failed(job, event.failure, now_ms) if isinstance(event, FenceFailed) else ToDeploying()
 
-    def _on_committed(self, job: Job, now_ms: int) -> State:
+    def _on_committed(self, job: Job, now_ms: int) -> Next:
         """The epoch of a stop is committed: what is left is its savepoint's manifest."""
         assert self._stopped is not None, "a stop is finished"
         if self._saving:
-            return self
+            return STAY
         if self._stopped.savepoint is None:
             return self._finish(job)
         self._saving = True
         manifest = savepoint_of(self._stopped.manifest, self._stopped.savepoint_states)
         job.do(WriteSavepoint(manifest, self._stopped.savepoint))
-        return self
+        return STAY
 
-    def _finish(self, job: Job) -> State:
+    def _finish(self, job: Job) -> Next:
         assert self._stopped is not None, "a stop is finished"
         self._recording, self._ticket = "finished", job.ticket()
         job.do(WriteFinished(self._ticket, JobState.FINISHED, self._stopped.savepoint))
-        return self
+        return STAY
 
     def _too_few(self, job: Job) -> Failure:
         waited_s = job.config.slots_timeout_ms // 1000

@@ -13,8 +13,8 @@ from headrace.coordinator.job.effects import TellAll, WriteFinished, WriteStoppi
 from headrace.coordinator.job.events import Event, RecordWritten
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.live import Live
+from headrace.coordinator.job.states.transitions import STAY, Next, ToFinished
 from headrace.execution.epochs import Pending, Purpose
 from headrace.rpc.messages import FinishSlot
 
@@ -31,41 +31,39 @@ class Stopping(Live):
         """Ticket of the `stopping` record; 0 once it stands."""
         self._finishing = 0
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """The wish goes into the journal first: a crash does not undo it."""
         assert job.stop is not None, "somebody asked"
         if job.stop.id:
             self._recording = job.ticket()
             job.do(WriteStopping(self._recording, job.stop.folder, job.stop.drain))
-            return self
+            return STAY
         return self.advance(job, now_ms)
 
-    def on_own(self, job: Job, event: Event, now_ms: int) -> State | None:
+    def on_own(self, job: Job, event: Event, now_ms: int) -> Next | None:
         """The two records that only this state writes."""
         match event:
             case RecordWritten(ticket) if ticket == self._recording:
                 self._recording = 0
-                return self
+                return STAY
             case RecordWritten(ticket) if ticket == self._finishing:
-                from headrace.coordinator.job.states.finished import Finished
-
                 assert job.stop is not None, "somebody asked"
                 job.do(TellAll(FinishSlot()))
-                return Finished(job.stop.folder)
+                return ToFinished(job.stop.folder)
             case _:
                 return None
 
-    def advance(self, job: Job, now_ms: int) -> State:
+    def advance(self, job: Job, now_ms: int) -> Next:
         """Begins the last epoch once the wish stands and no other one is in flight."""
         if not (self._recording or self._finishing or self.attempt.epochs.pending):
             assert job.stop is not None, "somebody asked"
             self.begin(job, Purpose.STOP, now_ms, folder=job.stop.folder)
-        return self
+        return STAY
 
-    def after(self, job: Job, pending: Pending, now_ms: int) -> State:
+    def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
         """The last epoch ends the job; one that was in flight before is only done."""
         if pending.purpose is Purpose.STOP:
             assert job.stop is not None, "somebody asked"
             self._finishing = job.ticket()
             job.do(WriteFinished(self._finishing, JobState.FINISHED, job.stop.folder))
-        return self
+        return STAY

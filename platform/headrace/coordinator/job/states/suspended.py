@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.ended import Over
+from headrace.coordinator.job.states.transitions import STAY, Next
 
 
 class Suspended(Over):
@@ -19,9 +19,9 @@ class Suspended(Over):
         super().__init__()
         self._reason = reason
 
-    def enter(self, job: Job, now_ms: int) -> State:
+    def enter(self, job: Job, now_ms: int) -> Next:
         """Ends the slots: whoever goes on with the job starts an attempt of its own."""
         job.release()
         super().enter(job, now_ms)
         job.message = self._reason
-        return self
+        return STAY

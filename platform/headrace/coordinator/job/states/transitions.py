@@ -1,0 +1,143 @@
+"""The transitions of the job machine: each names the state that follows and carries its arguments. Shapes only.
+
+    state.on(event) ─> Stay                the state goes on
+                    ─> ToRestarting(..)    `factory` makes the state that follows, `machine` enters it
+
+A state returns a transition and imports no other state. `job_state.TRANSITIONS` says which transition is allowed where.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from headrace.coordinator.job.attempt import Attempt
+from headrace.coordinator.job.job_state import JobState
+from headrace.rpc.messages import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """The state stays: nothing follows yet."""
+
+
+STAY: Final = Stay()
+
+
+@dataclass(frozen=True, slots=True)
+class ToScheduling:
+    """An attempt is to be prepared."""
+
+    name: ClassVar[JobState] = JobState.SCHEDULING
+
+
+@dataclass(frozen=True, slots=True)
+class ToDeploying:
+    """The attempt's record stands, and what earlier attempts left open is fenced."""
+
+    name: ClassVar[JobState] = JobState.DEPLOYING
+
+
+@dataclass(frozen=True, slots=True)
+class ToRunning:
+    """Every slot is deployed. `attempt`: what the live states share; they change it."""
+
+    name: ClassVar[JobState] = JobState.RUNNING
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class ToStopping:
+    """A stop was asked for. `ticket`: of the record that an epoch in flight waits for, 0: of none."""
+
+    name: ClassVar[JobState] = JobState.STOPPING
+    attempt: Attempt
+    ticket: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToRescaling:
+    """A rescale was asked for. `ticket`: of the record that an epoch in flight waits for, 0: of none."""
+
+    name: ClassVar[JobState] = JobState.RESCALING
+    attempt: Attempt
+    parallelism: int
+    ticket: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToRestarting:
+    """The attempt failed; the next one begins at `until_ms`."""
+
+    name: ClassVar[JobState] = JobState.RESTARTING
+    failure: Failure
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToCancelling:
+    """A cancel was asked for."""
+
+    name: ClassVar[JobState] = JobState.CANCELLING
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToFailing:
+    """No restart follows this failure."""
+
+    name: ClassVar[JobState] = JobState.FAILING
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ToSuspended:
+    """The coordinator leaves the job, or was replaced."""
+
+    name: ClassVar[JobState] = JobState.SUSPENDED
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToFinished:
+    """The good end. `savepoint`: URL of the folder that the last epoch fills, None: none."""
+
+    name: ClassVar[JobState] = JobState.FINISHED
+    savepoint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToCanceled:
+    """The end on request. `requests`: the cancels that are answered with it."""
+
+    name: ClassVar[JobState] = JobState.CANCELED
+    requests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToFailed:
+    """The bad end. `requests`: the cancels that are answered with it."""
+
+    name: ClassVar[JobState] = JobState.FAILED
+    failure: Failure
+    requests: tuple[str, ...] = ()
+
+
+Transition = (
+    ToScheduling
+    | ToDeploying
+    | ToRunning
+    | ToStopping
+    | ToRescaling
+    | ToRestarting
+    | ToCancelling
+    | ToFailing
+    | ToSuspended
+    | ToFinished
+    | ToCanceled
+    | ToFailed
+)
+"""One for every state but CREATED, with which a job begins."""
+
+Next = Stay | Transition
+"""What a state returns for an event."""
