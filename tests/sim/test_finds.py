@@ -21,7 +21,7 @@ from headrace.coordinator.job.states import scheduling
 from headrace.coordinator.job.states.leaving import Leaving
 from headrace.coordinator.job.states.live import Live
 from headrace.coordinator.job.states.running import Running
-from headrace.coordinator.job.states.scheduling import Scheduling
+from headrace.coordinator.job.states.scheduling import Scheduling, Step
 from headrace.coordinator.job.states.stopping import Stopping
 from headrace.coordinator.job.states.transitions import STAY, Next
 from headrace.execution import manifests
@@ -133,16 +133,15 @@ def _names_are_fenced_before_the_attempts_record(patch: pytest.MonkeyPatch) -> N
     record, on = Scheduling._record_attempt, Scheduling.on
 
     def fence_first(self: Scheduling, job: Job) -> None:
-        if job.open_names and self._recording != "first":
-            self._recording = "first"
+        if job.open_names:
+            self._step = Step.FENCE
             job.do(Fence(job.attempt + 1, dict(job.open_names)))
         else:
-            self._recording = ""
             record(self, job)
 
     def broken(self: Scheduling, job: Job, event: Event, now_ms: int) -> Next:
-        if isinstance(event, Fenced) and self._recording == "first":
-            fence_first(self, job)
+        if isinstance(event, Fenced) and self._step is Step.FENCE and event.attempt == job.attempt + 1:
+            record(self, job)
             return STAY
         return on(self, job, event, now_ms)
 

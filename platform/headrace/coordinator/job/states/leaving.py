@@ -14,6 +14,7 @@ What stays open outside then expires there, or `headrace transactions` ends it.
 from __future__ import annotations
 
 from abc import abstractmethod
+from enum import Enum
 from typing import ClassVar
 
 from headrace.checkpoint.journal.records import CheckpointRecord
@@ -48,6 +49,25 @@ JOURNAL_FAILURES_MAX = 2
 it; the job store remembers. The first may have been an earlier record's, or of a put that did succeed."""
 
 
+class Step(Enum):
+    """The answer that the state waits for before it goes on.
+
+        GATHERING ─> COMMIT ─> COMMITTED_RECORD ─> FINISHED_RECORD ─> FENCE ─> the end
+
+    GATHERING         the slots have to leave, and the journal has to be read, in either order
+    COMMIT            committers make the decided epoch visible; skipped without a host, and where nothing is decided
+    COMMITTED_RECORD  its `committed` record is written; skipped where committers fail, are late or lost output
+    FINISHED_RECORD   the `finished` record is written
+    FENCE             committers end what is open; skipped without a host, where nothing is, and where they were late
+    """
+
+    GATHERING = "gathering"
+    COMMIT = "commit"
+    COMMITTED_RECORD = "committed record"
+    FINISHED_RECORD = "finished record"
+    FENCE = "fence"
+
+
 class Leaving:
     """Base of the two."""
 
@@ -56,24 +76,28 @@ class Leaving:
     def __init__(self) -> None:
         self.asked: list[str] = []
         """Who asked for the end."""
+        self._step = Step.GATHERING
         self._read = False
+        """The journal was read."""
         self._released = False
+        """The slots have left, or were waited for long enough."""
+        self._settled = False
+        """The connector host failed, or committers were late: nothing is asked of them any more."""
         self._failures = 0
+        """Of the journal."""
+        self._closing = 0
+        """Ticket of the `committed` record. Its answer may come after FINISHED_RECORD has begun."""
         self._tickets: list[int] = []
+        """Of the `finished` record, one for each time that it was put."""
         self._deadline_ms = 0
+        """Until when slots are waited for."""
         self._outside_ms: int | None = None
         """Until when committers are waited for; None: they are not asked yet."""
         self._decided: CheckpointRecord | None = None
         """What may not be visible though it is decided. Its names are not fenced: whoever looks at it later (the user,
         a resumed run) must still see what became of it."""
-        self._lost = False
         self._before: Manifest | None = None
-        self._ended = False
-        """The `finished` record stands."""
-        self._settled = False
-        """Nothing is asked of committers any more."""
-        self._closing = 0
-        """Ticket of the `committed` record."""
+        """What to go on from where its output is lost."""
 
     @abstractmethod
     def end(self) -> ToCanceled | ToFailed:
@@ -102,16 +126,16 @@ class Leaving:
                 self._released = True
                 return self._record(job, now_ms)
             case Tick() if (due_ms := self.due_ms(job)) is not None and now_ms >= due_ms:
-                self._settled = self._released
-                self._released = True
-                return self.end() if self._ended else self._record(job, now_ms)
+                # the deadline is that of the slots, and once they have left that of committers
+                self._settled, self._released = self._released, True
+                return self.end() if self._step is Step.FENCE else self._record(job, now_ms)
             case JournalRead() if not self._read:
                 return self._on_journal(job, event, now_ms)
-            case RecordWritten(ticket) if ticket in self._tickets and not self._ended:
+            case RecordWritten(ticket) if ticket in self._tickets and self._step is Step.FINISHED_RECORD:
                 return self._on_ended(job, now_ms)
             case RecordWritten(ticket) if ticket == self._closing:
                 self._decided = None
-                return self._write(job)
+                return self._write(job) if self._step is Step.COMMITTED_RECORD else STAY
             case Committed() | CommitFailed() | Fenced() | FenceFailed() | HostFailed():
                 return self._on_outside(job, event)
             case JournalFailed():
@@ -119,7 +143,7 @@ class Leaving:
             case CancelAsked(request):
                 self.asked.append(request)
                 return STAY
-            case Suspend() | Replaced() if self._ended:
+            case Suspend() | Replaced() if self._step is Step.FENCE:
                 return self.end()
             case Suspend() | Replaced():
                 for request in self.asked:
@@ -141,36 +165,41 @@ class Leaving:
         return recorded_end(read.finished, tuple(self.asked))
 
     def _on_journal_failed(self, job: Job) -> Next:
-        if self._ended:
+        if self._step is Step.FENCE:
             return STAY
         self._failures += 1
         if self._failures >= JOURNAL_FAILURES_MAX:
             return self.end()
         if not self._read:
             job.do(ReadJournal())
-        elif self._tickets:
+        elif self._step is Step.FINISHED_RECORD:
             self._put(job)
-        elif self._closing:
-            return self._write(job)
+        elif self._step is Step.COMMITTED_RECORD:
+            return self._write_uncommitted(job)
         return STAY
 
     def _record(self, job: Job, now_ms: int) -> Next:
-        if not (self._released and self._read) or self._tickets:
+        if not (self._released and self._read) or self._step in {Step.FINISHED_RECORD, Step.FENCE}:
             return STAY
         if self._settled or not job.hosted or not self._uncommitted:
-            return self._write(job)
-        if self._outside_ms is None:
+            return self._write_uncommitted(job)
+        if self._step is Step.GATHERING:
+            self._step = Step.COMMIT
             self._outside_ms = now_ms + job.config.cancel_timeout_ms
             assert self._decided is not None, "something is to be committed"
             job.message = f"committing epoch {self._decided.manifest.epoch}"
             job.do(Commit(self._decided.manifest.epoch, self._uncommitted))
         return STAY
 
+    def _write_uncommitted(self, job: Job) -> Next:
+        """Where something is decided, nobody has said that it is visible."""
+        if self._uncommitted and self._decided is not None:
+            job.note(not_committed(self._decided.manifest), f"the job is {self.end().name.value} all the same")
+        return self._write(job)
+
     def _write(self, job: Job) -> Next:
-        if not self._tickets:
-            if self._uncommitted and self._decided is not None and not self._lost:
-                job.note(not_committed(self._decided.manifest), f"the job is {self.end().name.value} all the same")
-            self._put(job)
+        self._step = Step.FINISHED_RECORD
+        self._put(job)
         return STAY
 
     def _put(self, job: Job) -> None:
@@ -184,22 +213,22 @@ class Leaving:
         return () if self._decided is None else self._decided.manifest.committables
 
     def _on_outside(self, job: Job, event: Committed | CommitFailed | Fenced | FenceFailed | HostFailed) -> Next:
-        waiting = self._outside_ms is not None and not self._tickets and not self._closing
+        waiting = self._step is Step.COMMIT
         match event:
             case HostFailed():
                 self._settled = self._settled or self._outside_ms is not None
-                if self._ended:
+                if self._step is Step.FENCE:
                     return self.end()
-                return self._write(job) if waiting else STAY
+                return self._write_uncommitted(job) if waiting else STAY
             case Committed(epoch, lost) if waiting and self._is_decided(epoch):
                 if lost:
                     return self._on_lost(job, lost)
-                self._closing = job.ticket()
+                self._step, self._closing = Step.COMMITTED_RECORD, job.ticket()
                 job.do(WriteCommitted(self._closing, epoch))
                 return STAY
             case CommitFailed(epoch) if waiting and self._is_decided(epoch):
-                return self._write(job)
-            case Fenced(attempt) | FenceFailed(attempt) if self._ended and attempt == job.attempt:
+                return self._write_uncommitted(job)
+            case Fenced(attempt) | FenceFailed(attempt) if self._step is Step.FENCE and attempt == job.attempt:
                 return self.end()
             case _:
                 return STAY
@@ -209,7 +238,7 @@ class Leaving:
 
     def _on_lost(self, job: Job, lost: tuple[CommittableDocument, ...]) -> Next:
         assert self._decided is not None, "something decided was lost"
-        manifest, self._lost = self._decided.manifest, True
+        manifest = self._decided.manifest
         if all_lost(manifest, lost):
             job.note(output_lost(manifest.epoch, lost), f"the job is {self.end().name.value} all the same")
         else:
@@ -220,7 +249,7 @@ class Leaving:
         return self._write(job)
 
     def _on_ended(self, job: Job, now_ms: int) -> Next:
-        self._ended = True
+        self._step = Step.FENCE
         decided = {item.name for item in self._uncommitted}
         names = {sink: tuple(name for name in own if name not in decided) for sink, own in job.open_names.items()}
         if self._settled or not job.hosted or not any(names.values()):
@@ -234,6 +263,6 @@ class Leaving:
         """When slots, and then committers, have been waited for long enough."""
         if not self._released:
             return self._deadline_ms
-        if self._ended:
+        if self._step is Step.FENCE:
             return self._outside_ms
-        return None if self._settled or self._tickets else self._outside_ms
+        return None if self._settled or self._step is Step.FINISHED_RECORD else self._outside_ms

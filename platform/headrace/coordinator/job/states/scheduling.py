@@ -20,7 +20,8 @@ all of it lost ─> from the checkpoint before; some of it ─> FAILING, with th
 
 from __future__ import annotations
 
-from typing import ClassVar
+from enum import Enum
+from typing import ClassVar, assert_never
 
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
@@ -67,6 +68,36 @@ STOP_PATIENCE_MS = 10_000
 """How long a stop waits for the slots of an attempt, which are there at once unless there are too few."""
 
 
+class Step(Enum):
+    """The answer that the state waits for before it goes on.
+
+        WAITING ─> COMMIT ─> COMMITTED_RECORD ─┬─> WAITING ─> ATTEMPT_RECORD ─> FENCE ─> DEPLOYING
+           ^         │                         └─> SAVEPOINT ─> FINISHED_RECORD ─> LAST_FENCE ─> FINISHED
+           └─────────┘ all of the epoch's output is lost
+
+    WAITING           the journal's answer, the connector host or slots are missing
+    COMMIT            committers make the decided epoch visible
+    COMMITTED_RECORD  its `committed` record is written
+    ATTEMPT_RECORD    the new attempt's record is written
+    FENCE             committers end what earlier attempts left open; skipped where nothing is
+    SAVEPOINT         the manifest of the stop's savepoint is written; skipped where the stop has none
+    FINISHED_RECORD   the `finished` record of a stop is written
+    LAST_FENCE        committers end what is open after the stop; skipped without a host, and where nothing is
+
+    WAITING goes to COMMITTED_RECORD where the decided epoch has no output, and where a COMMIT of an earlier attempt is
+    answered. It goes to SAVEPOINT where the epoch of the stop is committed already.
+    """
+
+    WAITING = "waiting"
+    COMMIT = "commit"
+    COMMITTED_RECORD = "committed record"
+    ATTEMPT_RECORD = "attempt record"
+    FENCE = "fence"
+    SAVEPOINT = "savepoint"
+    FINISHED_RECORD = "finished record"
+    LAST_FENCE = "last fence"
+
+
 class Scheduling:
     """Gets an attempt ready."""
 
@@ -84,17 +115,13 @@ class Scheduling:
         self._read: JournalRead | None = None
         """The journal's answer: nothing that comes before it is an answer to anything asked for here."""
         self._host = False
-        self._committing = False
-        self._saving = False
-        """The manifest of the stop's savepoint is being written."""
         self._workers: tuple[str, ...] | None = None
         self._deadline_ms: int | None = None
         self._stop_due_ms = 0
         """When a stop has waited for slots long enough."""
+        self._step = Step.WAITING
         self._ticket = 0
-        self._recording: str = ""
-        """Which record is being written: `committed`, `attempt`, `finished`; `fence`: being done, after `attempt`;
-        `end`: the same, after `finished`."""
+        """Of the record that the step waits for."""
 
     def enter(self, job: Job, now_ms: int) -> Next:
         """Asks the journal."""
@@ -123,14 +150,14 @@ class Scheduling:
                 return STAY
             case CommitFailed(epoch, failure) if self._is_decided(epoch):
                 return failed(job, failure, now_ms)
-            case Fenced() | FenceFailed() if self._recording in {"fence", "end"} and event.attempt == job.attempt:
+            case Fenced() | FenceFailed() if self._fencing and event.attempt == job.attempt:
                 return self._on_fenced(job, event, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
             case SavepointWritten() if self._stopped is not None:
                 return self._finish(job)
             case HostFailed() if self._stopped is not None and self._decided is None:
-                return self._on_stop_without_host(job, now_ms)
+                return self._on_stop_without_host(job)
             case HostFailed(failure, refused=True) if job.ends_if_refused:
                 return ToFailing(failure)
             case HostFailed(failure) | SlotFailed(_, failure):
@@ -166,7 +193,7 @@ class Scheduling:
             self._refuse_stop(job)
         if patience_ms is None or now_ms < patience_ms:
             return STAY
-        return self._ended() if self._recording == "end" else failed(job, self._too_few(job), now_ms)
+        return self._ended() if self._step is Step.LAST_FENCE else failed(job, self._too_few(job), now_ms)
 
     def _alarm_due_ms(self, job: Job) -> int | None:
         """When what is decided has waited for its commit for half of the time that the outside gives it."""
@@ -182,9 +209,7 @@ class Scheduling:
 
     def _patience_due_ms(self) -> int | None:
         """For slots, sources and the last fence; commits and records take the time that they take."""
-        if self._recording == "end":
-            return self._deadline_ms
-        return None if self._recording or self._committing else self._deadline_ms
+        return self._deadline_ms if self._step in {Step.WAITING, Step.LAST_FENCE} else None
 
     def _stop_refused_ms(self, job: Job) -> int | None:
         """When the user who waits for a stop gets an answer though the job has not got its slots."""
@@ -204,7 +229,12 @@ class Scheduling:
 
     def _is_decided(self, epoch: int) -> bool:
         decided = self._decided is not None and epoch == self._decided.manifest.epoch
-        return decided and not self._recording and not self._lost
+        # WAITING: an earlier attempt may have asked for the same commit
+        return decided and self._step in {Step.WAITING, Step.COMMIT} and not self._lost
+
+    @property
+    def _fencing(self) -> bool:
+        return self._step in {Step.FENCE, Step.LAST_FENCE}
 
     def _on_host(self, job: Job, opened: HostOpened) -> None:
         job.add_splits(opened.splits)
@@ -229,7 +259,7 @@ class Scheduling:
             return failed(job, mixed_loss(manifest, lost, self._before), now_ms)
         job.note(output_lost(manifest.epoch, lost), f"the job goes on from {_named(self._before)}")
         job.go_back(self._before)
-        asked, self._committing = self._stopped is None, False
+        asked, self._step = self._stopped is None, Step.WAITING
         self._decided = self._stopped = self._unfinished = None
         self._wait(job, now_ms)
         if not asked:
@@ -244,7 +274,7 @@ class Scheduling:
         self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
         self._before = read.before
         if self._decided is None and self._stopped is not None and not job.open_names:
-            return self._on_committed(job, now_ms)
+            return self._on_committed(job)
         job.message = "opening its sources and sinks"
         origin = job.config.origin
         if origin is not None and not job.splits:
@@ -268,32 +298,31 @@ class Scheduling:
 
     def _next(self, job: Job, now_ms: int) -> Next:
         """Whatever can be done now."""
-        if self._recording or self._committing or not self._host:
+        if self._step is not Step.WAITING or not self._host:
             return STAY
         if self._decided is not None:
             if self._decided.manifest.committables:
-                self._committing = True
+                self._step = Step.COMMIT
                 job.message = f"committing epoch {self._decided.manifest.epoch}"
                 job.do(Commit(self._decided.manifest.epoch, self._decided.manifest.committables))
             else:
                 self._close(job)
         elif self._stopped is not None:
-            return self._on_committed(job, now_ms)
+            return self._on_committed(job)
         elif self._workers is not None:
             self._record_attempt(job)
         return STAY
 
     def _close(self, job: Job) -> None:
         assert self._decided is not None, "an epoch is to be closed"
-        self._committing = False
-        self._recording, self._ticket = "committed", job.ticket()
+        self._step, self._ticket = Step.COMMITTED_RECORD, job.ticket()
         job.do(WriteCommitted(self._ticket, self._decided.manifest.epoch))
 
     def _record_attempt(self, job: Job) -> None:
         saved = self._unfinished
         if saved is not None and saved.savepoint is not None:
             job.do(WriteSavepoint(savepoint_of(saved.manifest, saved.savepoint_states), saved.savepoint))
-        self._recording, self._ticket = "attempt", job.ticket()
+        self._step, self._ticket = Step.ATTEMPT_RECORD, job.ticket()
         own = job.restored if job.restored_own else None
         job.do(
             WriteAttempt(
@@ -310,63 +339,74 @@ class Scheduling:
         )
 
     def _on_record(self, job: Job, now_ms: int) -> Next:
-        written, self._recording = self._recording, ""
-        match written:
-            case "committed":
-                self._decided = None
-                if self._stopped is not None:
-                    return self._on_committed(job, now_ms)
-                self._wait(job, now_ms)
-                return self._next(job, now_ms)
-            case "attempt":
-                assert self._workers is not None, "an attempt is recorded when its slots are there"
-                job.attempt += 1
-                job.names = dict(job.config.names(job.parallelism, job.attempt))
-                if not job.open_names:
-                    return ToDeploying()
-                self._recording = "fence"
-                job.message = "ending the transactions of earlier attempts"
-                job.do(Fence(job.attempt, dict(job.open_names)))
+        match self._step:
+            case Step.COMMITTED_RECORD:
+                return self._on_committed_record(job, now_ms)
+            case Step.ATTEMPT_RECORD:
+                return self._on_attempt_record(job)
+            case Step.FINISHED_RECORD:
+                return self._on_finished_record(job, now_ms)
+            case Step.WAITING | Step.COMMIT | Step.FENCE | Step.SAVEPOINT | Step.LAST_FENCE:
                 return STAY
             case _:
-                if not job.hosted or not job.open_names:
-                    return self._ended()
-                # rows that came after the barrier of the stop's epoch, and what earlier attempts left open
-                self._recording, self._deadline_ms = "end", now_ms + job.config.cancel_timeout_ms
-                job.message = "ending its open transactions"
-                job.do(Fence(job.attempt, dict(job.open_names)))
-                return STAY
+                assert_never(self._step)
+
+    def _on_committed_record(self, job: Job, now_ms: int) -> Next:
+        self._decided = None
+        if self._stopped is not None:
+            return self._on_committed(job)
+        self._step = Step.WAITING
+        self._wait(job, now_ms)
+        return self._next(job, now_ms)
+
+    def _on_attempt_record(self, job: Job) -> Next:
+        assert self._workers is not None, "an attempt is recorded when its slots are there"
+        job.attempt += 1
+        job.names = dict(job.config.names(job.parallelism, job.attempt))
+        if not job.open_names:
+            return ToDeploying()
+        self._step = Step.FENCE
+        job.message = "ending the transactions of earlier attempts"
+        job.do(Fence(job.attempt, dict(job.open_names)))
+        return STAY
+
+    def _on_finished_record(self, job: Job, now_ms: int) -> Next:
+        if not job.hosted or not job.open_names:
+            return self._ended()
+        # rows that came after the barrier of the stop's epoch, and what earlier attempts left open
+        self._step, self._deadline_ms = Step.LAST_FENCE, now_ms + job.config.cancel_timeout_ms
+        job.message = "ending its open transactions"
+        job.do(Fence(job.attempt, dict(job.open_names)))
+        return STAY
 
     def _ended(self) -> ToFinished:
         assert self._stopped is not None, "only a stop ends here"
         return ToFinished(self._stopped.savepoint)
 
-    def _on_stop_without_host(self, job: Job, now_ms: int) -> Next:
+    def _on_stop_without_host(self, job: Job) -> Next:
         """All is committed: what is open outside expires there."""
-        if self._recording == "end":
+        if self._step is Step.LAST_FENCE:
             return self._ended()
-        return STAY if self._recording or self._saving else self._on_committed(job, now_ms)
+        return self._on_committed(job) if self._step is Step.WAITING else STAY
 
     def _on_fenced(self, job: Job, event: Fenced | FenceFailed, now_ms: int) -> Next:
-        if self._recording == "end":
+        if self._step is Step.LAST_FENCE:
             return self._ended()
         return failed(job, event.failure, now_ms) if isinstance(event, FenceFailed) else ToDeploying()
 
-    def _on_committed(self, job: Job, now_ms: int) -> Next:
+    def _on_committed(self, job: Job) -> Next:
         """The epoch of a stop is committed: what is left is its savepoint's manifest."""
         assert self._stopped is not None, "a stop is finished"
-        if self._saving:
-            return STAY
         if self._stopped.savepoint is None:
             return self._finish(job)
-        self._saving = True
+        self._step = Step.SAVEPOINT
         manifest = savepoint_of(self._stopped.manifest, self._stopped.savepoint_states)
         job.do(WriteSavepoint(manifest, self._stopped.savepoint))
         return STAY
 
     def _finish(self, job: Job) -> Next:
         assert self._stopped is not None, "a stop is finished"
-        self._recording, self._ticket = "finished", job.ticket()
+        self._step, self._ticket = Step.FINISHED_RECORD, job.ticket()
         job.do(WriteFinished(self._ticket, JobState.FINISHED, self._stopped.savepoint))
         return STAY
 
