@@ -12,7 +12,7 @@ from headrace.checkpoint.journal.journal import Journal, Prunable, Verdict, Writ
 from headrace.checkpoint.journal.records import Record
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
 from headrace.connect.sink import Committable
-from headrace.coordinator.job import journaling
+from headrace.coordinator.job import journaling, manifest
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.effects import Commit, Fence
 from headrace.coordinator.job.events import Event, Fenced, JournalRead
@@ -24,7 +24,6 @@ from headrace.coordinator.job.states.running import Running
 from headrace.coordinator.job.states.scheduling import Scheduling, Step
 from headrace.coordinator.job.states.stopping import Stopping
 from headrace.coordinator.job.states.transitions import STAY, Next
-from headrace.execution import manifests
 from headrace.execution.epochs import Pending
 from headrace.rpc.messages import CancelSlot, Deployed, InputEnded
 from headrace.worker.slot.attempt import machine
@@ -158,7 +157,7 @@ def _only_the_newest_attempts_names_are_fenced(patch: pytest.MonkeyPatch) -> Non
 
 
 def _manifests_name_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(manifests, "with_successors", lambda before, items: {})
+    patch.setattr(manifest, "with_successors", lambda before, items: {})
 
 
 def _output_is_committed_before_it_is_decided(patch: pytest.MonkeyPatch) -> None:
