@@ -14,7 +14,7 @@ from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, CommittableDocument,
 from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.driver.driver import JobDriver, JobWatch
 from headrace.coordinator.driver.job_setup import JobSetup
-from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.fleet.fleet import Fleet, SlotHolder
 from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
@@ -54,7 +54,7 @@ class SlowFleet(Fleet):
         super().__init__("c", ClusterTimes())
         self.left = asyncio.Event()
         self.retired: list[int] = []
-        self.holder: JobDriver | None = None
+        self.holder: SlotHolder | None = None
         """Gets a slot whenever it asks for one."""
         self.deployed: list[Deployment] = []
         self.prompt = False

@@ -75,7 +75,8 @@ def test_slots_count_as_released_only_when_those_of_earlier_attempts_are_gone_to
     async def test() -> None:
         async with driven(tmp_path) as made:
             await made.until(lambda: made.driver.machine.state is JobState.SCHEDULING, "SCHEDULING")
-            made.driver.slots, made.driver._granted_for, made.driver._deployed = (SLOT,), 1, True
+            held = made.driver.attempt_slots
+            held.slots, held.granted_for, held.deployed = (SLOT,), 1, True
             made.driver._perform(do.ReleaseSlots())
             made.driver.post(on.CancelAsked("cancel"))
             await made.until(lambda: made.driver.machine.state is JobState.CANCELLING, "CANCELLING")
@@ -108,11 +109,11 @@ def test_a_checkpoint_that_is_altered_is_found_once_a_slot_could_not_restore_it(
 
     async def test() -> None:
         async with driven(tmp_path) as made:
-            made.fleet.holder = made.driver
+            made.fleet.holder = made.driver.attempt_slots
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
             failure = Failure("damaged", "external", retry=False)
-            made.driver.slot_said(SLOT.slot, Failed(JOB, 2, failure))
+            made.driver.attempt_slots.slot_said(SLOT.slot, Failed(JOB, 2, failure))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             assert [restored_from(each) for each in made.fleet.deployed] == [{"1-2"}, {"1-1"}]
 
@@ -122,14 +123,14 @@ def test_a_checkpoint_that_is_altered_is_found_once_a_slot_could_not_restore_it(
 def test_a_coordinator_that_another_one_has_replaced_does_not_wait_for_slots(tmp_path: Path) -> None:
     async def test() -> None:
         async with driven(tmp_path) as made:
-            made.fleet.holder = made.driver
+            made.fleet.holder = made.driver.attempt_slots
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
             made.fleet.holder = None
             other = JournalStore(open_store(str(tmp_path / "checkpoints")), "", "another")
             other.load()
             other.append(attempt(2))
-            made.driver.slot_said(SLOT.slot, Failed(JOB, 1, Failure("lost", "external", retry=True)))
+            made.driver.attempt_slots.slot_said(SLOT.slot, Failed(JOB, 1, Failure("lost", "external", retry=True)))
             await made.until(lambda: made.driver.machine.state is JobState.SUSPENDED, "SUSPENDED")
 
     run(test)
@@ -140,10 +141,10 @@ def test_a_slot_whose_reports_cannot_be_read_has_failed(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with driven(tmp_path) as made:
-            made.fleet.holder = made.driver
+            made.fleet.holder = made.driver.attempt_slots
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
-            made.driver.slot_said(SLOT.slot, Acked(JOB, 1, 1, b'[{"unknown": 1}]', 1, 0))
+            made.driver.attempt_slots.slot_said(SLOT.slot, Acked(JOB, 1, 1, b'[{"unknown": 1}]', 1, 0))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             (failed,) = made.driver.history.exceptions
             assert "its report cannot be read" in failed.failure.message

@@ -60,11 +60,11 @@ async def insist(made: Driven, ask: Callable[[str], on.Asked]) -> None:
 
 async def live(made: Driven, folder: Path) -> None:
     """A life with a lost slot, a savepoint and a stop."""
-    made.fleet.holder, made.fleet.prompt = made.driver, True
+    made.fleet.holder, made.fleet.prompt = made.driver.attempt_slots, True
     made.fleet.left.set()
     await is_running(made)
     attempt = made.driver.machine.job.attempt
-    made.driver.slot_said(SLOT.slot, Failed(JOB, attempt, Failure("lost", "external", retry=True)))
+    made.driver.attempt_slots.slot_said(SLOT.slot, Failed(JOB, attempt, Failure("lost", "external", retry=True)))
     await made.until(lambda: made.driver.machine.job.attempt > attempt, "another attempt")
 
     def savepoint(request: str) -> on.Asked:
@@ -134,12 +134,13 @@ def test_a_connector_host_that_raises_what_nobody_foresaw(question: str, tmp_pat
     run(test)
 
 
-@pytest.mark.parametrize("callback", ["_load", "_on_loaded", "_on_put", "_on_saved", "_prune", "_release"])
+@pytest.mark.parametrize("callback", ["_load", "_on_loaded", "_on_put", "_on_saved", "_prune", "release"])
 def test_a_callback_that_raises(callback: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with driven(tmp_path) as made:
             host_of(made)
-            original: Any = getattr(made.driver, callback)
+            owner = made.driver.attempt_slots if callback == "release" else made.driver
+            original: Any = getattr(owner, callback)
             left = [True]
 
             def once(*arguments: Any) -> Any:
@@ -148,7 +149,7 @@ def test_a_callback_that_raises(callback: str, tmp_path: Path, monkeypatch: pyte
                     raise ValueError("injected")
                 return original(*arguments)
 
-            monkeypatch.setattr(made.driver, callback, once)
+            monkeypatch.setattr(owner, callback, once)
             await live(made, tmp_path)
             assert not left
             assert [each.state for each in made.ended] == [JobState.FINISHED]
@@ -165,7 +166,7 @@ def test_a_watch_that_raises_stops_no_job(tmp_path: Path) -> None:
             host_of(made)
             watch = made.driver._watch
             watch.changed = watch.ended = raises
-            made.fleet.holder, made.fleet.prompt = made.driver, True
+            made.fleet.holder, made.fleet.prompt = made.driver.attempt_slots, True
             made.fleet.left.set()
             await is_running(made)
             watch.answered = raises
@@ -185,7 +186,7 @@ def test_a_master_that_fails_leaves_the_job_and_answers_everyone(
             host_of(made)
             made.fleet.left.set()
             if state is JobState.RUNNING:
-                made.fleet.holder, made.fleet.prompt = made.driver, True
+                made.fleet.holder, made.fleet.prompt = made.driver.attempt_slots, True
             await made.until(lambda: made.driver.machine.state is state, state.value)
 
             def fails(event: on.Event, now_ms: int) -> list[do.Effect]:

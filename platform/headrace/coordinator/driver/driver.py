@@ -1,6 +1,6 @@
 """Drives one job: feeds its machine events, executes the effects, keeps what people want to see of it.
 
-    slots, workers ──fleet──┐                                  ┌── fleet: request, tell, retire
+    `attempt_slots` ─────────┐                                  ┌── `attempt_slots`: deploy, tell, release
     journal, store ──lane───┼─> queue ─> machine ─> effects ───┼── lane: records, savepoints, pruning
     connector host ─────────┤                                  ├── host: open, discover, commit, fence
     users' requests, time ──┘                                  └── answers, history, log
@@ -16,14 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, assert_never
-
-from pydantic import ValidationError
 
 from headrace.checkpoint.journal.journal import Replaced as JournalReplaced
 from headrace.checkpoint.journal.journal import Settled, Verdict, Written
@@ -31,8 +28,8 @@ from headrace.checkpoint.journal.orphans import GRACE_MS, delete_orphans
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.journal.usable import damaged_epochs
-from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
-from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint, located, write_savepoint
+from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint, write_savepoint
+from headrace.coordinator.driver.attempt_slots import AttemptSlots
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.storage_lane import StorageLane
 from headrace.coordinator.fleet.fleet import Fleet
@@ -47,19 +44,9 @@ from headrace.coordinator.job.journaling import draft_of, journal_read
 from headrace.coordinator.job.machine import Machine
 from headrace.core.clock import Clock
 from headrace.core.errors import Domain, ExternalError, InternalError
-from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import (
-    Acked,
-    Declined,
-    Deploy,
-    Deployed,
-    Failed,
     Failure,
-    FromSlot,
-    InputEnded,
-    Left,
-    Status,
 )
 from headrace.rpc.status import SlotStatus
 
@@ -108,14 +95,7 @@ class JobDriver:
         self.machine = Machine(setup.config)
         self.history = history
         self.checkpoint: Checkpointed | None = None
-        self.statuses: dict[int, SlotStatus] = {}
-        self.slots: tuple[PooledSlot, ...] = ()
-        """The attempt's slots by index, once they are granted."""
-        self._granted_for = 0
-        self._deployed = False
         self._collected_at_ms: int | None = None
-        self._suspects_files = False
-        """A slot could not restore, and trying again will not help: files may be altered that have their size."""
         self.broken: Failure | None = None
         """Why its machine was given up; None: it was not."""
         self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
@@ -130,6 +110,7 @@ class JobDriver:
         self.over = asyncio.Event()
         folder = setup.log_folder
         log = None if folder is None else folder / "connector-host.log"
+        self.attempt_slots = AttemptSlots(setup, fleet, self.post, self._is_deploying)
         self._host = JobHost(self.job, setup.environment, log, self.post, self.over, setup.starter)
 
     @property
@@ -143,13 +124,23 @@ class JobDriver:
         return self._setup
 
     @property
+    def slots(self) -> tuple[PooledSlot, ...]:
+        """The attempt's slots by index, once they are granted."""
+        return self.attempt_slots.slots
+
+    @property
+    def statuses(self) -> Mapping[int, SlotStatus]:
+        """What the attempt's slots reported last, by index."""
+        return self.attempt_slots.statuses
+
+    @property
     def message(self) -> str:
         """What it waits for, for people."""
         return self._lane.trouble or self.machine.view.message
 
     def start(self) -> None:
         """Begins."""
-        self._fleet.join(self.job, self)
+        self._fleet.join(self.job, self.attempt_slots)
         self._task = asyncio.create_task(self._run(), name=f"job {self.job}")
 
     async def closed(self) -> None:
@@ -186,6 +177,9 @@ class JobDriver:
             if not self.over.is_set():
                 self._abandon(Failure("its master was cancelled", Domain.INTERNAL.value, retry=True))
             await self._wind_up()
+
+    def _is_deploying(self) -> bool:
+        return self.machine.state is JobState.DEPLOYING
 
     def _handle(self, event: on.Event) -> None:
         for effect in self.machine.handle(event, self._clock.monotonic_ms()):
@@ -276,7 +270,7 @@ class JobDriver:
             case do.RequestSlots(attempt, count):
                 self._fleet.request(self.job, attempt, count)
             case do.ReleaseSlots():
-                releasing = self._spawn(self._release(tuple(self._releasing)), effect)
+                releasing = self._spawn(self.attempt_slots.release(tuple(self._releasing)), effect)
                 self._releasing.add(releasing)
                 releasing.add_done_callback(self._releasing.discard)
             case do.OpenHost(known, foreign):
@@ -287,12 +281,11 @@ class JobDriver:
             case do.Discover(source):
                 self._spawn(self._host.discover(source), effect)
             case do.DeploySlots():
-                self._deploy(effect)
+                self.attempt_slots.deploy(effect)
             case do.Tell(index, told):
-                self._fleet.tell(self.slots[index], told)
+                self.attempt_slots.tell(index, told)
             case do.TellAll(told):
-                for slot in self.slots:
-                    self._fleet.tell(slot, told)
+                self.attempt_slots.tell_all(told)
             case do.Describe(epoch, committables):
                 self._spawn(self._host.describe(epoch, committables), effect)
             case do.Commit(epoch, committables):
@@ -347,7 +340,7 @@ class JobDriver:
                 restored = job.restored.epoch if job.restored is not None and job.restored_own else None
                 self.history = self.history.started(now_ms, job.attempt, job.parallelism, reason, restored)
             case JobState.RUNNING:
-                self._suspects_files = False
+                self.attempt_slots.suspects_files = False
                 self.history = self.history.running(now_ms, job.attempt)
             case JobState.RESTARTING | JobState.RESCALING | JobState.CANCELLING | JobState.FAILING | JobState.FINISHED:
                 self.history = self.history.ended(now_ms, job.attempt, state.value)
@@ -359,8 +352,8 @@ class JobDriver:
 
     def _on_ended(self, ended: do.Ended) -> None:
         self.over.set()
-        if ended.state is JobState.FINISHED and self._deployed:
-            self._spawn(self._fleet.retire(self.job, self._granted_for, self.slots, cancel=False), ended)
+        if ended.state is JobState.FINISHED and self.attempt_slots.deployed:
+            self._spawn(self.attempt_slots.retire(), ended)
         self._notify(self._watch.ended, self, ended)
 
     # ---- journal -------------------------------------------------------------------------------------------------
@@ -402,7 +395,7 @@ class JobDriver:
                 remedy="is that storage mounted? Bring it back, or cancel the job and submit it from a savepoint",
                 retry=True,
             )
-        return journal_read(journal, damaged_epochs(self._setup.store, journal, deep=self._suspects_files))
+        return journal_read(journal, damaged_epochs(self._setup.store, journal, deep=self.attempt_slots.suspects_files))
 
     def _on_loaded(self, read: on.JournalRead) -> None:
         if (replaced := self._journal.replaced) is not None:
@@ -437,111 +430,6 @@ class JobDriver:
 
     def _on_save_failed(self, epoch: int, error: Exception) -> None:
         self.post(on.SavepointFailed(epoch, failure_of(error)))
-
-    # ---- slots ---------------------------------------------------------------------------------------------------
-
-    def granted(self, attempt: int, slots: tuple[PooledSlot, ...]) -> None:
-        """The fleet has slots for the attempt."""
-        self.slots, self._granted_for, self._deployed = slots, attempt, False
-        self.statuses = {}
-        self.post(on.SlotsGranted(attempt, tuple(slot.worker for slot in slots)))
-
-    def _deploy(self, wanted: do.DeploySlots) -> None:
-        setup, config = self._setup, self._setup.config
-        token = secrets.token_hex(16)
-        restore: tuple[StateHandle, ...] = ()
-        if wanted.restore is not None:
-            # what the job was submitted with came located
-            restore = located(wanted.restore, setup.storage).states if wanted.own else wanted.restore.states
-        addresses = [slot.info.address for slot in self.slots]
-        peers = tuple(
-            PeerDocument(index=index, host=each.host, port=each.port, unix_path=each.unix_path)
-            for index, each in enumerate(addresses)
-        )
-        # what took effect in the job so far stays in effect for its life
-        applied = () if wanted.restore is None else tuple(f for s in wanted.restore.sources.values() for f in s.applied)
-        facts = config.plan(wanted.parallelism)
-        common = {
-            "pipeline": setup.plans.file_form(wanted.parallelism),
-            "plan_hash": facts.plan_hash,
-            "slots": len(self.slots),
-            "peers": peers,
-            "storage": setup.storage,
-            "restore": restore,
-            "floors": (*setup.floors, *applied),
-            "code": setup.code,
-            "python_path": setup.python_path,
-            "mode": config.checkpoint.mode,
-            "hand_over": config.keeps_time_open,
-        }
-        self._deployed = True
-        for index, slot in enumerate(self.slots):
-            body = Deployment(slot=index, **common).model_dump_json().encode()  # type: ignore[arg-type]
-            self._fleet.tell(slot, Deploy(self.job, wanted.attempt, token, body))
-
-    async def _release(self, earlier: tuple[asyncio.Task[None], ...]) -> None:
-        """Ends the slots there are; says so once those that are being released already have ended, too."""
-        self._fleet.cancel_request(self.job)
-        slots, attempt = self.slots, self._granted_for
-        self.slots = ()
-        if slots and self._deployed:
-            await self._fleet.retire(self.job, attempt, slots, cancel=True)
-        elif slots:
-            self._fleet.give_back(self.job, attempt)
-        if earlier:
-            await asyncio.wait(earlier)
-        self.post(on.SlotsReleased())
-
-    def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
-        """One of the attempt's slots is gone."""
-        index = self._index(slot)
-        if index is not None and attempt == self._granted_for:
-            failure = Failure(reason, Domain.EXTERNAL.value, retry=True, worker=worker)
-            self.post(on.SlotFailed(index, failure))
-
-    def slot_said(self, slot: str, said: FromSlot) -> None:
-        """One of the attempt's slots spoke; words of an older attempt are dropped."""
-        index = self._index(slot)
-        if index is None or said.job != self.job or said.attempt != self._granted_for:
-            return
-        try:
-            self._hear(index, said)
-        except ValidationError as error:
-            # who reads the stream must not fail over it: to the coordinator the whole worker would seem silent
-            text = f"its report cannot be read, so another version of headrace runs there: {error}"
-            failure = Failure(text, Domain.EXTERNAL.value, retry=True)
-            self.post(on.SlotFailed(index, self._placed(failure, index)))
-        except Exception as error:
-            LOG.exception("job %s: a report of slot %s cannot be used", self.job, slot)
-            self.post(on.SlotFailed(index, self._placed(failure_of(error), index)))
-
-    def _hear(self, index: int, said: FromSlot) -> None:
-        match said:
-            case Deployed():
-                self.post(on.SlotDeployed(index))
-            case Failed(failure=failure):
-                if self.machine.state is JobState.DEPLOYING and failure.domain == Domain.EXTERNAL and not failure.retry:
-                    self._suspects_files = True
-                self.post(on.SlotFailed(index, self._placed(failure, index)))
-            case InputEnded():
-                self.post(on.SlotInputEnded(index))
-            case Acked(epoch=epoch, subtasks=subtasks):
-                self.post(on.SlotAcked(index, epoch, SUBTASK_DOCUMENTS.validate_json(subtasks)))
-            case Declined(epoch=epoch, failure=failure):
-                self.post(on.SlotDeclined(index, epoch, self._placed(failure, index)))
-            case Status(status=status):
-                self.statuses[index] = SlotStatus.model_validate_json(status)
-                self.post(on.SlotReported(index, self.statuses[index]))
-            case Left():
-                pass
-            case _:
-                assert_never(said)
-
-    def _placed(self, failure: Failure, index: int) -> Failure:
-        return failure if failure.worker else replace(failure, worker=self.slots[index].worker)
-
-    def _index(self, slot: str) -> int | None:
-        return next((index for index, each in enumerate(self.slots) if each.slot == slot), None)
 
 
 def _nothing(_: object) -> None:

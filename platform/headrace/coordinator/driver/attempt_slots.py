@@ -1,0 +1,185 @@
+"""The slots of a job's attempt: granted, deployed, heard, released.
+
+A `SlotHolder` of the fleet. Translates what slots report into events of the job's machine; decides nothing. Belongs to
+the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import assert_never
+
+from pydantic import ValidationError
+
+from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, StateHandle
+from headrace.checkpoint.savepoints.savepoint import located
+from headrace.coordinator.driver.job_setup import JobSetup
+from headrace.coordinator.fleet.fleet import Fleet
+from headrace.coordinator.fleet.slot_pool import PooledSlot
+from headrace.coordinator.job import effects as do
+from headrace.coordinator.job import events as on
+from headrace.core.errors import Domain
+from headrace.rpc.deployment import Deployment, PeerDocument
+from headrace.rpc.failure import failure_of
+from headrace.rpc.messages import (
+    Acked,
+    Declined,
+    Deploy,
+    Deployed,
+    Failed,
+    Failure,
+    FromSlot,
+    InputEnded,
+    Left,
+    Status,
+    ToSlot,
+)
+from headrace.rpc.status import SlotStatus
+
+LOG = logging.getLogger("headrace.coordinator")
+
+
+class AttemptSlots:
+    """The slots that one job holds now.
+
+    slots           by index, once they are granted; granted_for: the attempt
+    statuses        what each reported last
+    deployed        the slots have their deployment: they have to leave before they are free
+    suspects_files  a slot could not restore, and another try will not help: files may be altered that have their size
+    """
+
+    def __init__(
+        self, setup: JobSetup, fleet: Fleet, post: Callable[[on.Event], None], is_deploying: Callable[[], bool]
+    ) -> None:
+        """`post`: queues an event for the machine. `is_deploying`: whether the machine waits for slots to open."""
+        self._setup = setup
+        self._job = setup.config.job
+        self._fleet = fleet
+        self._post = post
+        self._is_deploying = is_deploying
+        self.slots: tuple[PooledSlot, ...] = ()
+        self.granted_for = 0
+        self.statuses: dict[int, SlotStatus] = {}
+        self.deployed = False
+        self.suspects_files = False
+
+    def granted(self, attempt: int, slots: tuple[PooledSlot, ...]) -> None:
+        """The fleet has slots for the attempt."""
+        self.slots, self.granted_for, self.deployed = slots, attempt, False
+        self.statuses = {}
+        self._post(on.SlotsGranted(attempt, tuple(slot.worker for slot in slots)))
+
+    def deploy(self, wanted: do.DeploySlots) -> None:
+        """Sends each slot its deployment."""
+        setup, config = self._setup, self._setup.config
+        token = secrets.token_hex(16)
+        restore: tuple[StateHandle, ...] = ()
+        if wanted.restore is not None:
+            # what the job was submitted with came located
+            restore = located(wanted.restore, setup.storage).states if wanted.own else wanted.restore.states
+        addresses = [slot.info.address for slot in self.slots]
+        peers = tuple(
+            PeerDocument(index=index, host=each.host, port=each.port, unix_path=each.unix_path)
+            for index, each in enumerate(addresses)
+        )
+        # what took effect in the job so far stays in effect for its life
+        applied = () if wanted.restore is None else tuple(f for s in wanted.restore.sources.values() for f in s.applied)
+        facts = config.plan(wanted.parallelism)
+        common = {
+            "pipeline": setup.plans.file_form(wanted.parallelism),
+            "plan_hash": facts.plan_hash,
+            "slots": len(self.slots),
+            "peers": peers,
+            "storage": setup.storage,
+            "restore": restore,
+            "floors": (*setup.floors, *applied),
+            "code": setup.code,
+            "python_path": setup.python_path,
+            "mode": config.checkpoint.mode,
+            "hand_over": config.keeps_time_open,
+        }
+        self.deployed = True
+        for index, slot in enumerate(self.slots):
+            body = Deployment(slot=index, **common).model_dump_json().encode()  # type: ignore[arg-type]
+            self._fleet.tell(slot, Deploy(self._job, wanted.attempt, token, body))
+
+    def tell(self, index: int, told: ToSlot) -> None:
+        """Sends a message to one slot."""
+        self._fleet.tell(self.slots[index], told)
+
+    def tell_all(self, told: ToSlot) -> None:
+        """Sends a message to each slot."""
+        for slot in self.slots:
+            self._fleet.tell(slot, told)
+
+    async def retire(self) -> None:
+        """Waits until the slots of a job that has finished have left."""
+        await self._fleet.retire(self._job, self.granted_for, self.slots, cancel=False)
+
+    async def release(self, earlier: tuple[asyncio.Task[None], ...]) -> None:
+        """Ends the slots there are; says so once those that are being released already have ended, too."""
+        self._fleet.cancel_request(self._job)
+        slots, attempt = self.slots, self.granted_for
+        self.slots = ()
+        if slots and self.deployed:
+            await self._fleet.retire(self._job, attempt, slots, cancel=True)
+        elif slots:
+            self._fleet.give_back(self._job, attempt)
+        if earlier:
+            await asyncio.wait(earlier)
+        self._post(on.SlotsReleased())
+
+    def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
+        """One of the attempt's slots is gone."""
+        index = self._index(slot)
+        if index is not None and attempt == self.granted_for:
+            failure = Failure(reason, Domain.EXTERNAL.value, retry=True, worker=worker)
+            self._post(on.SlotFailed(index, failure))
+
+    def slot_said(self, slot: str, said: FromSlot) -> None:
+        """One of the attempt's slots spoke; words of an older attempt are dropped."""
+        index = self._index(slot)
+        if index is None or said.job != self._job or said.attempt != self.granted_for:
+            return
+        try:
+            self._hear(index, said)
+        except ValidationError as error:
+            # who reads the stream must not fail over it: to the coordinator the whole worker would seem silent
+            text = f"its report cannot be read, so another version of headrace runs there: {error}"
+            failure = Failure(text, Domain.EXTERNAL.value, retry=True)
+            self._post(on.SlotFailed(index, self._placed(failure, index)))
+        except Exception as error:
+            LOG.exception("job %s: a report of slot %s cannot be used", self._job, slot)
+            self._post(on.SlotFailed(index, self._placed(failure_of(error), index)))
+
+    def _hear(self, index: int, said: FromSlot) -> None:
+        match said:
+            case Deployed():
+                self._post(on.SlotDeployed(index))
+            case Failed(failure=failure):
+                if self._is_deploying() and failure.domain == Domain.EXTERNAL and not failure.retry:
+                    self.suspects_files = True
+                self._post(on.SlotFailed(index, self._placed(failure, index)))
+            case InputEnded():
+                self._post(on.SlotInputEnded(index))
+            case Acked(epoch=epoch, subtasks=subtasks):
+                self._post(on.SlotAcked(index, epoch, SUBTASK_DOCUMENTS.validate_json(subtasks)))
+            case Declined(epoch=epoch, failure=failure):
+                self._post(on.SlotDeclined(index, epoch, self._placed(failure, index)))
+            case Status(status=status):
+                self.statuses[index] = SlotStatus.model_validate_json(status)
+                self._post(on.SlotReported(index, self.statuses[index]))
+            case Left():
+                pass
+            case _:
+                assert_never(said)
+
+    def _placed(self, failure: Failure, index: int) -> Failure:
+        return failure if failure.worker else replace(failure, worker=self.slots[index].worker)
+
+    def _index(self, slot: str) -> int | None:
+        return next((index for index, each in enumerate(self.slots) if each.slot == slot), None)
