@@ -1,6 +1,6 @@
 """Drives one job: feeds its machine events, executes the effects, keeps what people want to see of it.
 
-    `attempt_slots` ─────────┐                                  ┌── `attempt_slots`: deploy, tell, release
+    `attempt_slots` ────────┐                                  ┌── `attempt_slots`: deploy, tell, release
     journal, store ──lane───┼─> queue ─> machine ─> effects ───┼── lane: records, savepoints, pruning
     connector host ─────────┤                                  ├── host: open, discover, commit, fence
     users' requests, time ──┘                                  └── answers, history, log
