@@ -1,4 +1,4 @@
-"""Keeps Kafka topics as an archive: Parquet files by partition and offsets. `headrace archive` makes such pipelines."""
+"""Archives Kafka topics as Parquet files by partition and offsets. `headrace archive` builds such pipelines."""
 
 from headrace.connect.registry import Connector
 from headrace_connectors.archive.connector import ArchiveSinkConfig

@@ -1,4 +1,4 @@
-"""The settings of the archive sink: where files go, how large they get, and which columns it must be given.
+"""The settings of the archive sink: location and size of files, and the required columns.
 
 Pure. The live half takes these settings; `connector` opens it.
 """
@@ -21,7 +21,7 @@ _REMEDY = (
 )
 
 COLUMNS: dict[str, DataType] = {name: field.type for name, field in METADATA.items()} | {"value": Primitive.BINARY}
-"""What a row must have, as a raw Kafka source with metadata gives it."""
+"""The required columns, as a raw Kafka source with metadata produces them."""
 
 
 class ArchiveSinkSettings(Config):
@@ -38,11 +38,11 @@ class ArchiveSinkSettings(Config):
 
     @property
     def referenced_columns(self) -> tuple[str, ...]:
-        """None: `check` says what is missing, with what to do."""
+        """None: `check` reports missing columns, with a remedy."""
         return ()
 
     def check(self, context: SinkContext) -> list[str]:
-        """Whether the rows are those of a raw Kafka source with all of its metadata, and nothing else."""
+        """Requires exactly the rows of a raw Kafka source with all of its metadata."""
         problems = []
         for name, wanted in COLUMNS.items():
             if name not in context.schema.names:

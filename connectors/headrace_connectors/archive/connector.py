@@ -19,13 +19,13 @@ class ArchiveSinkConfig(ArchiveSinkSettings, SinkConfig):
     """
 
     def prepare(self, context: SinkContext) -> None:
-        """Makes the folder. Raises UserError where that is not possible."""
+        """Creates the folder. Raises UserError if that fails."""
         from headrace.formats.archive.folder import ArchiveFolder
 
         ArchiveFolder(self.path).make()
 
     def open_writer(self, context: SinkContext) -> Writer:
-        """Builds files in memory and puts them at barriers."""
+        """Opens the writer, which builds files in memory and puts them at barriers."""
         from headrace_connectors.archive.writer import ArchiveWriter
 
         return ArchiveWriter(self, context)

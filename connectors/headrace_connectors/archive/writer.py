@@ -1,7 +1,7 @@
-"""Writes rows as archive files: one under way for each partition, put whole at a barrier or when it is large enough.
+"""Writes rows as archive files: one open per partition, put whole at a barrier or when it is large enough.
 
-Delivery: what was put before a failure is put again by the attempt that follows, in files cut elsewhere. That repeats
-offsets in other files with the same content, so a reader, which takes every offset once, sees no difference.
+Delivery: rows that were put before a failure are put again by the next attempt, in files with other bounds. That
+repeats offsets with the same content in other files. A reader reads every offset once, so it sees no difference.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace_connectors.archive.config import ArchiveSinkSettings
 
 
 class ArchiveWriter:
-    """One subtask's files. Nothing is left behind by closing without a flush."""
+    """One subtask's files. Closing without a flush leaves no files behind."""
 
     def __init__(self, config: ArchiveSinkSettings, context: SinkContext) -> None:
         self._config = config
@@ -34,7 +34,7 @@ class ArchiveWriter:
         self._ends: dict[SplitId, int] = {}
 
     def write(self, batch: SinkBatch) -> None:
-        """Takes rows; puts files that are full."""
+        """Adds rows; puts files that are full."""
         for split, rows in _by_partition(batch.rows):
             self._add(split, rows)
         while sum(builder.bytes for builder in self._building.values()) > self._config.max_bytes:
@@ -62,7 +62,7 @@ class ArchiveWriter:
     def _begin(self, split: SplitId, row: int) -> FileBuilder:
         first = self._ends.get(split)
         if first is None:
-            # the first rows of this partition here: the job may have been restored
+            # the first rows of this partition in this process: the job may have been restored
             first = continued(self._folder.files(*split), writer_of(self._job), row)
         builder = self._building[split] = FileBuilder(Origin(*split, self._job), first)
         return builder
@@ -72,18 +72,18 @@ class ArchiveWriter:
         self._folder.put(*split, built.file, built.data)
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """Puts every file under way."""
+        """Puts every open file."""
         for split in list(self._building):
             self._put(split)
         return ()
 
     def close(self) -> None:
-        """Drops what was not put."""
+        """Discards open files."""
         self._building.clear()
 
 
 def _by_partition(rows: pl.DataFrame) -> Iterator[tuple[SplitId, pa.Table]]:
-    """The rows of each partition, in their order, as the archive keeps them."""
+    """The rows of each partition, in order, in the archive's schema."""
     for (topic, partition), part in rows.partition_by(
         ["topic", "partition"], as_dict=True, maintain_order=True
     ).items():

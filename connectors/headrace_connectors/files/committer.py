@@ -1,4 +1,5 @@
-"""The files sink, exactly once, beside the coordinator: publishes what is decided, and removes what never will be."""
+"""The committer of the exactly-once files sink, beside the coordinator: publishes decided files, and removes abandoned
+ones."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from headrace_connectors.files.parts.publication import StagedFile, Standing, pu
 
 
 class FilesCommitter:
-    """Works on the sink's folder, which it shares with the writers; holds nothing open."""
+    """Works on the sink's folder, which it shares with the writers; holds no resources."""
 
     def __init__(self, config: FilesSinkSettings, context: SinkContext) -> None:
         self._folder = Path(config.path)
         self._context = context
 
     def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """Looks whether all files are there, whole, and their names free. There is nothing to add."""
+        """Checks that all files exist, whole, and that their final names are free. Adds nothing."""
         try:
             for committable in committables:
                 for file in _files(committable):
@@ -32,17 +33,17 @@ class FilesCommitter:
         return committables
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """Publishes files, older epochs first. Gives those of which no file is staged or published any more."""
+        """Publishes files, older epochs first. Returns committables without any staged or published file."""
         try:
             if committables:
-                # a folder that is not mounted just now has lost nothing
+                # an unmounted folder raises here, so that its files do not count as lost
                 self._folder.stat()
             return [each for each in sorted(committables, key=lambda each: each.epoch) if not self._publish(each)]
         except OSError as cause:
             raise refused_by(self._folder, self._context.node, cause, retry=True) from cause
 
     def _publish(self, committable: Committable) -> bool:
-        """Whether it is visible now."""
+        """Publishes a committable; returns whether it is visible now."""
         files = _files(committable)
         standings = [file.standing(self._folder) for file in files]
         gone = [file for file, standing in zip(files, standings, strict=True) if standing is Standing.GONE]
@@ -51,37 +52,38 @@ class FilesCommitter:
                 f"{self._folder / gone[0].final} is gone, though others of its epoch are published",
                 remedy="while the job recovers, leave published files where they are: put it back",
             )
+        # a lost file makes its epoch's other files useless: all become visible, or none
         if not gone:
             publish(self._folder, files)
         return not gone
 
     def fence(self, names: Sequence[str]) -> None:
-        """Removes what writers of these names have begun or staged: one that still writes fails at its barrier."""
+        """Removes open and staged files of these writers: a live one fails at its barrier."""
         wanted = set(names)
         self._remove(lambda writer: str(writer) in wanted)
 
     def sweep(self, attempt: int) -> Sequence[str]:
-        """Removes what earlier attempts than `attempt` have begun or staged. Later ones are nothing to a committer that
-        was frozen, and replaced, in between."""
+        """Removes open and staged files of attempts before `attempt`. Never of later ones, because this committer may
+        have been superseded while it was suspended."""
         context = self._context
         return self._remove(
             lambda writer: (writer.job, writer.sink) == (context.job, context.node) and writer.attempt < attempt
         )
 
     def _remove(self, ended: Callable[[WriterName], bool]) -> Sequence[str]:
-        """The names whose files were removed, sorted."""
-        found: set[str] = set()
+        """Removes the files of these writers; returns their names, sorted."""
+        writers: set[str] = set()
         try:
             for path, hidden in hidden_files(self._folder):
                 if ended(hidden.writer):
                     path.unlink(missing_ok=True)
-                    found.add(str(hidden.writer))
+                    writers.add(str(hidden.writer))
         except OSError as cause:
             raise refused_by(self._folder, self._context.node, cause, retry=True) from cause
-        return sorted(found)
+        return sorted(writers)
 
     def open_transactions(self) -> Sequence[OpenTransaction]:
-        """One for each writer and epoch that something is staged of."""
+        """One per writer and epoch with staged files."""
         context = self._context
         began_ms: dict[tuple[WriterName, int], int] = {}
         for path, hidden in hidden_files(self._folder):
@@ -111,7 +113,7 @@ class FilesCommitter:
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources."""
 
 
 def _files(committable: Committable) -> list[StagedFile]:
@@ -119,7 +121,7 @@ def _files(committable: Committable) -> list[StagedFile]:
 
 
 def _changed_ms(path: Path) -> int | None:
-    """When a file was last written, epoch ms; None: it has gone meanwhile."""
+    """Time of the last write to a file, epoch ms; None: deleted meanwhile."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The settings of the files source and sink: fields of the pipeline file, and facts that follow from them.
+"""The settings of the files source and sink: fields of the pipeline file, and derived facts.
 
 Pure: touches no file. The live halves take these settings; `connector` opens them.
 """
@@ -31,14 +31,14 @@ class FilesSourceSettings(Config):
 
     @property
     def bounded(self) -> bool:
-        """Files end."""
+        """Always true: files end."""
         return True
 
 
 class FilesSinkSettings(Config):
     """The fields of a files sink."""
 
-    # rows, not messages: Parquet is made of columns; text formats are encoded here
+    # rows, not messages: Parquet stores columns; text formats are encoded by the sink
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
     files: ClassVar[bool] = True
@@ -54,18 +54,18 @@ class FilesSinkSettings(Config):
 
     @property
     def exactly_once(self) -> bool:
-        """Whether files appear by commit."""
+        """Whether files become visible by commit."""
         return self.delivery == "exactly-once"
 
     def transactions(self, context: SinkContext) -> tuple[str, ...]:
-        """The one name that this writer's hidden files carry."""
+        """The writer name in the names of this writer's hidden files."""
         return (str(WriterName.of(context)),) if self.exactly_once else ()
 
     def check(self, context: SinkContext) -> list[str]:
-        """Whether the job's checkpoints are such that files can appear exactly once."""
+        """Reasons why files cannot appear exactly once with these checkpoints."""
         return refused_terms(context.checkpoint) if self.exactly_once else []
 
     @property
     def publishes_once(self) -> bool:
-        """Always: whatever `delivery` says of a live job."""
+        """Always true, whatever `delivery` a live job uses."""
         return True

@@ -25,13 +25,13 @@ class FilesSourceConfig(FilesSourceSettings, SourceConfig):
         return f"{where} line {line + 1}"
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """Lists the files, once."""
+        """Opens the enumerator, which lists the files once."""
         from headrace_connectors.files.source import FilesEnumerator
 
         return FilesEnumerator(self, context)
 
     def open_reader(self, context: SourceContext) -> Reader:
-        """Reads files."""
+        """Opens the reader of the files."""
         from headrace_connectors.files.source import FilesReader
 
         return FilesReader(self, context)
@@ -41,26 +41,26 @@ class FilesSinkConfig(FilesSinkSettings, SinkConfig):
     """Writes files into a folder; each appears only when it is complete and on disk."""
 
     def open_writer(self, context: SinkContext) -> Writer:
-        """Writes part files."""
+        """Opens a writer of part files."""
         from headrace_connectors.files.sink import FilesWriter
         from headrace_connectors.files.staging_writer import StagingWriter
 
         return StagingWriter(self, context) if self.exactly_once else FilesWriter(self, context)
 
     def open_committer(self, context: SinkContext) -> Committer | None:
-        """Publishes part files, where they appear by commit."""
+        """Opens the committer, which publishes part files; None for at-least-once."""
         from headrace_connectors.files.committer import FilesCommitter
 
         return FilesCommitter(self, context) if self.exactly_once else None
 
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher:
-        """Publishes staged rows as files, each row in one only, whatever `delivery` says."""
+        """Opens a publisher, which publishes staged rows as files, exactly once, whatever `delivery` is."""
         from headrace_connectors.files.publisher import FilesPublisher
 
         return FilesPublisher(self, context, share)
 
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
-        """Refuses rows that are no line of text; Parquet takes every row."""
+        """Rejects rows that are not one line of text; Parquet accepts every row."""
         from headrace_connectors.files.parts.part_files import encoder_of
         from headrace_connectors.files.row_check import LinesCheck
 
@@ -68,7 +68,7 @@ class FilesSinkConfig(FilesSinkSettings, SinkConfig):
         return None if encoder is None else LinesCheck(context, encoder)
 
     def prepare(self, context: SinkContext) -> None:
-        """Makes the folder. Raises UserError where that is not possible."""
+        """Creates the folder. Raises UserError if that fails."""
         from headrace_connectors.files.parts.folder import make_folder
 
         make_folder(self.path)

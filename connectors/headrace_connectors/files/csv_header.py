@@ -1,5 +1,5 @@
-"""Brings the fields of a CSV file with a header line into the order of the schema, as raw text: quotes stay, so
-that what the format makes of a field does not depend on where it stood."""
+"""Reorders the fields of a CSV file with a header line into the order of the schema, as raw text. Quotes are kept, so
+that the format decodes a field the same in any position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Reorder = Callable[[list[bytes]], list[bytes]]
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """How fields are divided and quoted, and how a NULL is written."""
+    """Delimiter, quote and NULL text of a CSV file."""
 
     delimiter: bytes = b","
     quote: bytes = b'"'
@@ -26,7 +26,7 @@ class CsvDialect:
 
     @staticmethod
     def from_options(options: Mapping[str, Any]) -> CsvDialect:
-        """The dialect that the format's options name."""
+        """The dialect from the format's options."""
         given = {name: str(options[name]).encode() for name in ("delimiter", "quote", "null") if name in options}
         return CsvDialect(**given)
 
@@ -37,25 +37,25 @@ class CsvDialect:
         return re.compile(rb"(?:" + quote + inner + quote + rb"|[^" + quote + delimiter + rb"])*")
 
     def split(self, line: bytes) -> list[bytes]:
-        """The raw fields of a line, quotes included; a delimiter inside quotes divides nothing."""
+        """The raw fields of a line, with quotes; a delimiter inside quotes does not separate fields."""
         if self.quote not in line:
             return line.split(self.delimiter)
         fields, at = [], 0
         while True:
-            found = self._field.match(line, at)
-            assert found is not None, "the pattern matches the empty text"
-            fields.append(found[0])
-            at = found.end()
+            match = self._field.match(line, at)
+            assert match is not None, "the pattern matches the empty text"
+            fields.append(match[0])
+            at = match.end()
             if at >= len(line):
                 return fields
             if line[at : at + 1] != self.delimiter:
-                # an open quote: the line is broken, and the decoder is to say so
+                # an unclosed quote: the line is malformed, and the decoder reports it
                 fields[-1] += line[at:]
                 return fields
             at += 1
 
     def name(self, field: bytes) -> str:
-        """A column name of the header."""
+        """A column name from the header."""
         text = field.strip()
         if len(text) >= 2 and text.startswith(self.quote) and text.endswith(self.quote):
             text = text[1:-1].replace(self.quote * 2, self.quote)
@@ -63,9 +63,9 @@ class CsvDialect:
 
 
 def reorder_for(path: Path, header: bytes, schema: Schema, dialect: CsvDialect) -> Reorder | None:
-    """How lines under this header become lines in schema order; None where they are already.
+    """The function that reorders lines under this header; None if they are in schema order.
 
-    Raises UserError where a column that may not be NULL is not in the file.
+    Raises UserError if a required column is missing in the file.
     """
     names = [dialect.name(field) for field in dialect.split(header)]
     if tuple(names) == schema.names:
@@ -87,6 +87,6 @@ def reorder_for(path: Path, header: bytes, schema: Schema, dialect: CsvDialect) 
 def _reordered(line: bytes, places: Sequence[int | None], count: int, dialect: CsvDialect) -> bytes:
     fields = dialect.split(line)
     if len(fields) != count:
-        # more fields than any schema order has: such a line is bad whatever it would have held
+        # more fields than the schema: the decoder rejects such a line, whatever its content
         return line + dialect.delimiter * (len(places) + 1)
     return dialect.delimiter.join(dialect.null if place is None else fields[place] for place in places)

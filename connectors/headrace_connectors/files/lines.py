@@ -1,4 +1,4 @@
-"""Reads a text file as lines, block by block, from any line on. Knows nothing of what the lines mean."""
+"""Reads a text file as lines, block by block, from any line on. Knows nothing of the lines' content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class LineFile:
-    """An open text file. Lines end with LF or CRLF; the last one may have no end."""
+    """An open text file. Lines end with LF or CRLF; the last one may have no line end."""
 
     def __init__(self, path: Path, *, skip: int = 0) -> None:
         """Opens at line `skip`, counted from 0."""
@@ -42,7 +42,7 @@ class LineFile:
         return lines
 
     def _fill(self) -> None:
-        """Reads blocks until there is a whole line, or the end."""
+        """Reads blocks up to the first whole line, or the end of the file."""
         self._lines, self._taken = [], 0
         while not self._lines and not self._ended:
             if len(self._tail) > LINE_BYTES_MAX:

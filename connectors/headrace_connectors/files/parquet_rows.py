@@ -1,4 +1,4 @@
-"""Rows of one Parquet file as columns of a schema, a part of a row group at a time."""
+"""Rows of one Parquet file as columns of a schema, in parts of a row group."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ParquetRows:
         return present
 
     def _read_from(self, skip: int) -> Iterator[pl.DataFrame]:
-        """Frames in row order; row groups that lie before `skip` are not read."""
+        """Frames in row order; skips row groups before `skip`."""
         groups: list[int] = []
         metadata = self._file.metadata
         for group in range(metadata.num_row_groups):

@@ -1,4 +1,4 @@
-"""Which files a source reads, in which partition, and what a position in them means."""
+"""The files of a source, their partitions, and the encoding of positions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from headrace.core.errors import UserError
 
 LINE_BITS = 40
-"""A position is the file's number within its partition << 40 | the line or row in it, both from 0."""
+"""A position is (file number within the partition << 40) | (line or row in the file), both from 0."""
 _LINE_MASK = (1 << LINE_BITS) - 1
 
 
 def matching_files(pattern: str) -> list[Path]:
-    """Files that the glob matches, sorted by name. Raises UserError where there is none."""
+    """Files that the glob matches, sorted by name. Raises UserError if there are none."""
     found = sorted(path for name in glob.glob(pattern, recursive=True) if (path := Path(name)).is_file())  # noqa: PTH207 - Path.glob takes no absolute patterns
     if not found:
         folder = Path(pattern).parent
@@ -33,16 +33,16 @@ def files_of(files: Sequence[Path], partition: int, partitions: int) -> Sequence
 
 
 _read_here: dict[tuple[str, int], tuple[Path, ...]] = {}
-"""(glob, partition) -> its files as this process reads them; one entry for each partition that was assigned."""
+"""(glob, partition) -> its files as this process reads them; one entry per assigned partition."""
 
 
 def note_files(pattern: str, partition: int, files: tuple[Path, ...]) -> None:
-    """These are the files of a partition, whatever the glob matches by now."""
+    """Records the files of a partition, whatever the glob matches later."""
     _read_here[pattern, partition] = files
 
 
 def noted_files(pattern: str, partition: int, partitions: int) -> Sequence[Path]:
-    """The files of a partition, for messages: those that are read, or else what the glob matches now."""
+    """The files of a partition, for messages: the recorded ones, or else the glob's current matches."""
     noted = _read_here.get((pattern, partition))
     return files_of(matching_files(pattern), partition, partitions) if noted is None else noted
 
@@ -53,5 +53,5 @@ def position_of(file: int, line: int) -> int:
 
 
 def place_of(position: int) -> tuple[int, int]:
-    """File number within the partition and line, both from 0."""
+    """File number within the partition, and line, both from 0."""
     return position >> LINE_BITS, position & _LINE_MASK

@@ -1,12 +1,11 @@
 """Publishes a share of staged rows as files, exactly once: `part-<job>-<epoch>-<subtask>-<n>.<ext>`.
 
-    rows ─> hidden files ─> complete, fsynced ─> the share's record: these are the share ─> names ─> hidden names go
+    rows ─> hidden files ─> complete, fsynced ─> the share's record lists them ─> final names ─> hidden names removed
 
-Until the record stands, nothing is visible and whoever comes next begins anew. From then on everybody goes on with the
-recorded files, from wherever it ended: a hidden name goes when all files of the share have names that readers see, and
-a file that has one is known by being the same file. So there is never a second copy, nor a part of a share.
-
-The first free numbers are taken: sinks of a job may share a folder.
+Before the record exists, nothing is visible and the next publisher starts over. After it, every publisher continues
+with the recorded files: hidden names are removed only when all files of the share have their final names, and a final
+name is recognised by its inode. So there is never a second copy, nor a part of a share. Files get the first free
+numbers, because sinks of a job may share a folder.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ class FilesPublisher:
         self._files = EpochFiles(self._folder, context, checked=False)
         self._published = 0
         try:
-            found = self._records.newest()
-            if found is not None:
-                self._published = found.marker.published(share)
-                self._give_names(found)
-            self._remove(staged=found is not None and found.epoch >= share.epoch)
+            record = self._records.newest()
+            if record is not None:
+                self._published = record.marker.published(share)
+                self._give_names(record)
+            self._remove(staged=record is not None and record.epoch >= share.epoch)
         except OSError as cause:
             raise refused_by(self._folder, context.node, cause, retry=True) from cause
         self._written = self._published
 
     @property
     def published(self) -> int:
-        """None of the share's rows, or all."""
+        """Either none of the share's rows, or all."""
         return self._published
 
     def write(self, batch: SinkBatch) -> None:
@@ -59,14 +58,15 @@ class FilesPublisher:
         self._written += len(batch)
 
     def finish(self) -> None:
-        """Puts the files on disk and gives them their names. Raises ExternalError where another publisher has removed
-        them, which is how it shuts this one out."""
+        """Syncs the files and gives them their final names. Raises ExternalError if another publisher has removed them,
+        which is how it fences this one."""
         assert self._written == self._share.rows, "all rows were written"
         if self._published == self._share.rows:
             return
         try:
             written = self._files.complete()
             staged = tuple(self._stage(file, number) for number, file in enumerate(written))
+            # hidden names must be durable before a record lists them
             sync(self._folder)
             self._files.handed_over()
             self._give_names(self._records.put(ShareRecord(self._share.epoch, self._share.rows, staged)))
@@ -83,7 +83,7 @@ class FilesPublisher:
 
     def _give_names(self, record: ShareRecord) -> None:
         staged = [self._folder / name for name in record.staged]
-        # where one is gone, all have their names: none goes before
+        # if one hidden name is gone, all files have their final names: hidden names are removed only after that
         if all(path.exists() for path in staged):
             try:
                 for path in staged:
@@ -91,7 +91,8 @@ class FilesPublisher:
             except FileNotFoundError:
                 if all(path.exists() for path in staged):
                     raise
-                # another publisher was quicker
+                # another publisher was faster
+            # final names must be durable before the first hidden name is removed
             sync(self._folder)
         for path in staged:
             path.unlink(missing_ok=True)
@@ -103,14 +104,15 @@ class FilesPublisher:
             try:
                 os.link(staged, final)
             except FileExistsError:
+                # the same inode: linked by a publisher that was interrupted
                 if not final.samefile(staged):
                     number += 1
                     continue
             return
 
     def _remove(self, *, staged: bool) -> None:
-        """Removes what earlier publishers of the share have begun, and so shuts them out. What they have staged goes
-        only when a record stands, for until then one of them may still put its own."""
+        """Removes open files of earlier publishers of the share, and so fences them. Staged files are removed only once
+        a record exists, because until then one of those publishers may still put its own."""
         context = self._context
         for path, hidden in hidden_files(self._folder):
             writer = hidden.writer
@@ -119,5 +121,5 @@ class FilesPublisher:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Removes what is not finished. Idempotent."""
+        """Removes unfinished files. Idempotent."""
         self._files.discard()

@@ -1,4 +1,4 @@
-"""Which rows a files sink could not write: those whose message would be more than one line of a text file."""
+"""Rejects rows that a files sink cannot write: those whose message would be more than one line of a text file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.connect.sink import SinkContext
 
 
 class LinesCheck:
-    """`connect.row_check.RowCheck` for text files. Rows are encoded only where a value of theirs has a line break."""
+    """`connect.row_check.RowCheck` for text files. Encodes rows only if a value of theirs has a line break."""
 
     def __init__(self, context: SinkContext, encoder: Encoder) -> None:
         self._node, self._encoder = context.node, encoder
@@ -37,7 +37,7 @@ class LinesCheck:
 
 
 def _breaks(column: pl.Series) -> bool:
-    """Whether there is a line break anywhere in it."""
+    """Whether the column contains a line break."""
     return any(_breaks_plainly(leaf) for leaf in leaves(column))
 
 

@@ -1,5 +1,5 @@
-"""The files sink, at least once: hidden temporary files that get their name, fsynced, when an epoch is flushed. Nothing
-that a reader can see is ever incomplete, and no file is written over."""
+"""The at-least-once files sink: hidden temporary files that are fsynced and get their final name when an epoch is
+flushed. No visible file is ever incomplete, and no file is overwritten."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class FilesWriter:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Removes what writers of this sink that were killed had begun. Before any writer of an attempt gets a row, all
-        of them are open, so nothing of the living is touched; each takes its share, whatever the parallelism was.
-        What is staged may be decided: a committer's business."""
+        """Removes open files that killed writers of this sink left behind. Before a writer of an attempt receives a
+        row, all of them are open, so live files are not affected; each writer removes its share, whatever the
+        parallelism was. Staged files are left to a committer, because they may be decided."""
         context = self._context
         for path, hidden in hidden_files(self._folder):
             own = (hidden.writer.job, hidden.writer.sink) == (context.job, context.node)
@@ -43,7 +43,7 @@ class FilesWriter:
             raise refused_by(self._folder, self._context.node, cause) from cause
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """Puts everything on disk and gives it its name; an epoch without rows leaves nothing."""
+        """Syncs the files and gives them their final names; an epoch without rows leaves none."""
         try:
             files = self._files.complete()
             for file in files:
@@ -69,5 +69,5 @@ class FilesWriter:
             return
 
     def close(self) -> None:
-        """Removes what was not flushed."""
+        """Removes files that were not flushed."""
         self._files.discard()

@@ -23,8 +23,8 @@ PARQUET = "parquet"
 
 
 class FilesEnumerator:
-    """Deals the files out to the partitions, once. Which they are stands in the splits, so that files that come later
-    move none of them; a job that goes on from another one's savepoint reads those behind the others."""
+    """Assigns the files to partitions, once. The splits list them, so that later files move none; a job that continues
+    from another one's savepoint reads later files after those."""
 
     discovery_interval_ms: int | None = None
 
@@ -34,14 +34,14 @@ class FilesEnumerator:
         self._before: Sequence[Split] = ()
 
     def restore(self, splits: Sequence[Split], *, foreign: bool) -> None:
-        """Goes on from these."""
+        """Continues from these splits."""
         if foreign:
             self._before = splits
         else:
             self._splits = sorted(splits, key=lambda split: split.id)
 
     def discover(self) -> Sequence[Split]:
-        """The partitions; one that has no file is finished at once."""
+        """The partitions; one without a file is finished at once."""
         if self._splits is None:
             self._splits = self._deal()
         return self._splits
@@ -61,11 +61,11 @@ class FilesEnumerator:
         return [Split(split, 0, stops[split], tuple(mine)) for split, mine in files.items()]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources."""
 
 
 class FilesReader:
-    """Reads one partition after the other, a block or a part of a row group at a time."""
+    """Reads one partition after the other, in blocks or parts of a row group."""
 
     def __init__(self, config: FilesSourceSettings, context: SourceContext) -> None:
         self._config, self._context = config, context
@@ -78,7 +78,7 @@ class FilesReader:
         for split in splits:
             mine = tuple(Path(file) for file in split.detail)
             note_files(self._config.path, split.id.partition, mine)
-            # what was read to its end may go; what is still to be read may not
+            # finished files may be deleted, but not files that are still to be read
             if lost := [file for file in mine[place_of(split.start)[0] :] if not file.is_file()]:
                 raise ExternalError(
                     f"{lost[0]} is gone, which {self._config.path} matched when the job began",
@@ -93,7 +93,7 @@ class FilesReader:
         self._open.pop(split).close()
 
     def poll(self, timeout_ms: int) -> Polled:
-        """Rows of one partition; waits only where every partition is paused or none is left."""
+        """Rows of one partition; waits only if every partition is paused or none is left."""
         finished, self._finished = frozenset(self._finished), set()
         ready = next((split for split in self._open if split not in self._paused), None)
         if ready is None:
@@ -107,7 +107,7 @@ class FilesReader:
             self._finish(ready)
             finished, self._finished = finished | self._finished, set()
         else:
-            # the next poll reads another partition
+            # the next poll starts with another partition
             self._open[ready] = self._open.pop(ready)
         return Polled(batch=batch, positions=positions, finished=finished)
 
@@ -116,11 +116,11 @@ class FilesReader:
         self._paused.update(splits)
 
     def resume(self, splits: Sequence[SplitId]) -> None:
-        """Goes on with them."""
+        """Continues these partitions."""
         self._paused.difference_update(splits)
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
-        """Positions are published nowhere."""
+        """Does nothing: positions are not published."""
 
     def close(self) -> None:
         """Closes files."""
@@ -144,12 +144,12 @@ class _Partition:
         return self.position >= stop
 
     def read(self) -> MessageBatch | RowBatch | None:
-        """The next rows; None where a file ended without any."""
+        """The next rows; None if a file ended without any."""
         file, line = place_of(self.position)
         if self._current is None:
             self._current = self._open(self._files[file], line)
         rows_max = self._rows_max(file, self._current.next_line)
-        if rows_max <= 0:  # only a header stood before the stop
+        if rows_max <= 0:  # only a header lay before the stop
             self.position = position_of(file, self._current.next_line)
             self.close()
             return None
@@ -162,7 +162,7 @@ class _Partition:
         return batch if batch is not None and len(batch) else None
 
     def _rows_max(self, file: int, line: int) -> int:
-        """A `stop` within a file bounds its last rows."""
+        """The row limit of a read, which a `stop` inside of the file reduces."""
         stop_file, stop_line = (file + 1, 0) if self._split.stop is None else place_of(self._split.stop)
         rows_max = self._context.poll_rows_max
         return min(rows_max, stop_line - line) if stop_file == file else rows_max
@@ -182,7 +182,7 @@ class _Partition:
 
 
 class _TextRows:
-    """Lines of one file as messages. Blank lines are nothing in JSON and CSV files, and messages in raw ones."""
+    """Lines of one file as messages. Blank lines are skipped in JSON and CSV files, and are messages in raw ones."""
 
     def __init__(self, path: Path, context: SourceContext, line: int) -> None:
         self._keep_blank = context.format == "raw"

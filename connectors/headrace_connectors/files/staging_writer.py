@@ -1,5 +1,5 @@
-"""The files sink, exactly once, in a slot: at a barrier the epoch's complete files stay hidden, fsynced under staged
-names, and are told of; the committer gives them the names that readers see."""
+"""The writer of the exactly-once files sink. At a barrier the epoch's complete files stay hidden, fsynced under staged
+names, and are returned as a committable; the committer gives them their final names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace_connectors.files.parts.published_numbers import shared_numbers
 
 
 class StagingWriter:
-    """Writes the rows of one subtask. What it has staged outlives it."""
+    """Writes the rows of one subtask. Staged files outlive it."""
 
     def __init__(self, config: FilesSinkSettings, context: SinkContext) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class StagingWriter:
             raise refused_by(self._folder, self._context.node, cause) from cause
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """Stages the epoch's files. Gives them, and those of earlier epochs that were not committed."""
+        """Stages the epoch's files. Returns them, and those of earlier epochs that are not committed."""
         try:
             written = self._files.complete()
             staged = [self._stage(file, epoch, number) for number, file in enumerate(written)]
@@ -64,10 +64,10 @@ class StagingWriter:
         return Committable(self._context.node, self._context.subtask, epoch, payload, name=str(self._name), rows=rows)
 
     def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
-        """Forgets what is visible. Names are never used again, so there are no successors."""
+        """Forgets visible files. Names are never reused, so there are no successors."""
         with self._lock:
             self._pending = [each for each in self._pending if each.epoch > epoch]
 
     def close(self) -> None:
-        """Removes what was not flushed; what is staged stays."""
+        """Removes files that were not flushed; staged ones stay."""
         self._files.discard()

@@ -1,4 +1,4 @@
-"""Rows by rule: seeded, at a rate, bounded or without end."""
+"""Rows by rule: seeded, at a rate, bounded or unbounded."""
 
 from headrace.connect.registry import Connector
 from headrace_connectors.generator.connector import GeneratorSourceConfig

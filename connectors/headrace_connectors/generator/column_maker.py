@@ -1,7 +1,7 @@
-"""How a generated column's values follow from seed, partition and row number. Pure and vectorised.
+"""Computes a generated column's values from seed, partition and row number. Pure and vectorised.
 
-Every value is a function of (seed, column, row number over all partitions) alone: batch sizes, pauses and restarts
-change nothing.
+Every value is a function of (seed, column, row number over all partitions) alone: it does not depend on batch sizes,
+pauses and restarts.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _ALPHABET = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz012345", np.uint8)
 _LETTERS_A_WORD = 12
 _NULLS, _FIRST_LETTERS = 1, 2
-"""Further random words of a row: whether it is NULL, and letters beyond the first twelve."""
+"""Streams of further random words of a row: for NULL, and for letters beyond the first twelve."""
 
 
 def mixed(seed: int, stream: int, rows: Numbers) -> Words:
-    """One random 64-bit word a row (splitmix64): independent for every seed and stream."""
-    # mixing the seed first keeps neighbouring seeds from giving shifted copies of each other
+    """One random 64-bit word per row (splitmix64; Steele et al., OOPSLA 2014): independent for every seed and
+    stream."""
+    # mixing the seed first: otherwise neighbouring seeds would yield shifted copies of each other
     base = _finish(np.array([(seed * 0x9E3779B97F4A7C15 + stream + 1) & 0xFFFFFFFFFFFFFFFF], np.uint64))
     return _finish(base + rows.astype(np.uint64) * _GAMMA)
 
@@ -42,17 +43,17 @@ def _finish(words: Words) -> Words:
 
 
 class ColumnMaker:
-    """Makes one column of a schema."""
+    """Computes one column of a schema."""
 
     def __init__(self, name: str, rule: ColumnRule, dtype: DataType, seed: int) -> None:
         self._name, self._rule, self._seed = name, rule, seed
         self._dtype = polars_type(dtype)
-        # the name, not the place, picks the stream: another column beside it changes nothing
+        # the name, not the position, selects the stream, so that other columns do not change this one
         self._stream = zlib.crc32(name.encode()) << 20
         self._choices = None if rule.choice is None else _typed_choices(name, rule.choice, dtype)
 
     def make(self, rows: Numbers) -> pl.Series:
-        """The values at these row numbers. Raises UserError where the column's type cannot hold them."""
+        """The values at these row numbers. Raises UserError if they do not fit the column's type."""
         try:
             column = self._values(rows).cast(self._dtype).alias(self._name)
         except pl.exceptions.PolarsError as cause:
@@ -101,7 +102,7 @@ class ColumnMaker:
 
 
 def _unit(words: Words) -> npt.NDArray[np.float64]:
-    """[0, 1) with 53 random bits."""
+    """Values in [0, 1) with 53 random bits."""
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

@@ -1,4 +1,4 @@
-"""The settings of the generator source: fields of the pipeline file, their validation, and facts that follow.
+"""The settings of the generator source: fields of the pipeline file, their validation, and derived facts.
 
 Pure. The live halves take these settings; `connector` opens them.
 """
@@ -37,7 +37,7 @@ class GeneratorSourceSettings(Config):
 
     @property
     def bounded(self) -> bool:
-        """Whether `rows` or `stop` is given."""
+        """Whether `rows` or `stop` is set."""
         return self.rows is not None or self.stop is not None
 
     def describe_position(self, split: SplitId, position: int) -> str:

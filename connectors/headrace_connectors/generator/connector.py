@@ -14,13 +14,13 @@ class GeneratorSourceConfig(GeneratorSourceSettings, SourceConfig):
     """Makes rows: `rows` of them or without end, spread over `partitions` in turn."""
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """Lists the partitions."""
+        """Opens the enumerator of the partitions."""
         from headrace_connectors.generator.source import GeneratorEnumerator
 
         return GeneratorEnumerator(self, context)
 
     def open_reader(self, context: SourceContext) -> Reader:
-        """Makes rows."""
+        """Opens the reader, which computes rows."""
         from headrace_connectors.generator.source import GeneratorReader
 
         return GeneratorReader(self, context)

@@ -1,4 +1,4 @@
-"""The rules that a pipeline's file may have for a generated column."""
+"""The rules for generated columns in a pipeline file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generator source: rows by rule, the same for the same seed, at a rate or as fast as they are taken."""
+"""The generator source: rows by rule, the same for the same seed, at a rate or as fast as they are polled."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from headrace_connectors.generator.column_maker import ColumnMaker
 from headrace_connectors.generator.config import GeneratorSourceSettings
 
 BATCH_ROWS = 16_384
-"""Rows of one poll, at most."""
+"""Most rows of one poll."""
 ENDLESS = int(np.iinfo(np.int64).max)
 
 
 class GeneratorEnumerator:
-    """Partition p makes rows p, p + partitions, p + 2 * partitions, .."""
+    """Partition p has the rows p, p + partitions, p + 2 * partitions, .."""
 
     discovery_interval_ms: int | None = None
 
@@ -42,11 +42,11 @@ class GeneratorEnumerator:
         return ENDLESS if rows is None else max(0, (rows - partition + count - 1) // count)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources."""
 
 
 def check_columns(config: GeneratorSourceSettings, context: SourceContext) -> None:
-    """Raises UserError where rules and schema do not name the same columns."""
+    """Raises UserError unless rules and schema name the same columns."""
     schema = context.schema
     for name in config.columns:
         if name not in schema:
@@ -60,7 +60,7 @@ def check_columns(config: GeneratorSourceSettings, context: SourceContext) -> No
 
 
 class GeneratorReader:
-    """Makes rows of one partition after the other."""
+    """Computes rows, one partition after the other."""
 
     def __init__(self, config: GeneratorSourceSettings, context: SourceContext) -> None:
         self._config = config
@@ -77,7 +77,7 @@ class GeneratorReader:
         self._finished: set[SplitId] = set()
 
     def assign(self, splits: Sequence[Split]) -> None:
-        """Adds partitions; a rate counts from now."""
+        """Adds partitions; their rate counts from now."""
         now = time.monotonic()
         for split in splits:
             self._splits[split.id] = split
@@ -85,7 +85,7 @@ class GeneratorReader:
             self._rate_from[split.id] = (now, split.start)
 
     def poll(self, timeout_ms: int) -> Polled:
-        """Rows of one partition. With a rate: those that are due, at the latest when the time is up."""
+        """Rows of one partition. With a rate: the rows due now, or else those due at the end of the timeout."""
         deadline = time.monotonic() + timeout_ms / 1000
         batch, positions = self._make(time.monotonic())
         finished = self._newly_finished()
@@ -102,13 +102,13 @@ class GeneratorReader:
             if split in self._paused or end <= begin:
                 continue
             self._positions[split] = end
-            # the next poll begins with another partition
+            # the next poll starts with another partition
             self._splits[split] = self._splits.pop(split)
             return self._batch(split, begin, end), {split: end}
         return None, {}
 
     def _due(self, split: SplitId, now: float) -> int:
-        """The position up to which rows may be made now."""
+        """The position up to which rows are due now."""
         stop = self._splits[split].stop
         limit = ENDLESS if stop is None else stop
         if self._config.rate is None:
@@ -133,11 +133,11 @@ class GeneratorReader:
         return new
 
     def pause(self, splits: Sequence[SplitId]) -> None:
-        """Stops making rows of these partitions."""
+        """Stops these partitions."""
         self._paused.update(splits)
 
     def resume(self, splits: Sequence[SplitId]) -> None:
-        """Goes on with them; their rate counts from now, so that they do not catch up in a burst."""
+        """Continues these partitions; their rate counts from now, so that they do not catch up in a burst."""
         now = time.monotonic()
         for split in splits:
             if split in self._paused:
@@ -145,7 +145,7 @@ class GeneratorReader:
                 self._rate_from[split] = (now, self._positions[split])
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
-        """Positions are published nowhere."""
+        """Does nothing: positions are not published."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources."""

@@ -1,5 +1,8 @@
-"""Kafka topics as source and sink, through librdkafka. `config` holds what a pipeline may write, `connector` opens the
-live halves; `enumerator` asks the broker once, `reader` and `writer` are the data path."""
+"""Kafka topics as source and sink, through librdkafka.
+
+`config` holds the settings of a pipeline file, `connector` opens the live halves; `enumerator` asks the broker once,
+`reader` and `writer` are the data path.
+"""
 
 from headrace.connect.registry import Connector
 from headrace_connectors.kafka.connector import KafkaSinkConfig, KafkaSourceConfig

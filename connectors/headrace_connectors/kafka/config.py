@@ -1,7 +1,5 @@
-"""The settings of the Kafka source and sink: fields of the pipeline file, their validation, and facts that follow.
-
-Pure: asks no broker and imports no client library. The live halves take these settings; `connector` opens them.
-"""
+"""The settings of the Kafka source and sink: fields of the pipeline file, their validation, and derived facts. Pure:
+asks no broker and imports no client library. The live halves take these settings; `connector` opens them."""
 
 from __future__ import annotations
 
@@ -119,17 +117,17 @@ class KafkaSourceSettings(Config):
 
     @property
     def fixed_topics(self) -> tuple[str, ...] | None:
-        """The topics by name; None where a pattern finds them."""
+        """The topics by name; None if a pattern selects them."""
         return (self.topic,) if self.topic is not None else self.topics
 
     @property
     def bounded(self) -> bool:
-        """Whether `stop` is given."""
+        """Whether `stop` is set."""
         return self.stop is not None
 
     @property
     def metadata_columns(self) -> Mapping[str, str]:
-        """Metadata field to the column that shall hold it."""
+        """Metadata field -> name of its column."""
         return {name: column for name in self.metadata_fields if (column := getattr(self.metadata, name)) is not None}
 
     def group_id(self, context: SourceContext) -> str:
@@ -212,7 +210,7 @@ class KafkaSinkSettings(Config):
 
     @property
     def accepts_updates(self) -> bool:
-        """Whether updating rows may come: by key, or as plain rows by choice."""
+        """Whether the sink accepts updating rows: by key, or as plain rows if configured."""
         return self.mode == "upsert" or self.updates == "as_rows"
 
     @property
@@ -222,7 +220,7 @@ class KafkaSinkSettings(Config):
 
     @property
     def uses_event_time(self) -> bool:
-        """Whether records are stamped with the rows' event time."""
+        """Whether records carry the rows' event time as their timestamp."""
         return self.timestamp == "event"
 
     @property
@@ -237,12 +235,12 @@ class KafkaSinkSettings(Config):
 
     @property
     def exactly_once(self) -> bool:
-        """Whether rows appear when their transaction is committed."""
+        """Whether rows become visible when their transaction is committed."""
         return self.delivery == "exactly-once"
 
     @property
     def commit_within_ms(self) -> int | None:
-        """How long the brokers keep a transaction open."""
+        """The timeout after which the brokers abort a transaction."""
         return self.transaction_timeout_ms if self.exactly_once else None
 
     def transactions(self, context: SinkContext) -> tuple[str, ...]:
@@ -253,12 +251,12 @@ class KafkaSinkSettings(Config):
         return tuple(str(name) for name in names_of(context.job, context.node, context.attempt, context.subtask, lanes))
 
     def check(self, context: SinkContext) -> list[str]:
-        """Whether checkpoints commit often and soon enough for the brokers to keep transactions open so long."""
+        """Problems with the checkpoint settings: they must commit before the brokers abort a transaction."""
         if not self.exactly_once or context.checkpoint is None:
             return []
         return unmet_terms(context.checkpoint, self.transaction_timeout_ms)
 
     @property
     def publishes_once(self) -> bool:
-        """Always: whatever `delivery` says of a live job."""
+        """Always true, whatever `delivery` a live job uses."""
         return True

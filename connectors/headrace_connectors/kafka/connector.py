@@ -18,13 +18,13 @@ class KafkaSourceConfig(KafkaSourceSettings, SourceConfig):
     """Reads topics: committed records only, each partition in order, from `start` to `stop`."""
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """Finds partitions and resolves `start` and `stop` with the broker."""
+        """Opens the enumerator, which finds partitions and resolves `start` and `stop` with the broker."""
         from headrace_connectors.kafka.source.enumerator import KafkaEnumerator
 
         return KafkaEnumerator(self, context)
 
     def open_reader(self, context: SourceContext) -> Reader:
-        """Consumes assigned partitions; first from the archive, where there is one."""
+        """Opens a consumer of assigned partitions; with an archive it reads that first."""
         if self.archive is not None:
             from headrace_connectors.kafka.source.archived_reader import ArchivedReader
 
@@ -42,7 +42,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
     """
 
     def check(self, context: SinkContext) -> list[str]:
-        """The terms of checkpoints, and whether the committer can connect and log in as the writers do."""
+        """Problems with the checkpoint settings, and settings with which the committer cannot connect or log in."""
         problems = super().check(context)
         if not self.exactly_once:
             return problems
@@ -51,7 +51,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
         return problems if (problem := unmapped(self.properties)) is None else [problem, *problems]
 
     def open_committer(self, context: SinkContext) -> Committer | None:
-        """Ends the writers' transactions."""
+        """Opens the committer of the writers' transactions."""
         if not self.exactly_once:
             return None
         from headrace_connectors.kafka.transactions.committer import KafkaCommitter
@@ -59,7 +59,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
         return KafkaCommitter(self, context)
 
     def open_dead_letters(self, context: SinkContext) -> DeadLetters:
-        """Reads letters in the topic back, and sends them again."""
+        """Opens access to the dead letters in the topic: reads them, and sends them again."""
         from headrace_connectors.kafka.dead_letters import KafkaDeadLetters
 
         return KafkaDeadLetters(self, context)
@@ -71,20 +71,20 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
         return KafkaPublisher(self, context, share)
 
     def remembers_ms(self) -> int:
-        """As long as the brokers keep offsets of groups that nobody joins."""
+        """The brokers' retention of offsets of groups without members."""
         from headrace_connectors.kafka.publishing.marker_retention import markers_kept_ms
 
         return markers_kept_ms(self)
 
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
-        """Refuses rows without a key in upsert mode, and records that the client does not take."""
+        """Rejects rows without a key in upsert mode, and records that exceed the client's limit."""
         assert encode is not None, "a Kafka sink takes encoded messages"
         from headrace_connectors.kafka.sink.row_check import KafkaRowCheck
 
         return KafkaRowCheck(self, context, encode)
 
     def open_writer(self, context: SinkContext) -> Writer:
-        """Produces to the topic."""
+        """Opens a producer to the topic."""
         if self.exactly_once:
             from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
 
@@ -94,7 +94,7 @@ class KafkaSinkConfig(KafkaSinkSettings, SinkConfig):
         return KafkaWriter(self, context)
 
     def prepare(self, context: SinkContext) -> None:
-        """Checks that the topic is there, or creates it where `create_topic` says so; and the transactions' timeout."""
+        """Checks that the topic exists, or creates it if `create_topic` is set; checks the transactions' timeout."""
         from headrace_connectors.kafka.clients.topics import ensure_topic
 
         ensure_topic(self)

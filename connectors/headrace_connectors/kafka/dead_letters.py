@@ -1,7 +1,8 @@
-"""Dead letters in a topic: read back with what their headers say, and sent again in transactions.
+"""Dead letters in a topic: read back with their headers, and sent again in transactions.
 
-What has been sent is kept as the offsets of a consumer group, which move in the same transaction as the letters: so
-nothing is sent twice, whatever ends a call. Two calls at a time cannot both succeed: they share a transactional id.
+The position up to which letters have been sent is stored as offsets of a consumer group, which move in the same
+transaction as the letters. So nothing is sent twice, however a call ends. Two concurrent calls cannot both succeed,
+because they share a transactional id.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
 
 READ_TIMEOUT_S = 30.0
-"""How long nothing may come before reading is given up."""
+"""Time without a record after which reading fails."""
 TRANSACTION_TIMEOUT_MS = 60_000
 
 
@@ -47,15 +48,15 @@ class KafkaDeadLetters:
         self._consumer = self._open_consumer()
 
     def newest(self, limit: int) -> Sequence[DeadLetter]:
-        """The newest of all partitions, by the time they were written."""
+        """The newest letters of all partitions, by their time of writing."""
         first, ends = self._range()
-        # markers of transactions take offsets, too: one or two a letter at worst, so look back further
+        # transaction markers occupy offsets too, at worst one or two per letter: look back further
         starts = {split: max(first[split], end - 3 * limit) for split, end in ends.items()}
         letters = [_letter(message) for message in self._records(starts, ends)]
         return sorted(letters, key=lambda each: (each.at_ms, each.place, each.position))[-limit:]
 
     def resend(self, to: str | None, limit: int, *, do: bool) -> Resent:
-        """One transaction."""
+        """See DeadLetters. Sends all letters of a call in one transaction."""
         existing = topic_partitions(self._admin, self._watch)
         if to is not None and to not in existing:
             raise missing_topic(to, self._config.brokers, existing)
@@ -78,17 +79,17 @@ class KafkaDeadLetters:
         return Resent(dict(Counter(topic for _, topic in batch)), more)
 
     def close(self) -> None:
-        """Ends the consumer."""
+        """Closes the consumer."""
         self._consumer.close()
 
     def _range(self) -> tuple[dict[SplitId, int], dict[SplitId, int]]:
-        """Where the partitions begin, and up to where readers see records; none where there is no such topic."""
+        """First and last stable offset of each partition; empty if the topic does not exist."""
         topic = self._config.topic
         ids = [SplitId(topic, number) for number in topic_partitions(self._admin, self._watch).get(topic, ())]
         return self._offsets.of(ids, EARLIEST), self._offsets.of(ids, LATEST)
 
     def _sent(self, first: Mapping[SplitId, int]) -> dict[SplitId, int]:
-        """Up to where letters have been sent."""
+        """The position up to which letters have been sent, by partition."""
         places = [TopicPartition(split.topic, split.partition) for split in first]
         try:
             committed = self._consumer.committed(places, timeout=CONNECT_TIMEOUT_S) if places else []
@@ -98,7 +99,7 @@ class KafkaDeadLetters:
         return {split: max(at, known.get(split, -1)) for split, at in first.items()}
 
     def _records(self, starts: Mapping[SplitId, int], ends: Mapping[SplitId, int]) -> Iterator[Message]:
-        """Records from `starts` to `ends`, partition by partition in turn as they come."""
+        """Records from `starts` to `ends`, interleaved by partition as they arrive."""
         left = {split: end for split, end in ends.items() if starts[split] < end}
         self._consumer.assign([TopicPartition(each.topic, each.partition, starts[each]) for each in left])
         deadline = time.monotonic() + READ_TIMEOUT_S
@@ -150,7 +151,7 @@ class KafkaDeadLetters:
             )
             producer.commit_transaction(TRANSACTION_TIMEOUT_MS / 1000)
         except KafkaException as cause:
-            # what is not aborted would hold back the topic's readers until it expires
+            # an open transaction would block the topic's read_committed readers until it expires
             with contextlib.suppress(KafkaException):
                 producer.abort_transaction(CONNECT_TIMEOUT_S)
             raise translated(cause.args[0], self._config.brokers) from cause

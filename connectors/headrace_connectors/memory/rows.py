@@ -1,4 +1,4 @@
-"""Inline rows, as a pipeline file or a test writes them, as typed columns. Small by nature: values go one by one."""
+"""Inline rows of a pipeline file or a test as typed columns. They are few, so values are converted one by one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def typed_rows(rows: Sequence[Mapping[str, Any]], schema: Schema, where: str) ->
 
 
 def typed_value(value: Any, dtype: DataType) -> Any:
-    """A value as the Python value that polars takes for `dtype`; text is read by the type."""
+    """A value as the Python value that polars accepts for `dtype`; text is parsed by the type."""
     if value is None:
         return None
     match dtype:
@@ -77,5 +77,5 @@ def _moment(value: Any, unit: str) -> datetime:
 
 
 def epoch_ms(value: Any) -> int:
-    """`$timestamp` of a row: RFC 3339 or epoch ms."""
+    """A row's `$timestamp` (RFC 3339 or epoch ms) as epoch ms."""
     return int(_moment(value, "ms").timestamp() * 1000)

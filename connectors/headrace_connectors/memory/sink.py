@@ -1,4 +1,4 @@
-"""The memory sink: a test takes what was written."""
+"""The memory sink: collects rows for a test."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class MemorySinkConfig(SinkConfig):
 
     @property
     def accepts_updates(self) -> bool:
-        """Updating rows are kept as they come."""
+        """Updating rows are stored unchanged."""
         return True
 
     @property
     def accepts_deletes(self) -> bool:
-        """Deletes are kept as rows with `__op`."""
+        """Deletes are stored as rows with `__op`."""
         return True
 
     def open_writer(self, context: SinkContext) -> Writer:
-        """Appends to what is collected."""
+        """Opens a writer that appends to the collection."""
         return MemoryWriter(collected_named(self.name))
 
 
@@ -41,7 +41,7 @@ class MemoryWriter:
         self._collected = collected
 
     def write(self, batch: SinkBatch) -> None:
-        """Keeps a batch with rows in it."""
+        """Stores a non-empty batch."""
         if len(batch):
             self._collected.add(batch.rows)
 
@@ -51,4 +51,4 @@ class MemoryWriter:
         return ()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources."""

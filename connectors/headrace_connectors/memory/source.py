@@ -1,4 +1,4 @@
-"""The memory source: rows written into the pipeline, or added by a test while the job runs."""
+"""The memory source: rows from the pipeline file, or added by a test while the job runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MemorySourceConfig(SourceConfig):
 
     @property
     def bounded(self) -> bool:
-        """Whether all rows are known; a feed ends when the test says so."""
+        """Whether all rows are known; the test ends a feed."""
         return self.rows is not None
 
     def describe_position(self, split: SplitId, position: int) -> str:
@@ -55,20 +55,20 @@ class MemorySourceConfig(SourceConfig):
         return f"partition {split.partition} row {position}"
 
     def partition_count(self) -> int:
-        """How many partitions there are."""
+        """Number of partitions."""
         return self.partitions if self.name is None else feed_named(self.name).partitions
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """Lists the partitions."""
+        """Opens the enumerator of the partitions."""
         return MemoryEnumerator(self, context)
 
     def open_reader(self, context: SourceContext) -> Reader:
-        """Reads rows."""
+        """Opens the reader of the rows."""
         return MemoryReader(self, context)
 
 
 class MemoryEnumerator:
-    """Partitions from row 0 to the last one; without a stop where a test feeds them."""
+    """Partitions from row 0 to the last one; without a stop if a test feeds them."""
 
     discovery_interval_ms: int | None = None
 
@@ -87,11 +87,11 @@ class MemoryEnumerator:
         ]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources."""
 
 
 class _Partition:
-    """Rows of one partition that are known so far; grows by additions of the feed."""
+    """The known rows of one partition; grows with additions of the feed."""
 
     def __init__(self, split: Split) -> None:
         self.split = split
@@ -113,7 +113,7 @@ class _Partition:
 
 
 class MemoryReader:
-    """Gives rows of one partition after the other, as many as a poll may hold."""
+    """Returns rows of one partition after the other, up to the poll limit."""
 
     def __init__(self, config: MemorySourceConfig, context: SourceContext) -> None:
         self._context = context
@@ -167,7 +167,7 @@ class MemoryReader:
             end = min(part.known, part.position + self._context.poll_rows_max)
             batch = _batch(part.rows[part.position : end], split, part.position)
             part.position, positions = end, {split: end}
-            # the next poll begins with another partition
+            # the next poll starts with another partition
             self._parts[split] = self._parts.pop(split)
             break
         finished = frozenset(
@@ -189,18 +189,18 @@ class MemoryReader:
         return frame
 
     def pause(self, splits: Sequence[SplitId]) -> None:
-        """Stops giving rows of these partitions."""
+        """Stops delivering rows of these partitions."""
         self._paused.update(splits)
 
     def resume(self, splits: Sequence[SplitId]) -> None:
-        """Goes on with them."""
+        """Continues these partitions."""
         self._paused.difference_update(splits)
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
-        """Positions are published nowhere."""
+        """Does nothing: positions are not published."""
 
     def close(self) -> None:
-        """Forgets its rows."""
+        """Releases the rows."""
         self._parts.clear()
 
 

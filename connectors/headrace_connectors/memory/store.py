@@ -1,7 +1,7 @@
-"""What memory sources read and memory sinks write, by name, inside one process.
+"""The rows of memory sources and sinks, by name, within one process.
 
-An entry lives as long as the `with` block that opened it, so nothing outlives a test. All of it is thread-safe: the
-test and the job's threads meet here.
+An entry lives as long as the `with` block that opened it, so nothing outlives a test. Everything is thread-safe: the
+test and the job's threads share it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = pl.DataFrame | Sequence[Mapping[str, Any]]
 
 @dataclass(slots=True)
 class Feed:
-    """Rows that a source reads while the test adds them. Partitions are fixed when it is opened."""
+    """Rows that a source reads while the test adds them. The number of partitions is fixed at opening."""
 
     name: str
     partitions: int
@@ -34,30 +34,30 @@ class Feed:
         self._parts = [[] for _ in range(self.partitions)]
 
     def append(self, rows: Rows, partition: int = 0) -> None:
-        """Adds rows to a partition, in order: a frame of the schema's columns, or mappings."""
+        """Appends rows to a partition: a frame of the schema's columns, or mappings."""
         with self._lock:
             assert not self._ended, f"feed {self.name!r} has ended"
             self._parts[partition].append(rows)
             self._lock.notify_all()
 
     def end(self) -> None:
-        """Nothing more will come: the source finishes when it has read all."""
+        """Ends the feed: the source finishes when it has read all rows."""
         with self._lock:
             self._ended = True
             self._lock.notify_all()
 
     def taken_from(self, partition: int, index: int) -> tuple[list[Rows], bool]:
-        """What was added to a partition from the index-th addition on, and whether that is all there will be."""
+        """The additions to a partition from the index-th on, and whether the feed has ended."""
         with self._lock:
             return self._parts[partition][index:], self._ended
 
     def wait_addition(self, seen: int, timeout_s: float) -> None:
-        """Blocks until more than `seen` additions were made in all, the feed ends, or the time is up."""
+        """Blocks until there are more than `seen` additions in total, the feed ends, or the time is up."""
         with self._lock:
             self._lock.wait_for(lambda: self._ended or self._additions() > seen, timeout_s)
 
     def additions(self) -> int:
-        """How many additions were made in all."""
+        """Total number of additions."""
         with self._lock:
             return self._additions()
 
@@ -67,7 +67,7 @@ class Feed:
 
 @dataclass(slots=True)
 class Collected:
-    """Rows that sinks of this name wrote: hidden columns too, in the order in which they came."""
+    """Rows that sinks with this name wrote, including hidden columns, in order of arrival."""
 
     name: str
     _lock: threading.Condition = field(default_factory=threading.Condition)
@@ -75,19 +75,19 @@ class Collected:
     _flushed: int = 0
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Takes one batch."""
+        """Stores one batch."""
         with self._lock:
             self._batches.append(rows)
             self._lock.notify_all()
 
     def mark_flushed(self) -> None:
-        """Everything so far is durable, in the sense of this sink."""
+        """Marks all batches so far as durable."""
         with self._lock:
             self._flushed = len(self._batches)
             self._lock.notify_all()
 
     def batches(self, *, flushed: bool = False) -> list[pl.DataFrame]:
-        """The batches as they came; `flushed`: only those before the last flush."""
+        """The batches in order of arrival; `flushed`: only those before the last flush."""
         with self._lock:
             return list(self._batches[: self._flushed] if flushed else self._batches)
 
@@ -96,7 +96,7 @@ class Collected:
         return [row for batch in self.batches() for row in batch.select(visible_columns(batch)).to_dicts()]
 
     def wait_rows(self, count: int, timeout_s: float) -> bool:
-        """Blocks until at least `count` rows have come; False when the time is up first."""
+        """Blocks until there are at least `count` rows; False if the time is up first."""
         with self._lock:
             return self._lock.wait_for(lambda: sum(batch.height for batch in self._batches) >= count, timeout_s)
 
@@ -108,7 +108,7 @@ _collected: dict[str, Collected] = {}
 
 @contextmanager
 def open_feed(name: str, partitions: int = 1) -> Iterator[Feed]:
-    """Rows for memory sources that say `name:`; gone after the block."""
+    """Opens a feed for memory sources with this `name:`; removed after the block."""
     feed = Feed(name, partitions)
     with _lock:
         assert name not in _feeds, f"feed {name!r} is open already"
@@ -122,7 +122,7 @@ def open_feed(name: str, partitions: int = 1) -> Iterator[Feed]:
 
 @contextmanager
 def open_collected(name: str) -> Iterator[Collected]:
-    """Takes what memory sinks that say `name:` write; gone after the block."""
+    """Collects the rows of memory sinks with this `name:`; removed after the block."""
     collected = Collected(name)
     with _lock:
         assert name not in _collected, f"{name!r} is collected already"
@@ -135,7 +135,7 @@ def open_collected(name: str) -> Iterator[Collected]:
 
 
 def feed_named(name: str) -> Feed:
-    """The open feed of that name. Raises UserError where there is none."""
+    """The open feed with this name. Raises UserError if there is none."""
     with _lock:
         found = _feeds.get(name)
     if found is None:
@@ -144,7 +144,7 @@ def feed_named(name: str) -> Feed:
 
 
 def collected_named(name: str) -> Collected:
-    """The open collection of that name. Raises UserError where there is none."""
+    """The open collection with this name. Raises UserError if there is none."""
     with _lock:
         found = _collected.get(name)
     if found is None:

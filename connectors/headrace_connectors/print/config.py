@@ -1,4 +1,4 @@
-"""What a pipeline's file says about the print sink."""
+"""The settings of the print sink."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PrintSinkConfig(SinkConfig):
 
     @property
     def accepts_updates(self) -> bool:
-        """Updating rows are printed as they come."""
+        """Updating rows are printed unchanged."""
         return True
 
     @property
@@ -23,7 +23,7 @@ class PrintSinkConfig(SinkConfig):
         return True
 
     def open_writer(self, context: SinkContext) -> Writer:
-        """Writes to standard output."""
+        """Opens a writer to standard output."""
         from headrace_connectors.print.sink import PrintWriter
 
         return PrintWriter()

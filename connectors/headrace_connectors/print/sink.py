@@ -1,4 +1,4 @@
-"""The print sink: one line a row on standard output, for looking at a pipeline."""
+"""The print sink: one line per row on standard output, for inspecting a pipeline."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class PrintWriter:
-    """Prints rows; with deletes among them, `+ ` or `- ` stands before each row."""
+    """Prints rows; if there are deletes, each row is prefixed with `+ ` or `- `."""
 
     def write(self, batch: SinkBatch) -> None:
-        """Prints the rows, in one piece."""
+        """Prints the rows in one write."""
         if not len(batch):
             return
         lines = _lines(batch)
@@ -37,25 +37,26 @@ class PrintWriter:
             sys.stdout.flush()
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """What was printed is out already."""
+        """Flushes standard output."""
         with _told():
             sys.stdout.flush()
         return ()
 
     def close(self) -> None:
-        """Standard output stays open."""
+        """Does nothing: standard output stays open."""
 
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """A standard output that takes no more is somebody else's failure; a reader that left is the command's to see."""
+    """Translates errors of standard output to ExternalError. BrokenPipeError passes: the command handles a reader that
+    left."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         if error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode):
-            return  # the terminal is gone: nobody reads, and the command ends by SIGHUP
+            return  # the terminal is gone: there is no reader, and SIGHUP ends the command
         remedy = "make room where it goes to, or send it elsewhere"
         raise ExternalError(f"standard output cannot be written: {error.strerror}", remedy=remedy) from error
 
@@ -73,6 +74,6 @@ def _text(messages: pa.Array | pl.Series) -> pl.Series:
     series = messages if isinstance(messages, pl.Series) else pl.from_arrow(messages)
     assert isinstance(series, pl.Series)
     if series.dtype == pl.Binary:
-        # what is no text is shown with replacement characters rather than stopping a look at it
+        # invalid UTF-8 is shown with replacement characters, so that it does not stop the inspection
         return pl.Series([value.decode("utf-8", "replace") for value in series.to_list()], dtype=pl.String)
     return series

@@ -1,4 +1,4 @@
-"""Tables of SQL databases as sinks: PostgreSQL and SQLite in every way, others by appending rows."""
+"""Tables of SQL databases as sinks: PostgreSQL and SQLite in all modes, others by appending rows."""
 
 from headrace.connect.registry import Connector
 from headrace_connectors.sql.connector import SqlSinkConfig

@@ -1,4 +1,4 @@
-"""A database as a sink uses it: transactions that wait out what passes by itself. The one module that makes engines.
+"""A sink's database client: transactions with retries of transient errors. The only module that creates engines.
 
 Knows no tables.
 """
@@ -6,7 +6,6 @@ Knows no tables.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,15 +13,16 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from headrace.core.errors import UserError
+from headrace.core.retry import Backoff, Retries
 from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.failures import DatabaseErrors, is_transient, translated
 
 LOG = logging.getLogger(__name__)
 PATIENCE_S = 15.0
-"""How long a transaction is tried again while the database is away."""
-_PAUSE_S, _PAUSE_MAX_S = 0.1, 2.0
+"""How long a transaction is retried while the database is unavailable."""
+_BACKOFF = Backoff(first_s=0.1, max_s=2.0)
 _SQLITE_WAIT_S = 30.0
-"""How long SQLite waits for the lock that another writer holds."""
+"""How long SQLite waits for another writer's lock."""
 _POSTGRES = {
     "connect_timeout": "10",
     "application_name": "headrace",
@@ -31,23 +31,23 @@ _POSTGRES = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-"""A server that is gone without a word is noticed within half a minute. What the URL says comes first."""
+"""Connection defaults, which the URL overrides: a silently lost server is detected within half a minute."""
 
 _Result = TypeVar("_Result")
 
 
 class Database:
-    """One connection to a database, made when it is needed and again when it was lost. Used by one thread at a time."""
+    """One connection to a database, opened on demand and again after a loss. Used by one thread at a time."""
 
     def __init__(self, engine: sa.Engine, what: str, patience_s: float) -> None:
         self.engine = engine
         self.what = what
-        """Who uses it for what, as errors say it."""
+        """The user and purpose of the connection, for error texts."""
         self._patience_s = patience_s
 
     @property
     def dialect(self) -> str:
-        """SQLAlchemy's name of it."""
+        """SQLAlchemy's name of the dialect."""
         return self.engine.dialect.name
 
     def run(
@@ -55,42 +55,40 @@ class Database:
         work: Callable[[sa.Connection, int], _Result],
         again: Callable[[BaseException], bool] = is_transient,
     ) -> _Result:
-        """What `work` gives, in a transaction of its own that is committed.
+        """Runs `work` in its own transaction, commits, and returns its result.
 
-        work    gets the connection and the number of the try, from 0. After a failure that passes by itself it is
-                called again, for some seconds; whether the try before was committed is then not known.
-        again   says which failures those are
+        work    gets the connection and the number of the try, from 0. After a transient failure it is called again, for
+                some seconds; whether the previous try was committed is then unknown
+        again   decides which failures are transient
 
-        Raises HeadraceError; what `work` raises of its own goes through, and rolls back.
+        Raises HeadraceError; exceptions of `work` itself pass through, and roll back.
         """
-        deadline, pause, number = time.monotonic() + self._patience_s, _PAUSE_S, 0
+        retries = Retries(_BACKOFF, self._patience_s, overruns=False)
         while True:
             try:
                 with self.engine.begin() as connection:
-                    return work(connection, number)
+                    return work(connection, retries.failures)
             except DatabaseErrors as error:
-                # a connection that has failed once may be in any state
+                # a failed connection may be in any state
                 self.engine.dispose()
-                if not again(error) or time.monotonic() + pause >= deadline:
+                if not again(error) or not retries.pause():
                     raise translated(error, self.what) from _unwrapped(error)
                 LOG.info("%s: tried again: %s", self.what, translated(error, self.what).message)
-            time.sleep(pause)
-            pause, number = min(2 * pause, _PAUSE_MAX_S), number + 1
 
     def close(self) -> None:
-        """Ends the connection. Idempotent."""
+        """Closes the connection. Idempotent."""
         self.engine.dispose()
 
 
 def open_database(config: SqlSinkSettings, node: str) -> Database:
-    """The database of a sink; connects to nothing yet. Raises UserError where the URL or a driver is no good."""
+    """The database of a sink; opens no connection yet. Raises UserError for an invalid URL or a missing driver."""
     what = f"sink {node!r}, table {config.target}"
     try:
         return Database(_engine(config.url), what, PATIENCE_S)
     except sa.exc.NoSuchModuleError as error:
         raise translated(error, what) from error
     except (sa.exc.ArgumentError, ValueError):
-        # the message repeats the URL or a part of it, and so maybe a password
+        # the message contains the URL or a part of it, and so possibly a password
         raise UserError(f"{what}: SQLAlchemy cannot read the URL", remedy="correct `url:`") from None
     except ModuleNotFoundError as error:
         raise UserError(
@@ -102,7 +100,7 @@ def _engine(text: str) -> sa.Engine:
     url = sa.make_url(text)
     arguments: dict[str, Any] = {}
     if url.get_backend_name() == "postgresql":
-        # named, for which driver stands behind the bare name depends on SQLAlchemy's version
+        # explicit, because the default driver of a dialect depends on SQLAlchemy's version
         url = url.set(drivername="postgresql+psycopg")
         arguments = {name: value for name, value in _POSTGRES.items() if name not in url.query}
     elif url.get_backend_name() == "sqlite":
@@ -114,10 +112,12 @@ def _engine(text: str) -> sa.Engine:
 
 
 def _begin_with_the_lock(engine: sa.Engine) -> None:
-    """A transaction that reads first and then writes would fail at once where another one writes: ours wait."""
+    """Begins every SQLite transaction with the write lock: one that reads first and writes later would fail at once if
+    another one writes (SQLITE_BUSY on the upgrade of a read lock); with BEGIN IMMEDIATE it waits."""
 
     @event.listens_for(engine, "connect")
     def _leave_begin_to_us(connection: Any, _record: object) -> None:
+        # otherwise the driver would begin transactions on its own, without the lock
         connection.isolation_level = None
 
     @event.listens_for(engine, "begin")
@@ -126,5 +126,5 @@ def _begin_with_the_lock(engine: sa.Engine) -> None:
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """The driver's error: SQLAlchemy's own text has statements in it."""
+    """The driver's error: SQLAlchemy's own text contains statements."""
     return error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error

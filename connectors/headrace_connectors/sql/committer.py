@@ -1,4 +1,4 @@
-"""Moves staged rows into the user's table when their epoch is decided, and notes that in the same transaction."""
+"""Moves staged rows into the user's table when their epoch is decided, and records that in the same transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from headrace_connectors.sql.tables.target import ATTEMPT, JOB, PART_COLUMNS, SI
 from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart, part_of, writer_named
 
 EPOCHS_KEPT = 1_000
-"""Notes of older epochs are dropped: nobody commits those again."""
+"""Epochs whose records are kept: older ones are never committed again."""
 
 
 class SqlCommitter:
@@ -41,19 +41,19 @@ class SqlCommitter:
         self._staged = plain_staged(config.target, self._names)
 
     def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """The same. Raises ExternalError where not all of their rows are staged any more."""
+        """Returns the committables unchanged. Raises ExternalError if some of their rows are no longer staged."""
         self._database.run(lambda connection, _: self._check(connection, committables))
         return committables
 
     def _check(self, connection: sa.Connection, committables: Sequence[Committable]) -> None:
         for committable in committables:
-            found = self._count(connection, self._part(committable))
-            if found != committable.rows:
-                raise self._wrong_count(committable, found)
+            count = self._count(connection, self._part(committable))
+            if count != committable.rows:
+                raise self._wrong_count(committable, count)
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """Moves their rows, all in one transaction; those moved already are passed over. Gives those whose rows are
-        gone though they were never moved."""
+        """Moves their rows, all in one transaction; skips parts moved before. Returns those whose rows are gone without
+        having been moved."""
         ordered = sorted(committables, key=lambda each: (self._part(each).number, each.subtask))
         if not ordered:
             return ()
@@ -66,18 +66,19 @@ class SqlCommitter:
         return lost
 
     def _move(self, connection: sa.Connection, committable: Committable) -> bool:
-        """Whether the part is in the table now."""
+        """Moves a part; returns whether it is in the table now."""
         part, dialect = self._part(committable), connection.dialect.name
-        # first, for this waits where another committer is moving the same part, and then finds it done
+        # first: the insert waits if another committer is moving the same part, and then finds it done
         note = note_moved(dialect, self._target, part, epoch=committable.epoch, rows=committable.rows)
         if connection.execute(note).first() is None:
             return True
-        found = self._count(connection, part)
-        if found == 0 and committable.rows:
+        count = self._count(connection, part)
+        if count == 0 and committable.rows:
+            # a note that stayed would make the next call report the part as moved
             connection.execute(unnote_moved(self._target, part))
             return False
-        if found != committable.rows:
-            raise self._wrong_count(committable, found)
+        if count != committable.rows:
+            raise self._wrong_count(committable, count)
         table = plain(self._target, self._names)
         if self._key is None:
             connection.execute(insert_all(table, self._staged, self._names, is_part(self._staged, part)))
@@ -103,7 +104,7 @@ class SqlCommitter:
         )
 
     def fence(self, names: Sequence[str]) -> None:
-        """Deletes what writers of these names staged. One that still lives may stage more: that is never moved."""
+        """Deletes rows staged under these names. A live writer may stage more: they are never moved."""
         writers = {writer for name in names if (writer := writer_named(name)) is not None}
         mine = [each for each in writers if (each.job, each.sink) == (self._context.job, self._context.node)]
         if mine:
@@ -111,21 +112,21 @@ class SqlCommitter:
             self._database.run(lambda connection, _: [connection.execute(each) for each in statements])
 
     def sweep(self, attempt: int) -> Sequence[str]:
-        """Deletes what attempts before this one staged. Never of later ones: a coordinator that was replaced and does
-        not know it yet may call this."""
+        """Deletes rows staged by attempts before `attempt`. Never by later ones, because a superseded coordinator may
+        call this."""
         staged = self._staged
         old = sa.and_(self._is_of_job(), staged.c[SINK] == self._context.node, staged.c[ATTEMPT] < attempt)
 
         def sweep(connection: sa.Connection, _: int) -> list[str]:
-            found = {part.name for part in self._parts(connection, old)}
-            if found:
+            writers = {part.name for part in self._parts(connection, old)}
+            if writers:
                 connection.execute(sa.delete(staged).where(old))
-            return sorted(found)
+            return sorted(writers)
 
         return self._database.run(sweep)
 
     def open_transactions(self) -> Sequence[OpenTransaction]:
-        """What is staged of this sink, or, without a job, of all jobs that write into the table."""
+        """Staged parts of this sink or, without a job, of all jobs that write into the table."""
         mine = self._is_of_job()
         if self._context.job:
             mine = sa.and_(mine, self._staged.c[SINK] == self._context.node)
@@ -137,10 +138,10 @@ class SqlCommitter:
 
     def _parts(self, connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[OpenTransaction]:
         columns = [self._staged.c[name] for name in PART_COLUMNS]
-        found = connection.execute(
+        parts = connection.execute(
             sa.select(*columns, sa.func.count()).where(where).group_by(*columns).order_by(*columns)
         )
-        return [self._open_part(tuple(row)) for row in found]
+        return [self._open_part(tuple(row)) for row in parts]
 
     def _open_part(self, row: tuple[Any, ...]) -> OpenTransaction:
         job, sink, attempt, subtask, part, rows = row
@@ -157,5 +158,5 @@ class SqlCommitter:
         )
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         self._database.close()

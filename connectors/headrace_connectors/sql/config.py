@@ -1,4 +1,4 @@
-"""The settings of the sql sink: fields of the pipeline file, their validation, and facts that follow.
+"""The settings of the sql sink: fields of the pipeline file, their validation, and derived facts.
 
 Pure: asks no database and imports no SQLAlchemy. The live halves take these settings; `connector` opens them.
 """
@@ -18,7 +18,7 @@ from headrace_connectors.sql.writing.staged_parts import StagedBy
 
 _URL = re.compile(r"(?P<dialect>[a-z][a-z0-9_]*)(\+(?P<driver>[a-z0-9_]+))?://(?P<rest>.*)", re.DOTALL)
 _DRIVERS = {"postgresql": ("", "psycopg"), "sqlite": ("", "pysqlite")}
-"""Drivers that this connector speaks to itself; other dialects are left to SQLAlchemy."""
+"""Dialects with full support, and their drivers; other dialects are left to SQLAlchemy."""
 
 
 class SqlSinkSettings(Config):
@@ -28,7 +28,7 @@ class SqlSinkSettings(Config):
     takes: ClassVar[Literal["messages", "rows"]] = "rows"
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "no"
 
-    # whole, for a password may stand anywhere in it
+    # entirely secret: a password may be anywhere in it
     url: str = secret(description="SQLAlchemy URL: postgresql://user:password@host:5432/database, sqlite:////data/x.db")
     table: str = Field(description="the table, or schema.table")
     mode: Literal["append", "upsert"] = "append"
@@ -42,16 +42,16 @@ class SqlSinkSettings(Config):
     @field_validator("url")
     @classmethod
     def _url_is_one(cls, url: str) -> str:
-        # no message repeats the text: a password may be in it
-        found = _URL.fullmatch(url)
-        if found is None:
+        # no message repeats the text: it may contain a password
+        match = _URL.fullmatch(url)
+        if match is None:
             raise ValueError("url is no SQLAlchemy URL: write dialect://user:password@host:port/database")
-        dialect, driver = found["dialect"], found["driver"] or ""
+        dialect, driver = match["dialect"], match["driver"] or ""
         if dialect == "postgres":
             raise ValueError("write postgresql://, which is what SQLAlchemy calls it")
         if dialect in _DRIVERS and driver not in _DRIVERS[dialect]:
             raise ValueError(f"the driver {driver!r} is not used here: write {dialect}://")
-        if dialect == "sqlite" and (found["rest"].split("?")[0] in {"", "/"} or ":memory:" in found["rest"]):
+        if dialect == "sqlite" and (match["rest"].split("?")[0] in {"", "/"} or ":memory:" in match["rest"]):
             raise ValueError("a SQLite database in memory is seen by nobody else: write sqlite:////path/of/a/file.db")
         return url
 
@@ -95,18 +95,18 @@ class SqlSinkSettings(Config):
 
     @property
     def target(self) -> Target:
-        """The table that rows end in."""
+        """The user's table."""
         schema, _, table = self.table.rpartition(".")
         return Target(table=table, schema=schema or None)
 
     @property
     def accepts_updates(self) -> bool:
-        """Whether updating rows may come: by key, or as plain rows by choice."""
+        """Whether the sink accepts updating rows: by key, or as plain rows if configured."""
         return self.mode == "upsert" or self.updates == "as_rows"
 
     @property
     def accepts_deletes(self) -> bool:
-        """Whether a delete can be carried out: in upsert mode."""
+        """Whether the sink can apply a delete: in upsert mode."""
         return self.mode == "upsert"
 
     @property
@@ -120,14 +120,14 @@ class SqlSinkSettings(Config):
         return self.delivery == "exactly-once"
 
     def transactions(self, context: SinkContext) -> tuple[str, ...]:
-        """The name that begins those of all parts that this writer may stage."""
+        """The common prefix of the names of all parts that this writer may stage."""
         return (str(StagedBy.of(context)),) if self.exactly_once else ()
 
     def check(self, context: SinkContext) -> list[str]:
-        """Exactly-once needs checkpoints that are aligned."""
+        """Exactly-once requires aligned checkpoints."""
         return refused_terms(context.checkpoint) if self.exactly_once else []
 
     @property
     def publishes_once(self) -> bool:
-        """Where the database is one that is known well."""
+        """Whether the dialect has full support."""
         return self.dialect in _DRIVERS

@@ -23,7 +23,7 @@ class SqlSinkConfig(SqlSinkSettings, SinkConfig):
     """Writes rows into a table of PostgreSQL or SQLite; into those of other databases it appends, at least once."""
 
     def open_writer(self, context: SinkContext) -> Writer:
-        """Writes into the table, or stages for it."""
+        """Opens a writer into the table, or into its staging table."""
         database = _open_database(self, context)
         if self.exactly_once:
             from headrace_connectors.sql.writing.staging_writer import StagingWriter
@@ -34,7 +34,7 @@ class SqlSinkConfig(SqlSinkSettings, SinkConfig):
         return DirectWriter(self, context, database)
 
     def open_committer(self, context: SinkContext) -> Committer | None:
-        """Moves staged rows into the table."""
+        """Opens the committer, which moves staged rows into the table."""
         if not self.exactly_once:
             return None
         database = _open_database(self, context)
@@ -43,7 +43,7 @@ class SqlSinkConfig(SqlSinkSettings, SinkConfig):
         return SqlCommitter(self, context, database)
 
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher | None:
-        """Publishes staged rows once, whatever `delivery` says; None for databases that are not known so well."""
+        """Opens a publisher of staged rows, whatever `delivery` is; None for dialects without full support."""
         if not self.publishes_once:
             return None
         database = _open_database(self, context)
@@ -52,15 +52,15 @@ class SqlSinkConfig(SqlSinkSettings, SinkConfig):
         return SqlPublisher(self, context, share, database)
 
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
-        """Refuses rows without a key in upsert mode, and values that the database has no form for."""
+        """Rejects rows without a key in upsert mode, and values that the database cannot represent."""
         from headrace_connectors.sql.row_check import SqlRowCheck
 
         return SqlRowCheck(self, context)
 
     def prepare(self, context: SinkContext) -> None:
-        """Checks that the table can take the rows, or creates it where `create_table` says so.
+        """Checks that the table fits the rows, or creates it if `create_table` is set.
 
-        Raises UserError with the statement that puts it right; Unreachable where no database answers.
+        Raises UserError with the statement that corrects the table; Unreachable if no database answers.
         """
         database = _open_database(self, context)
         from headrace_connectors.sql.tables.prepare import prepare_tables

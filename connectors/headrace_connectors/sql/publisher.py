@@ -1,5 +1,5 @@
-"""Publishes a share of staged rows into a table, exactly once: as the direct writer stores rows, in transactions of
-many rows, each of which also notes how far it is (`share_progress`)."""
+"""Publishes a share of staged rows into a table, exactly once. It stores rows as the direct writer does, in
+transactions of many rows that also record the progress (`share_progress`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
 
 
 class SqlPublisher(DirectWriter):
-    """`connect.publisher.Publisher` for tables: a direct writer whose transactions say what they are."""
+    """`connect.publisher.Publisher` for tables: a direct writer whose transactions record the share's progress."""
 
     def __init__(self, config: SqlSinkSettings, context: SinkContext, share: Share, database: Database) -> None:
         super().__init__(config, context, database)
@@ -37,7 +37,7 @@ class SqlPublisher(DirectWriter):
         return self._published
 
     def finish(self) -> None:
-        """Stores what waits."""
+        """Stores the buffered rows."""
         self._store()
         assert self._published == self._share.rows, "all rows were written"
 
@@ -53,7 +53,7 @@ class SqlPublisher(DirectWriter):
     def _put(self, connection: sa.Connection, rows: pl.DataFrame, *, again: bool) -> None:
         after = self._published + rows.height
         if again and self._progress.is_at(connection, after):
-            # the try before was committed, though nobody heard of it
+            # the previous try was committed, and its answer was lost
             return
         if self._key is None:
             self._append(connection, rows.drop(DELETE))

@@ -1,5 +1,5 @@
-"""Which rows a table could not take, as far as they tell without it: those without a key in upsert mode, texts and
-times that the database has no form for. What the table's own constraints say is not known here."""
+"""Rejects rows that a table cannot store, as far as the rows show it: those without a key in upsert mode, texts and
+times that the database cannot represent. Does not know the table's own constraints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace_connectors.sql.config import SqlSinkSettings
 from headrace_connectors.sql.writing.row_buffer import refuse_null_keys
 
 _YEARS_1_TO_9999 = (-719_162, 2_932_897)
-"""Days since the epoch: the first, and the one after the last."""
+"""First day, and the day after the last one, in days since the epoch."""
 
 
 class SqlRowCheck:

@@ -1,10 +1,10 @@
-"""How far shares are published: a table beside the user's, one row for each subtask of each sink, which changes in the
-same transactions as the user's table.
+"""The progress of shares: a table beside the user's, one row per subtask of each sink, which changes in the same
+transactions as the user's table.
 
-    headrace_published   job, sink, subtask | epoch, rows, share_rows: what is visible | owner: the newest publisher
+    headrace_published   job, sink, subtask | epoch, rows, share_rows: visible rows | owner: the newest publisher
 
-Whoever opens a share becomes its owner. A transaction that moves the row on names its owner and how far it was: so who
-is not the owner any more changes nothing, whatever it had written is rolled back.
+A publisher that opens a share becomes its owner. A transaction that advances the row names its owner and the previous
+progress. So a superseded owner changes nothing: its transaction is rolled back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PUBLISHED_TABLE = "headrace_published"
 
 
 class ShareProgress:
-    """The row of one share's subtask. `owner`: which publisher this is, unlike any other."""
+    """The row of one share's subtask. `owner`: unique id of this publisher."""
 
     def __init__(self, target: Target, context: SinkContext, share: Share, *, owner: str) -> None:
         self._table = _made_table(target)
@@ -34,11 +34,11 @@ class ShareProgress:
         self._mine = sa.and_(*(columns[name] == value for name, value in self._whose.items()))
 
     def take_over(self, database: Database) -> int:
-        """Becomes the owner; gives how many rows of the share are visible. Makes the table where there is none.
+        """Becomes the owner; returns the number of visible rows of the share. Creates the table if necessary.
 
-        Where a newer epoch is published already, its owner stays. Raises HeadraceError.
+        If a newer epoch is published already, its owner stays. Raises HeadraceError.
         """
-        # two that make the table, or the row, at once: the one that comes second tries again
+        # two publishers may create the table, or the row, at once: the second one retries
         return database.run(
             lambda connection, _: self._take_over(connection),
             again=lambda error: is_transient(error) or is_duplicate(error),
@@ -48,26 +48,28 @@ class ShareProgress:
         table, share = self._table, self._share
         if not sa.inspect(connection).has_table(table.name, schema=table.schema):
             connection.execute(CreateTable(table, if_not_exists=True))
-        found = connection.execute(sa.select(table).where(self._mine).with_for_update()).first()
-        if found is None:
+        # the row lock decides a race: an `advance` of the previous owner is either seen here, or fails
+        row = connection.execute(sa.select(table).where(self._mine).with_for_update()).first()
+        if row is None:
             first = self._whose | {"epoch": share.epoch, "rows": 0, "share_rows": share.rows, "owner": self._owner}
             connection.execute(sa.insert(table).values(first))
             return 0
-        published = ShareMarker(found.epoch, found.rows, found.share_rows).published(share)
-        if found.epoch <= share.epoch:
+        published = ShareMarker(row.epoch, row.rows, row.share_rows).published(share)
+        if row.epoch <= share.epoch:
             taken = {"epoch": share.epoch, "rows": published, "share_rows": share.rows, "owner": self._owner}
             connection.execute(sa.update(table).where(self._mine).values(taken))
         return published
 
     def is_at(self, connection: sa.Connection, rows: int) -> bool:
-        """Whether this owner has published so many rows."""
+        """Whether this owner has published this number of rows."""
         columns = self._table.c
         there = sa.select(columns.rows).where(self._mine, columns.owner == self._owner, columns.rows == rows)
         return connection.execute(there).first() is not None
 
     def advance(self, connection: sa.Connection, before: int, after: int) -> None:
-        """Notes that `after` rows are visible instead of `before`, in the transaction that makes them so; its last
-        statement, for it holds up who takes over. Raises ExternalError where there is a newer owner."""
+        """Records that `after` rows are visible instead of `before`, in the transaction that makes them visible. It is
+        the last statement of that transaction, because it blocks a new owner. Raises ExternalError if there is a newer
+        owner."""
         columns = self._table.c
         owned = sa.and_(self._mine, columns.owner == self._owner, columns.rows == before)
         moved = sa.update(self._table).where(owned).values(rows=after).returning(columns.rows)

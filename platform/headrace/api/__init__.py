@@ -1,4 +1,4 @@
-"""What `import headrace` offers: pipelines built in Python, expressions for them, and jobs on a cluster.
+"""The public API, `import headrace`: pipelines built in Python, their expressions, and jobs on a cluster.
 
 Importing it loads no engine: polars and the connectors are loaded when a pipeline is built, planned or run.
 """

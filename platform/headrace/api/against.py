@@ -1,4 +1,4 @@
-"""History beside what was published live: a replay that publishes nothing, compared with a topic."""
+"""Compares history with what was published live: a replay that publishes nothing, against a topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.core.row_equality import RowsCompared
+    from headrace.local.comparison.row_equality import RowsCompared
     from headrace.plan.physical import SinkSpec
     from headrace.spark.driver.publication import Say
     from headrace.spark.launch.replay import Prepared
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicRange:
-    """The topic, and what of it is compared: where sources may start and stop, as text."""
+    """The topic, and the compared range: start and stop of its source, as text."""
 
     topic: str
     begin: str | None = None
@@ -27,10 +27,10 @@ class TopicRange:
 
 @dataclass(frozen=True, slots=True)
 class ComparedWithTopic:
-    """`rows.missing`: what history gives and the topic lacks; `rows.extra`: what only the topic has.
+    """`rows.missing`: rows of history that the topic lacks; `rows.extra`: rows that only the topic has.
 
     unreadable   records that are no rows of the sink; reasons: of some of them
-    late         rows that the replay left out because they came too late
+    late         rows that the replay dropped because they were late
     """
 
     sink: str
@@ -44,26 +44,26 @@ class ComparedWithTopic:
 
     @property
     def same(self) -> bool:
-        """Whether the topic holds exactly what history gives."""
+        """Whether the topic has exactly the rows of history."""
         return self.rows.same and not self.unreadable
 
 
 def compare_with_topic(
     spark: SparkSession, prepared: Prepared, wanted: TopicRange, sink: str | None, say: Say
 ) -> ComparedWithTopic:
-    """Runs a prepared replay that does not publish, and compares what one sink would get.
+    """Runs a prepared replay that does not publish, and compares one sink's rows with a topic.
 
-    sink   None: the only one that writes to topics. Raises UserError, ExternalError, and what tasks raise.
+    sink   None: the only one that writes to topics. Raises UserError, ExternalError, and the tasks' errors.
     """
-    from headrace.core.row_equality import compare_rows
     from headrace.execution.planning import plan_sinks
+    from headrace.local.comparison.row_equality import compare_rows
     from headrace.local.inspection.published import as_read_back, read_published
     from headrace.spark.launch.bounds import parsed
     from headrace.spark.launch.staged_rows import stage
 
     assert not prepared.options.publish, "history is looked at, not published"
     spec = chosen_sink({each.node: each for _, each in plan_sinks(prepared.plans.plan(1))}, sink)
-    # what cannot be read is said before history is computed
+    # raises for a bad range before history is computed
     begin, end = parsed(wanted.begin or "earliest"), parsed(wanted.end or "latest")
     published = read_published(spec, wanted.topic, start=begin, stop=end)
     say(f"{wanted.topic}: {published.records:,} records")
@@ -85,7 +85,7 @@ def compare_with_topic(
 
 
 def chosen_sink(sinks: Mapping[str, SinkSpec], name: str | None) -> SinkSpec:
-    """The sink that is meant. Raises UserError with the choice."""
+    """Returns the chosen sink. Raises UserError with the candidates."""
     from headrace.core.errors import UserError, did_you_mean
 
     own = {

@@ -1,4 +1,4 @@
-"""Where users let sources begin and end, in Python."""
+"""The bounds of a replay's sources, as Python values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 Bound = str | datetime | Mapping[object, object] | None
-"""A word of the connector, a time (naive: UTC), offsets by partition; to end also a savepoint's path. None: as the
-source says."""
+"""A word of the connector, a time (naive: UTC), or offsets by partition; as an end, also a savepoint's path. None: the
+source's own bound.
+"""
 
 
 def bound_text(bound: Bound) -> str | None:
-    """As the command line has it."""
+    """Returns the bound as text of the command line."""
     match bound:
         case None | str():
             return bound

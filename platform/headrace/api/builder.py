@@ -1,7 +1,7 @@
 """The pipeline builder: a Pipeline collects nodes in their file form, a Stream is a handle on a node's rows.
 
-What it makes is the spec model that a YAML file gives, by the same reader, so there is one set of rules: the builder
-itself refuses only what the file form could not say (names taken twice, streams of another pipeline).
+The same reader as for YAML files makes the spec model, so there is one set of rules. The builder itself only refuses
+what the file form cannot express (duplicate names, streams of another pipeline).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Setting = Mapping[str, object] | None
 
 
 class StepOptions(TypedDict, total=False):
-    """What any step may be given beside what it does; as the keys of a step in a file."""
+    """The options of any step; the keys of a step in a file."""
 
     on_error: str | Mapping[str, str]
     parallelism: int
@@ -41,7 +41,7 @@ class StepOptions(TypedDict, total=False):
 
 
 class AggregateOptions(StepOptions, total=False):
-    """What an aggregate may be given beside keys, window and columns; as the keys in a file."""
+    """The options of an aggregate beside keys, window and columns; the keys in a file."""
 
     allowed_lateness: object
     lateness: str
@@ -49,9 +49,9 @@ class AggregateOptions(StepOptions, total=False):
 
 
 class Pipeline:
-    """A pipeline under construction. Nodes are added by `source` and by the streams that it gives.
+    """A pipeline under construction. `source`, and the streams that it returns, add nodes.
 
-    The settings are those of a file, as plain data: `checkpoint={"interval": "30s"}`. They are checked by `build`.
+    The settings are those of a file, as plain data: `checkpoint={"interval": "30s"}`. `build` checks them.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Pipeline:
         parallelism: int | None = None,
         **connector: Mapping[str, object],
     ) -> Stream:
-        """Adds a source and gives its rows. The connector is named by its keyword: `kafka={"topic": ..}`."""
+        """Adds a source and returns its rows. The connector is named by its keyword: `kafka={"topic": ..}`."""
         fields: dict[str, object] = {
             **connector,
             "format": format,
@@ -107,7 +107,7 @@ class Pipeline:
         return self._add("sources", name, fields)
 
     def union(self, name: str, *inputs: Stream, **options: Unpack[StepOptions]) -> Stream:
-        """Adds a step that gives the rows of all inputs; columns by name, of equal types."""
+        """Adds a step that returns the rows of all inputs; columns by name, of equal types."""
         return self._add("steps", name, {"union": [self._reference(name, each) for each in inputs], **options})
 
     def test(
@@ -122,7 +122,7 @@ class Pipeline:
         self._tests.append({"name": name, "inputs": row_text(inputs, where), "outputs": row_text(outputs, where)})
 
     def to_dict(self) -> dict[str, Any]:
-        """The file form as plain data, as it was given: not checked yet, and secrets are in it."""
+        """Returns the file form as plain data, unchecked. Contains secrets."""
         nodes = {group: dict(nodes) for group, nodes in self._nodes.items() if nodes or group != "steps"}
         data: dict[str, Any] = {"name": self.name, **self._settings, **nodes}
         if self._tests:
@@ -130,20 +130,24 @@ class Pipeline:
         return data
 
     def build(self) -> PipelineModel:
-        """The checked pipeline, equal to the one that the same file gives.
+        """Returns the checked pipeline, equal to that of the same file.
 
-        Raises InvalidPipeline with every problem, each with its dotted path (`steps.hourly.window`).
+        Raises InvalidPipelineError with every problem, each with its dotted path (`steps.hourly.window`).
         """
         from headrace.spec.reading.read import pipeline_from_dict
 
         return pipeline_from_dict(self.to_dict())
 
     def to_yaml(self) -> str:
-        """The pipeline as a file: loads back to an equal one. Secrets are in it. Raises InvalidPipeline."""
+        """Returns the pipeline as a file, which loads as an equal pipeline. Contains secrets. Raises
+        InvalidPipelineError.
+        """
         return yaml_text(self.build().to_dict())
 
     def explain(self) -> str:
-        """The logical and the physical plan as text, as `headrace explain` prints them. Raises InvalidPipeline."""
+        """Returns the logical and the physical plan as text, as `headrace explain` prints them. Raises
+        InvalidPipelineError.
+        """
         return explain_model(self.build())
 
     def run(
@@ -170,7 +174,7 @@ class Pipeline:
         return replay(spark, self, until=until, from_=from_, savepoint=savepoint, **settings)
 
     def _add(self, group: str, name: str, fields: Mapping[str, object]) -> Stream:
-        """Adds a node; fields that are None are not written."""
+        """Adds a node; omits fields that are None."""
         taken = next((kind for kind, nodes in self._nodes.items() if name in nodes), None)
         if taken is not None:
             raise UserError(
@@ -192,19 +196,19 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream:
-    """The rows of a node, or of one of its side outputs. Each verb adds a named step and gives that step's rows."""
+    """The rows of a node, or of one of its side outputs. Each verb adds a named step and returns that step's rows."""
 
     pipeline: Pipeline
     reference: str
 
     @property
     def late(self) -> Stream:
-        """The rows that came too late for a windowed aggregate, with its input columns."""
+        """The rows that were late for a windowed aggregate, with its input columns."""
         return self._side("late")
 
     @property
     def bad(self) -> Stream:
-        """The rows that this node set aside (`on_error="divert"`), with the reason."""
+        """The rows that failed in this node (`on_error="divert"`), with the reason."""
         return self._side("bad")
 
     def filter(self, name: str, predicate: Expression, **options: Unpack[StepOptions]) -> Stream:
@@ -212,7 +216,7 @@ class Stream:
         return self._step(name, {"filter": expression_text(predicate, f"steps.{name}.filter"), **options})
 
     def select(self, name: str, columns: Sequence[str] | Columns, **options: Unpack[StepOptions]) -> Stream:
-        """Gives exactly these columns, in order: names, or name to expression."""
+        """Returns exactly these columns, in order: names, or name to expression."""
         form = _expressions(columns, f"steps.{name}.select") if isinstance(columns, Mapping) else columns
         return self._step(name, {"select": form, **options})
 
@@ -221,7 +225,7 @@ class Stream:
         return self._step(name, {"with_columns": _expressions(columns, f"steps.{name}.with_columns"), **options})
 
     def drop(self, name: str, columns: Sequence[str], **options: Unpack[StepOptions]) -> Stream:
-        """Leaves columns out."""
+        """Removes columns."""
         return self._step(name, {"drop": columns, **options})
 
     def rename(self, name: str, columns: Mapping[str, str], **options: Unpack[StepOptions]) -> Stream:
@@ -229,11 +233,11 @@ class Stream:
         return self._step(name, {"rename": columns, **options})
 
     def explode(self, name: str, column: str, **options: Unpack[StepOptions]) -> Stream:
-        """One row for each element of a list column."""
+        """Returns one row for each element of a list column."""
         return self._step(name, {"explode": column, **options})
 
     def union(self, name: str, *others: Stream, **options: Unpack[StepOptions]) -> Stream:
-        """These rows and those of the others; columns by name, of equal types."""
+        """Returns these rows and those of the others; columns by name, of equal types."""
         return self.pipeline.union(name, self, *others, **options)
 
     def map(
@@ -244,10 +248,11 @@ class Stream:
         schema: Mapping[str, object],
         **options: Unpack[StepOptions],
     ) -> Stream:
-        """A function on a polars DataFrame of the visible columns: the same rows in the same order, new columns.
+        """Applies a function to a polars DataFrame of the visible columns: the same rows in the same order, new
+        columns.
 
-        A function object travels as its import path: a lambda, a nested function and one of the running script are
-        refused, for no other process could import them.
+        A function object travels as its import path. A lambda, a nested function and a function of the running script
+        are refused, because no other process could import them.
         """
         path = function_path(function, f"steps.{name}.map")
         return self._step(name, {"map": {"function": path, "schema": schema}, **options})
@@ -261,7 +266,7 @@ class Stream:
         window: Mapping[str, object] | None = None,
         **options: Unpack[AggregateOptions],
     ) -> Stream:
-        """Aggregates by key and window; without a window a running aggregate, whose result updates."""
+        """Aggregates by key and window; without a window it is a running aggregate, whose result updates."""
         fields: dict[str, object] = {
             "key_by": key_by or None,
             "window": window,
@@ -299,7 +304,7 @@ class Stream:
 
 
 def union(name: str, first: Stream, *others: Stream, **options: Unpack[StepOptions]) -> Stream:
-    """Adds a step that gives the rows of all streams; columns by name, of equal types."""
+    """Adds a step that returns the rows of all streams; columns by name, of equal types."""
     return first.pipeline.union(name, first, *others, **options)
 
 

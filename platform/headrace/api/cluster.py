@@ -1,8 +1,8 @@
-"""Jobs on a cluster from Python: submit, look at, keep, stop. Each call is one conversation with the coordinator.
+"""Jobs on a cluster from Python: submit, inspect, savepoint, stop. Each call is one exchange with the coordinator.
 
 `coordinator` is its URL. Without it, `HEADRACE_COORDINATOR` names the cluster, else it is the local one of
-HEADRACE_HOME. A job is an id, a unique prefix of one, or a name that one running job has. Raises Unreachable where
-nobody answers, UserError where the coordinator refuses. Loads the client when it is called.
+HEADRACE_HOME. A job is an id, a unique prefix of one, or the name of one running job. Raises Unreachable if no
+coordinator answers, UserError if it refuses. The client is imported on the first call.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
     archives: Sequence[str | PathLike[str]] = (),
     coordinator: str | None = None,
 ) -> str:
-    """Gives a pipeline, or the file that holds one, to a cluster; returns the job id. As `headrace submit`.
+    """Submits a pipeline, or the file of one, to a cluster; returns the job id. As `headrace submit`.
 
-    It is checked and planned here first: InvalidPipeline has every problem. Modules of its `map` functions that lie
-    beside the file (of a pipeline made in Python: beside the running script) travel with the job.
+    The pipeline is checked and planned here first: InvalidPipelineError has every problem. Modules of its `map`
+    functions travel with the job if they lie beside the file (of a pipeline made in Python: beside the running script).
     """
     from headrace.checkpoint.paths import absolute
     from headrace.client.discovery import connect
@@ -72,7 +72,7 @@ def submit(  # noqa: PLR0913 - the options of `headrace submit`
 
 
 def jobs(*, coordinator: str | None = None) -> tuple[JobSummary, ...]:
-    """The jobs of a cluster, newest first: those that run, and the last that ended."""
+    """Returns the jobs of a cluster, newest first: running ones, and the last that ended."""
     from headrace.client.discovery import connect
 
     with connect(coordinator) as client:
@@ -80,7 +80,7 @@ def jobs(*, coordinator: str | None = None) -> tuple[JobSummary, ...]:
 
 
 def status(job: str, *, coordinator: str | None = None) -> JobStatus:
-    """All about a job: state, nodes and subtasks, last checkpoint, failure."""
+    """Returns a job's state, nodes and subtasks, last checkpoint, failure."""
     from headrace.client.discovery import connect
 
     with connect(coordinator) as client:
@@ -96,7 +96,7 @@ def wait(job: str, *, timeout_s: float | None = None, coordinator: str | None = 
 
 
 def savepoint(job: str, directory: str | PathLike[str] | None = None, *, coordinator: str | None = None) -> str:
-    """Takes a savepoint of a running job, which goes on; returns its path."""
+    """Takes a savepoint of a running job, which continues; returns its path."""
     from headrace.client.discovery import connect
 
     with connect(coordinator) as client:
@@ -110,9 +110,9 @@ def stop(
     drain: bool = False,
     coordinator: str | None = None,
 ) -> str:
-    """Stops a job at a cut; returns the path of the savepoint, or of the last checkpoint, to go on from.
+    """Stops a job at a cut. Returns the path of the savepoint, or of the last checkpoint, to start from again.
 
-    `drain` lets time go to its end first, so that every window closes.
+    `drain` advances time to its end first, so that every window closes.
     """
     from headrace.client.discovery import connect
 
@@ -129,7 +129,7 @@ def cancel(job: str, *, coordinator: str | None = None) -> JobStatus:
 
 
 def rescale(job: str, parallelism: int, *, coordinator: str | None = None) -> JobStatus:
-    """Runs a job on with another parallelism; returns when it runs again."""
+    """Continues a job with another parallelism; returns when it runs again."""
     from headrace.client.discovery import connect
 
     with connect(coordinator) as client:

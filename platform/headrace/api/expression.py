@@ -1,7 +1,7 @@
-"""Expressions as Python objects: each one is canonical SQL text and how tightly that text binds.
+"""Expressions as Python objects: each is canonical SQL text with its binding strength.
 
-Owns operators, precedence and parentheses. Knows no schema: names and types are checked when the pipeline is planned,
-exactly as those of expressions that were written as text.
+It owns operators, precedence and parentheses. It knows no schema: names and types are checked when the pipeline is
+planned, exactly as those of expressions that were written as text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.core.errors import UserError
 
 
 class Binding(IntEnum):
-    """How tightly a piece of SQL holds together; what binds less than its place needs gets parentheses."""
+    """The binding strength of a piece of SQL. A weaker piece than its place needs gets parentheses."""
 
     TEXT = 0
     OR = 1
@@ -33,7 +33,7 @@ class Binding(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr:
-    """An SQL expression. Python's operators make larger ones; a plain value beside an Expr is a literal.
+    """An SQL expression. Python's operators combine expressions; a plain value beside an Expr is a literal.
 
     `==` compares in SQL, so two Exprs are compared by their `sql`. An Expr has no truth value: use `&`, `|` and `~`.
     """
@@ -110,11 +110,11 @@ class Expr:
         return self._test(f"like {literal_sql(pattern)}")
 
     def ilike(self, pattern: str) -> Expr:
-        """`like`, whatever the case."""
+        """`like`, case-insensitive."""
         return self._test(f"ilike {literal_sql(pattern)}")
 
     def _equal(self, symbol: str, other: Operand, instead: str) -> Expr:
-        # SQL's answer would be NULL for every row, which nobody who writes this means
+        # SQL would return NULL for every row, which is never meant
         if other is None:
             raise UserError(f"{self.sql} {symbol} null is true for no row", remedy=f"use {instead}")
         return self._compared(symbol, other)
@@ -187,7 +187,7 @@ class Expr:
         return _power(other, self)
 
     def __neg__(self) -> Expr:
-        # an atom, always: `--5` would begin a comment
+        # always an atom: `--5` would begin a comment
         return Expr(f"-{_at(self, Binding.ATOM)}", Binding.SIGN)
 
     # ---- text, types, parts --------------------------------------------------------------------------------------
@@ -198,11 +198,11 @@ class Expr:
         return Expr(f"{left} || {_at(other, Binding.ATOM)}", Binding.CONCAT)
 
     def cast(self, dtype: str) -> Expr:
-        """`cast(x as dtype)`: fails the row where the value does not fit."""
+        """`cast(x as dtype)`: fails the row if the value does not fit."""
         return Expr(f"cast({self.sql} as {dtype})")
 
     def try_cast(self, dtype: str) -> Expr:
-        """`try_cast(x as dtype)`: NULL where the value does not fit."""
+        """`try_cast(x as dtype)`: NULL if the value does not fit."""
         return Expr(f"try_cast({self.sql} as {dtype})")
 
     def field(self, name: str) -> Expr:
@@ -210,17 +210,17 @@ class Expr:
         return Expr(f"{_at(self, Binding.ATOM)}.{identifier(name)}")
 
     def element(self, place: int) -> Expr:
-        """An element of a list, counted from 1, or from the end by -1, -2, ..; NULL outside of it."""
+        """An element of a list, counted from 1, or from the end by -1, -2, ..; NULL out of range."""
         return Expr(f"{_at(self, Binding.ATOM)}[{place}]")
 
 
 Operand = Expr | Value
-"""What may stand beside an Expr: another one, or a plain value, which is a literal."""
+"""An operand beside an Expr: another Expr, or a plain value, which is a literal."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aggregate(Expr):
-    """A call of an aggregate function. Scalars over such calls are aggregates too: `sum_(a) / count()`."""
+    """A call of an aggregate function. Scalars over such calls are aggregates, too: `sum_(a) / count()`."""
 
     function: str = ""
     argument: str = "*"
@@ -228,7 +228,7 @@ class Aggregate(Expr):
     condition: Expr | None = None
 
     def distinct(self) -> Aggregate:
-        """Each value counts once: `count(distinct x)`. Raises UserError for count(*)."""
+        """Counts each value once: `count(distinct x)`. Raises UserError for count(*)."""
         if self.argument == "*":
             raise UserError(
                 f"{self.sql} counts rows, which have no distinct values", remedy="count(col(..)).distinct()"
@@ -236,25 +236,27 @@ class Aggregate(Expr):
         return _call(self.function, self.argument, unique=True, condition=self.condition)
 
     def where(self, predicate: Expression) -> Aggregate:
-        """Only rows for which the predicate is true: `sum(x) filter (where p)`. A second one narrows the first."""
+        """Restricts to rows for which the predicate is true: `sum(x) filter (where p)`. A second call narrows the
+        first.
+        """
         added = expression(predicate)
         condition = added if self.condition is None else self.condition & added
         return _call(self.function, self.argument, unique=self.unique, condition=condition)
 
 
 Expression = Expr | str
-"""What a place for an expression takes: an Expr, or SQL text."""
+"""The argument of a place for an expression: an Expr, or SQL text."""
 
 
 def expression(given: Expression | Value) -> Expr:
-    """An expression as an Expr: text is SQL, any other plain value a literal."""
+    """Returns an expression as an Expr: text is SQL, any other plain value a literal."""
     if isinstance(given, Expr):
         return given
     return Expr(given, Binding.TEXT) if isinstance(given, str) else operand(given)
 
 
 def operand(value: Operand) -> Expr:
-    """What stands beside an Expr, as one: a plain value (text too) is a literal."""
+    """Returns an operand as an Expr: a plain value, including text, is a literal."""
     if isinstance(value, Expr):
         return value
     text = literal_sql(value)
@@ -262,7 +264,7 @@ def operand(value: Operand) -> Expr:
 
 
 def col(name: str) -> Expr:
-    """The column of that name, quoted where it needs to be. A field of a struct: `col("a").field("b")`."""
+    """The column of that name, quoted if necessary. A field of a struct: `col("a").field("b")`."""
     return Expr(identifier(name))
 
 
@@ -272,7 +274,7 @@ def lit(value: Value) -> Expr:
 
 
 def sql(text: str) -> Expr:
-    """SQL text as an Expr, to be combined with others."""
+    """SQL text as an Expr, to combine with others."""
     return Expr(text, Binding.TEXT)
 
 
@@ -291,7 +293,7 @@ def case(*branches: tuple[Expression, Operand], otherwise: Operand = None) -> Ex
 
 
 def count(argument: Expression | None = None) -> Aggregate:
-    """`count(*)`: rows; with an argument, the rows where it is not NULL."""
+    """`count(*)`: rows; with an argument, rows where it is not NULL."""
     return _call("count", "*" if argument is None else expression(argument).sql)
 
 
@@ -342,13 +344,13 @@ def _call(function: str, argument: str, *, unique: bool = False, condition: Expr
 
 
 def _at(value: Operand, least: Binding) -> str:
-    """The text of an operand for a place that needs it to bind at least so tightly."""
+    """Returns an operand's text for a place that needs at least this binding strength."""
     found = operand(value)
     return found.sql if found.binding >= least else f"({found.sql})"
 
 
 def _chained(left: Operand, symbol: str, right: Operand, binding: Binding) -> Expr:
-    """A left-associative operator: the right side of equal rank keeps its parentheses, so the tree stays as built."""
+    """A left-associative operator: a right side of equal rank keeps its parentheses, so the tree stays as built."""
     return Expr(f"{_at(left, binding)} {symbol} {_at(right, Binding(binding + 1))}", binding)
 
 

@@ -1,4 +1,4 @@
-"""A Python function of a map step as its import path: the form in which it travels to another process."""
+"""The import path of a map step's Python function: the form in which it travels to another process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 MapFunction = Callable[["pl.DataFrame"], "pl.DataFrame"]
-"""DataFrame of visible columns in, the same number of rows in the same order out."""
+"""Takes a DataFrame of the visible columns, returns the same number of rows in the same order."""
 
 _MOVE = "define it with def at the top level of a module beside the pipeline, and pass that"
 
 
 def function_path(function: MapFunction | str, where: str) -> str:
-    """`pkg.mod:fn` of a function. Raises UserError for one that another process could not import."""
+    """Returns `pkg.mod:fn` of a function. Raises UserError for a function that another process could not import."""
     if isinstance(function, str):
         return function
     name, module = getattr(function, "__qualname__", None), getattr(function, "__module__", None)
@@ -45,6 +45,6 @@ def _found(module: str, name: str) -> object:
 
 
 def _same(found: object, function: object) -> bool:
-    """Whether they do the same. A pipeline file that is loaded twice makes its functions twice, of equal code."""
+    """Whether two functions have equal code: a pipeline file that is loaded twice makes its functions twice."""
     code = getattr(function, "__code__", None)
     return found is function or (code is not None and getattr(found, "__code__", None) == code)

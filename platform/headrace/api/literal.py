@@ -1,4 +1,4 @@
-"""Python values as SQL literals, and as the text that a pipeline file would hold."""
+"""Python values as SQL literals, and as the text in a pipeline file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _UNITS = (
 
 
 def literal_sql(value: Value) -> str:
-    """A value as an SQL literal; a datetime without a zone is UTC. Raises UserError for what has none."""
+    """Returns a value as an SQL literal; a datetime without a zone is UTC. Raises UserError for a value without literal
+    form.
+    """
     match value:
         case None:
             return "null"
@@ -50,7 +52,7 @@ def literal_sql(value: Value) -> str:
 
 
 def utc_text(value: datetime, *, sep: str) -> str:
-    """A datetime in UTC, without its zone."""
+    """Returns a datetime in UTC, without its zone."""
     utc = value if value.tzinfo is None else value.astimezone(UTC)
     return utc.replace(tzinfo=None).isoformat(sep=sep)
 

@@ -1,4 +1,4 @@
-"""Names in SQL text: which may stand bare and which need quotes."""
+"""Names in SQL text: decides which names need quotes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 @functools.cache
 def _words() -> frozenset[str]:
-    """Every word that the SQL tokenizer, or the parser after it, does not read as a plain name."""
+    """Returns every word that the SQL tokenizer or parser does not read as a plain name."""
     from sqlglot.dialects.duckdb import DuckDB
 
     return frozenset(word.upper() for word in (*DuckDB.Tokenizer.KEYWORDS, *DuckDB.Parser.NO_PAREN_FUNCTION_PARSERS))
 
 
 def identifier(name: str) -> str:
-    """A column's or field's name as SQL, quoted where it would not read as that name. Raises UserError."""
+    """Returns the name of a column or field as SQL, quoted if it would not parse as that name. Raises UserError."""
     if not isinstance(name, str) or not name:
         raise UserError(f"{name!r} is no column's name", remedy='write col("name"); a value is lit(..)')
     if _BARE.match(name) and name.upper() not in _words():
@@ -28,7 +28,7 @@ def identifier(name: str) -> str:
 
 
 def call_name(name: str) -> str:
-    """The name of a function as it stands before its arguments. Raises UserError where it is none."""
+    """Returns the name of a function for a call. Raises UserError for a text that is no name."""
     if not _BARE.match(name):
         raise UserError(f"{name!r} is no function's name", remedy='write fn("lower", col("x"))')
     return name.lower()

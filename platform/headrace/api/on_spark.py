@@ -1,6 +1,6 @@
-"""`headrace.spark.replay`: a pipeline over a range of its sources, in the user's own Spark session.
+"""`headrace.spark.replay`: runs a pipeline over a range of its sources, in the user's own Spark session.
 
-Loads the engine when it is called.
+The engine is imported on the first call.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class ReplaySettings(TypedDict, total=False):
-    """What may be said beside the range.
+    """The options beside the range.
 
-    final           with savepoint: close every window first
-    from_savepoint  path of a savepoint or checkpoint to start from
-    publish         whether result rows reach the sinks, each once; the result then has no DataFrames
-    allow_repeated_output  with publish: what an earlier call decided on is published though a sink may have forgotten
-                    what of it it has
-    parallelism     of nodes that set none; default: as many tasks as the cluster runs at a time
-    storage         URL of a folder for the job's files, which executors reach too; default: as of the pipeline
-    allow_local_storage  though it is a folder: it is a mount that all executors have
-    python_path     import path entries for the user's functions, on executors
-    say             takes lines of progress
+    final                   with savepoint: close every window first
+    from_savepoint          path of a savepoint or checkpoint to start from
+    publish                 whether result rows reach the sinks, each once; the result then has no DataFrames
+    allow_repeated_output   with publish: publishes an earlier call's decision although a sink may have forgotten which
+                            rows it has
+    parallelism             of nodes that set none; default: the number of tasks that the cluster runs at a time
+    storage                 URL of a folder for the job's files, which executors must reach; default: the pipeline's
+    allow_local_storage     the storage folder is a mount that all executors have
+    python_path             import path entries for the user's functions, on executors
+    say                     receives lines of progress
     """
 
     final: bool
@@ -56,10 +56,10 @@ def replay(
     """Runs a pipeline (a builder, a model, or a file) over a range of its sources, in this session. Blocks.
 
     until, from_   where sources end and begin; default: their `stop`, else the last offset, and their `start`
-    savepoint      folder for a savepoint at the end: windows stay open in it, and rows come of closed ones only
+    savepoint      folder for a savepoint at the end: windows stay open in it, and only closed windows produce rows
 
-    No sink is opened unless `publish=True`: the rows are in the result. Raises UserError, InvalidPipeline,
-    ExternalError, and what tasks raise.
+    No sink is opened unless `publish=True`: the rows are in the result. Raises UserError, InvalidPipelineError,
+    ExternalError, and the tasks' errors.
     """
     from headrace.core.settings import Home
     from headrace.execution.origin import OriginWish
@@ -85,4 +85,4 @@ def replay(
 
 
 def _quiet(_text: str) -> None:
-    """Says nothing."""
+    """Discards the line."""

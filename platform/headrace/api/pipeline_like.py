@@ -1,4 +1,4 @@
-"""What users hand over where a pipeline is meant: a builder, a model, or a file."""
+"""The accepted forms of a pipeline: a builder, a model, or a file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Builder(Protocol):
-    """What makes a pipeline: `headrace.Pipeline`."""
+    """An object that builds a pipeline: `headrace.Pipeline`."""
 
     def build(self) -> PipelineModel:
-        """Returns the model. Raises InvalidPipeline."""
+        """Returns the model. Raises InvalidPipelineError."""
         ...
 
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def model_of(pipeline: PipelineLike) -> PipelineModel:
-    """The pipeline as a model. Raises InvalidPipeline, UserError for a file that is not there."""
+    """Returns the pipeline as a model. Raises InvalidPipelineError, UserError for a missing file."""
     if isinstance(pipeline, Builder):
         return pipeline.build()
     return load(pipeline) if isinstance(pipeline, str | PathLike) else pipeline
 
 
 def import_path(pipeline: PipelineLike) -> tuple[str, ...]:
-    """Where modules of the user's functions are looked for: the file's folder, else the current one."""
+    """Returns the import path for the user's functions: the file's folder, else the current one."""
     if not isinstance(pipeline, str | PathLike):
         return (str(Path.cwd()),)
     file = fspath(pipeline)

@@ -1,4 +1,4 @@
-"""Python values as the plain data of a pipeline file: what the builder was given becomes what YAML would have said."""
+"""Python values as the plain data of a pipeline file: the builder's arguments become what YAML would contain."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from headrace.core.config import duration_text
 from headrace.core.errors import UserError
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
-"""What a pipeline file holds."""
+"""The content of a pipeline file."""
 
 
 def plain(given: object, where: str) -> Plain:
-    """A field's value as plain data: a timedelta is a duration, an Expr its SQL, a datetime RFC 3339 in UTC.
+    """Returns a field's value as plain data: a timedelta becomes a duration, an Expr its SQL, a datetime RFC 3339 in
+    UTC.
 
-    `where` names the node and field in the UserError for what a file cannot hold.
+    `where` names node and field in the UserError for a value that a file cannot hold.
     """
     match given:
         case None | bool() | float():
@@ -48,7 +49,7 @@ def plain(given: object, where: str) -> Plain:
 
 
 def expression_text(given: Expression | Value, where: str) -> str:
-    """An expression as SQL text: text as it is, an Expr rendered, any other value as a literal."""
+    """Returns an expression as SQL text: text unchanged, an Expr rendered, any other value as a literal."""
     try:
         return expression(given).sql
     except UserError as error:
@@ -56,7 +57,7 @@ def expression_text(given: Expression | Value, where: str) -> str:
 
 
 def row_text(given: object, where: str) -> Plain:
-    """A value of a test row as a file holds it: every scalar as text, for its column gives it a type."""
+    """Returns a value of a test row as in a file: every scalar as text, because its column defines the type."""
     match plain(given, where):
         case None:
             return None

@@ -1,4 +1,4 @@
-"""What a replay in a user's Spark session gives: the result rows of each sink as a DataFrame."""
+"""The result of a replay in a user's Spark session: the result rows of each sink as a DataFrame."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 class ReplayResult(Mapping[str, "DataFrame"]):
-    """Sink name -> its result rows. DataFrames read files that are kept until `close`, which a `with` block calls.
+    """Sink name -> its result rows. DataFrames read files that exist until `close`, which a `with` block calls.
 
-    Rows of a sink that updates are those that stand at the end: the last one of each key, without deleted ones.
+    An updating sink has its final rows: the last one of each key, without deleted ones.
     """
 
     def __init__(self, spark: SparkSession, rows: StagedRows, *, published: bool) -> None:
-        """Made by `headrace.spark.replay`. published: the rows are in the sinks, and nowhere else."""
+        """Made by `headrace.spark.replay`. published: the rows are only in the sinks."""
         self._spark = spark
         self._rows = rows
         self._published = published
         self._closed = False
 
     def __getitem__(self, sink: str) -> DataFrame:
-        """The rows of a sink; those of dead letters are `<node>.bad`. Raises KeyError, UserError."""
+        """Returns the rows of a sink; those of dead letters are `<node>.bad`. Raises KeyError, UserError."""
         if sink not in self._rows.sinks:
             raise KeyError(sink)
         if self._published:
@@ -54,22 +54,22 @@ class ReplayResult(Mapping[str, "DataFrame"]):
 
     @property
     def job(self) -> str:
-        """The id of the job that it was."""
+        """The id of the replay's job."""
         return self._outcome.job
 
     @property
     def rows_in(self) -> int:
-        """Rows that were read."""
+        """Rows read from the sources."""
         return self._outcome.rows_in
 
     @property
     def rows_out(self) -> int:
-        """Rows that sinks got; updates count one by one."""
+        """Rows sent to the sinks; each update counts."""
         return self._outcome.rows_out
 
     @property
     def late(self) -> int:
-        """Rows that came too late."""
+        """Rows that were late."""
         return self._outcome.late
 
     @property
@@ -79,7 +79,7 @@ class ReplayResult(Mapping[str, "DataFrame"]):
 
     @property
     def savepoint(self) -> str | None:
-        """Path of the savepoint at the end, where one was asked for. It outlives the result."""
+        """Path of the savepoint at the end, if one was requested. It outlives the result."""
         return self._outcome.savepoint
 
     @property

@@ -1,4 +1,4 @@
-"""A pipeline's way into the engine: load, explain and run in this process. Loads the engine when it is called."""
+"""Loads, explains and runs a pipeline in this process. The engine is imported on the first call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. Rows are counted over all sources and sinks; dead letters count as bad, not as out."""
+    """The result of a run. Rows are totals over all sources and sinks; dead letters count as bad, not as out."""
 
     state: JobState
     rows_in: int
@@ -27,9 +27,9 @@ class RunResult:
 
 
 def load(file: str | PathLike[str], *, set_: Sequence[str] = (), parallelism: int | None = None) -> PipelineModel:
-    """The pipeline in `file.yaml` or `module.py[:name]`; `set_` holds `path=value` texts that override fields.
+    """Returns the pipeline in `file.yaml` or `module.py[:name]`; `set_` holds `path=value` texts that override fields.
 
-    Its folder becomes the first on the import path. Raises UserError, or InvalidPipeline with every problem.
+    Its folder becomes the first entry of the import path. Raises UserError, or InvalidPipelineError with every problem.
     """
     from headrace.local.pipeline_file import load_file
 
@@ -44,14 +44,14 @@ def run_model(
 ) -> RunResult:
     """Runs a pipeline in this process until its sources end; blocks. Raises the job's first error.
 
-    `on_progress` is called about 20 times a second in the calling thread. Once `stop_when` is true the job reads no
-    further and ends without closing windows, as after Ctrl-C of `headrace run`.
+    `on_progress` is called about 20 times a second in the calling thread. Once `stop_when` returns true, the job stops
+    reading and ends without closing windows, as after Ctrl-C of `headrace run`.
     """
     from headrace.local.engine.compile import compile_pipeline
     from headrace.local.engine.job import JobOptions, LocalJob
 
     physical = compile_pipeline(model).physical
-    # names what the run makes (files of a sink), so that two runs never write to the same name
+    # part of the names of a sink's files, so that two runs never write to the same name
     job = LocalJob(physical, JobOptions(job=f"{model.name}-{uuid.uuid4().hex[:8]}"))
 
     def supervise(progress: Progress) -> None:
@@ -67,7 +67,9 @@ def run_model(
 
 
 def explain_model(model: PipelineModel) -> str:
-    """The logical and the physical plan as text, as `headrace explain` prints them. Raises InvalidPipeline."""
+    """Returns the logical and the physical plan as text, as `headrace explain` prints them. Raises
+    InvalidPipelineError.
+    """
     from headrace.local.engine.compile import compile_pipeline
     from headrace.plan.explain import explain_lines
 

@@ -1,4 +1,4 @@
-"""`headrace.spark.verify`: a range on both engines, compared row for row. Neither run opens a sink.
+"""`headrace.spark.verify`: runs a range on both engines and compares the rows. Neither run opens a sink.
 
 splits, resolved once ─┬─> native runtime, rows collected ──┐
                        └─> Spark, rows staged ──────────────┴─> sink by sink: the same rows?
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.api.pipeline_like import PipelineLike
-    from headrace.core.row_equality import RowsCompared
+    from headrace.local.comparison.row_equality import RowsCompared
 
 
 @dataclass(frozen=True, slots=True)
 class SinkCompared:
-    """A sink's rows: `rows.missing` are what Spark lacks, `rows.extra` what only Spark has.
+    """A sink's rows: `rows.missing` are those that Spark lacks, `rows.extra` those that only Spark has.
 
-    update_key   None: all rows were compared; else the rows that stand at the end, one for each key
+    update_key   None: all rows were compared; else the final rows, one for each key
     """
 
     sink: str
@@ -37,25 +37,25 @@ class SinkCompared:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What came of it."""
+    """The result of a verification."""
 
     sinks: tuple[SinkCompared, ...]
     rows_in: int
 
     @property
     def same(self) -> bool:
-        """Whether both engines gave the same rows to every sink."""
+        """Whether both engines sent the same rows to every sink."""
         return all(each.rows.same for each in self.sinks)
 
 
 class VerifySettings(TypedDict, total=False):
-    """What may be said beside the range.
+    """The options beside the range.
 
-    parallelism   of nodes that set none, on Spark; default: as many tasks as the cluster runs at a time
-    storage       URL of a folder for staged rows, which executors reach too; default: as of the pipeline
-    allow_local_storage  though it is a folder: it is a mount that all executors have
-    python_path   import path entries for the user's functions, on executors
-    say           takes lines of progress
+    parallelism           of nodes that set none, on Spark; default: the number of tasks that the cluster runs at a time
+    storage               URL of a folder for staged rows, which executors must reach; default: the pipeline's
+    allow_local_storage   the storage folder is a mount that all executors have
+    python_path           import path entries for the user's functions, on executors
+    say                   receives lines of progress
     """
 
     parallelism: int | None
@@ -75,8 +75,8 @@ def verify(
 ) -> Verified:
     """Runs a range of a pipeline's sources on both engines and compares the result rows. Blocks.
 
-    Windows are closed at the end, on both. Rows lie on local disk, twice, where temporary files do (TMPDIR).
-    Raises UserError, InvalidPipeline, ExternalError, and what either run raises.
+    Windows are closed at the end, on both. Rows lie on local disk, twice, in the folder of temporary files (TMPDIR).
+    Raises UserError, InvalidPipelineError, ExternalError, and the errors of either run.
     """
     from headrace.core.settings import Home
     from headrace.execution.planning import plan_sinks
@@ -114,7 +114,7 @@ def verify(
             here,
         )
         say(f"native: {native.progress.rows_in:,} rows in, {native.progress.rows_out:,} out")
-        # where partitions were idle is no fact of the log: Spark is told
+        # the log does not show where partitions were idle: Spark gets the native run's floors
         again = replace(prepared, options=replace(options, floors=native.floors))
         staged = stage(again, spark, lambda text: say(f"spark: {text}"), splits=splits)
         say(f"spark: {staged.outcome.rows_in:,} rows in, {staged.outcome.rows_out:,} out")
@@ -132,4 +132,4 @@ def verify(
 
 
 def _quiet(_text: str) -> None:
-    """Says nothing."""
+    """Discards the line."""

@@ -1,4 +1,4 @@
-"""A pipeline's file form as YAML text. What it writes, the loader reads back as an equal pipeline."""
+"""Renders a pipeline's file form as YAML text, which the loader reads back as an equal pipeline."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _WIDTH = 100_000
 
 
 def yaml_text(data: Mapping[str, Any]) -> str:
-    """The file form as YAML, in block style, every expression on one line."""
+    """Returns the file form as YAML, in block style, every expression on one line."""
     from ruamel.yaml import YAML
 
     writer = YAML(typ="rt")
-    # a folded expression would read back the same, but not look like what was written
+    # wide: a folded expression would load as the same text, but look different from what was written
     writer.width = _WIDTH
     writer.allow_unicode = True
     writer.indent(mapping=2, sequence=4, offset=2)
@@ -24,7 +24,7 @@ def yaml_text(data: Mapping[str, Any]) -> str:
 
 
 def _escaped(value: Any) -> Any:
-    """The same with `${` as `$${`: variables belong to files, and Python values hold none."""
+    """Returns the data with `${` as `$${`: Python values hold no variables of files."""
     match value:
         case str():
             return value.replace("${", "$${")

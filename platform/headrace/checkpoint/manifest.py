@@ -1,8 +1,8 @@
-"""What a checkpoint consists of: documents as they stand in acknowledgements, journal records and savepoints.
+"""The documents of a checkpoint, in acknowledgements, journal records and savepoints.
 
-Owns the shapes and their JSON (`model_dump_json`, `model_validate_json`). Paths of files are relative to the folder of
+Owns the models and their JSON (`model_dump_json`, `model_validate_json`). Paths of files are relative to the folder of
 the job (checkpoint) or of the savepoint, so that both can be moved; a path that holds `://` or begins with `/` is
-absolute: it belongs to somebody else's checkpoint and is read, never deleted.
+absolute: it belongs to another job's checkpoint and is read, never deleted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.connect.source import Split, SplitId
 from headrace.core.source_state import SourceState
 
 FORMAT = 1
-"""Version of the documents; a reader refuses a greater one by name."""
+"""Version of the documents; a reader rejects a greater one with an error that names it."""
 
 
 class Document(BaseModel):
@@ -83,7 +83,7 @@ class CommittableDocument(Document):
 
     @staticmethod
     def of(item: Committable) -> CommittableDocument:
-        """A committable written down."""
+        """The document of a committable."""
         return CommittableDocument(
             sink=item.sink,
             subtask=item.subtask,
@@ -96,7 +96,7 @@ class CommittableDocument(Document):
         )
 
     def committable(self) -> Committable:
-        """The committable again."""
+        """The committable of this document."""
         return Committable(
             self.sink, self.subtask, self.epoch, self.payload, self.name, self.rows, self.digest, self.successor
         )
@@ -146,12 +146,12 @@ class SplitDocument(Document):
 
     @staticmethod
     def of(split: Split) -> SplitDocument:
-        """A split written down."""
+        """The document of a split."""
         topic, partition = split.id
         return SplitDocument(topic=topic, partition=partition, start=split.start, stop=split.stop, detail=split.detail)
 
     def split(self) -> Split:
-        """The split again."""
+        """The split of this document."""
         return Split(SplitId(self.topic, self.partition), self.start, self.stop, self.detail)
 
 

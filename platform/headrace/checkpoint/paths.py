@@ -7,8 +7,8 @@
     <directory>/savepoint-<job>-<epoch>-<random>/state/..                  as in a job's folder
                                                  manifest.json             written last
 
-Everything is named relative to the folder of the job or savepoint. Only records can be taken twice: every other
-object has attempt and a random part in its name and is written once.
+All names are relative to the folder of the job or savepoint. Only a record's name can be contended for: every other
+object's name contains the attempt and a random part, and is written once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STATE_FILE = re.compile(r"state/(\d+)-(\d+)-([^-/]+)-(\d+)-[^-/]+\.parquet\Z")
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """What the name of a state file says."""
+    """The facts in a state file's name."""
 
     attempt: int
     epoch: int
@@ -46,17 +46,17 @@ def unique_part() -> str:
 
 
 def default_storage(home: Home) -> str:
-    """Where checkpoints are kept unless the pipeline says otherwise: `$HEADRACE_HOME/checkpoints`."""
+    """Default location of checkpoints: `$HEADRACE_HOME/checkpoints`."""
     return str(home.root / "checkpoints")
 
 
 def joined(base: str, path: str) -> str:
-    """`path` below the folder `base`; an absolute path or URL stays as it is."""
+    """`path` below the folder `base`; an absolute path or URL is returned unchanged."""
     return path if is_absolute(path) else f"{base.rstrip('/')}/{path}"
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a manifest's path belongs to somebody else's folder: it is read, never deleted."""
+    """Whether a manifest's path lies in another job's folder: such a file is read, never deleted."""
     return "://" in path or path.startswith("/")
 
 
@@ -67,7 +67,7 @@ def parted(url: str) -> tuple[str, str]:
 
 
 def absolute(url: str) -> str:
-    """A path of this host made absolute; a URL stays as it is."""
+    """A path of this host made absolute; a URL is returned unchanged."""
     return url if "://" in url else str(Path(url).expanduser().absolute())
 
 
@@ -83,8 +83,8 @@ def record_path(number: int) -> str:
 
 def record_number(path: str) -> int | None:
     """The number in a record's path (relative to the job's folder, or a whole URL); None: not a record."""
-    found = _RECORD.search(path)
-    return int(found[1]) if found else None
+    match = _RECORD.search(path)
+    return int(match[1]) if match else None
 
 
 def state_path(attempt: int, epoch: int, task: str, subtask: int, unique: str) -> str:
@@ -93,21 +93,21 @@ def state_path(attempt: int, epoch: int, task: str, subtask: int, unique: str) -
 
 
 def staged_path(attempt: int, epoch: int, sink: str, subtask: int, number: int) -> str:
-    """Result rows that wait to be published, relative to the job's folder; every call gives another name."""
+    """A file of result rows to be published, relative to the job's folder; every call returns another name."""
     return f"{STAGED}{attempt}-{epoch}-{sink}-{subtask}-{number}-{unique_part()}.parquet"
 
 
 def state_file(path: str) -> StateFile | None:
-    """What a state file's name says; None: not a state file."""
-    found = _STATE_FILE.search(path)
-    return StateFile(int(found[1]), int(found[2]), found[3], int(found[4])) if found else None
+    """The facts in a state file's name; None: not a state file."""
+    match = _STATE_FILE.search(path)
+    return StateFile(int(match[1]), int(match[2]), match[3], int(match[4])) if match else None
 
 
 def code_path(name: str, kind: str, digest: str) -> str:
-    """User code, relative to the job's folder: equal code has one place, under the name that it is imported by."""
+    """User code, relative to the job's folder. Equal code has one path; its last part is the file's import name."""
     return f"{CODE}{digest}-{kind}/{name}"
 
 
 def savepoint_url(directory: str, job: str, epoch: int, unique: str) -> str:
-    """URL of a new savepoint's folder in the directory that the user asked for."""
+    """URL of a new savepoint's folder in the user's directory."""
     return joined(absolute(directory), f"savepoint-{job}-{epoch}-{unique}")

@@ -26,7 +26,7 @@ def rendered() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the schema to the file named, else to its place in the repository."""
+    """Writes the schema to the file named, else to its path in the repository."""
     write_rendered(arguments, TARGET, rendered())
 
 

@@ -1,1 +1,1 @@
-"""The command line: one file per verb, each importing what it needs only when it runs."""
+"""The command line: one file per verb; each imports what it needs only when it runs."""

@@ -1,7 +1,7 @@
-"""The `headrace` command: mounts one module a verb.
+"""The `headrace` command: mounts one module per verb.
 
-A start loads the verb that is called and nothing else: the table below is all that `headrace --help` shows. What a
-verb needs is imported when it runs, so that `run` can set the environment before polars loads.
+A start imports only the called verb: `headrace --help` shows the table below. A verb imports its needs when it runs, so
+that `run` can set the environment before polars loads.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Annotated, NamedTuple
 import typer
 
 WORKER_ROLE = "headrace-worker"
-"""What a worker's process is called in lists of processes."""
+"""The name of a worker's process in lists of processes."""
 _COMPLETION_VARIABLE = "_HEADRACE_COMPLETE"
-"""Set by the shell where it asks for completions."""
+"""The shell sets it when it requests completions."""
 
 
 class _Verb(NamedTuple):
-    """A command, or a group of them where `attribute` is a Typer, and the module of `headrace.cli` that has it."""
+    """A command, or a group of them if `attribute` is a Typer, and its module in `headrace.cli`."""
 
     name: str
     module: str
@@ -40,7 +40,7 @@ class _Verb(NamedTuple):
             app.command(self.name, short_help=self.summary, hidden=self.hidden)(value)
 
     def name_only(self, app: typer.Typer) -> None:
-        """Adds a command of its name that does nothing."""
+        """Adds a command with its name that does nothing."""
         app.command(self.name, short_help=self.summary, hidden=self.hidden)(_nothing)
 
 
@@ -80,11 +80,11 @@ VERBS = (
 )
 
 app: typer.Typer
-"""The command with every verb; made when it is asked for, which `main` does not."""
+"""The command with every verb; made on first use. `main` does not use it."""
 
 
 def __getattr__(name: str) -> object:
-    """`app`."""
+    """Makes `app` on first use."""
     if name == "app":
         return _whole()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -111,7 +111,7 @@ def root(
 
 
 def _nothing() -> None:
-    """Stands in for a verb that is not called."""
+    """Stands in for a verb that was not called."""
 
 
 def _root() -> typer.Typer:
@@ -140,7 +140,7 @@ def _mounted(verbs: Iterable[_Verb]) -> typer.Typer:
 
 
 def _called(first: str | None) -> typer.Typer:
-    """The command as far as a command line needs that begins with this word."""
+    """Returns the command with the verbs that a command line with this first word needs."""
     if _COMPLETION_VARIABLE in os.environ:
         return _whole()
     verbs = [verb for verb in VERBS if verb.name == first]
@@ -154,7 +154,9 @@ def _called(first: str | None) -> typer.Typer:
 
 
 def _without_token(arguments: list[str]) -> list[str]:
-    """Arguments of a worker without its token, which goes into the environment: every user reads command lines."""
+    """Returns a worker's arguments without its token, which moves into the environment: every user can read command
+    lines.
+    """
     kept: list[str] = []
     rest = iter(arguments)
     for argument in rest:
@@ -168,12 +170,12 @@ def _without_token(arguments: list[str]) -> list[str]:
 
 def main() -> None:
     """Runs the command that `sys.argv` names."""
-    # before numpy loads: its threads for matrices, which nothing here has, spin as they start
+    # set before numpy loads: OpenBLAS's threads, which nothing here uses, spin when they start
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.argv[1:2] == ["worker"] and not {"-h", "--help"} & set(sys.argv):
         from headrace.core.settings import Home
 
-        # in place of this process, so that role and home stand where lists of processes show them
+        # replaces this process, so that role and home are in its command line
         os.environ["HEADRACE_HOME"] = str(Home.from_environment().root)
         os.execv(sys.executable, [sys.executable, "-m", "headrace", WORKER_ROLE, *_without_token(sys.argv[2:])])
     _called(next(iter(sys.argv[1:]), None))(prog_name="headrace")

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and how a command prints a JSON document or a table."""
+"""Arguments that several commands share, and the output of JSON documents and tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Archive = Annotated[
 
 
 def renames_of(given: Sequence[str] | None) -> dict[str, str]:
-    """`old=new` texts as a mapping. Raises UserError."""
+    """Returns `old=new` texts as a mapping. Raises UserError."""
     from headrace.core.errors import UserError
 
     renames: dict[str, str] = {}
@@ -70,7 +70,7 @@ def renames_of(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Aligned columns: the first `left` of them to the left, the numbers after them to the right."""
+    """Prints aligned columns: the first `left` of them left-aligned, the numbers after them right-aligned."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     for row in [head, *rows]:
         cells = [
@@ -81,7 +81,7 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 
 
 
 def print_json(document: object) -> None:
-    """One document on stdout."""
+    """Prints one document to stdout."""
     typer.echo(json.dumps(document, ensure_ascii=False))
 
 

@@ -1,4 +1,4 @@
-"""How a command ends when it fails: one message on stderr, no stack trace, and an exit code that tells whose fault.
+"""The end of a failed command: one message on stderr, no stack trace, and an exit code for the kind of failure.
 
 0 done, 1 failed, 2 wrong use or an invalid pipeline, 3 cluster or broker not reachable.
 """
@@ -11,16 +11,16 @@ from typing import assert_never
 
 import typer
 
-from headrace.core.errors import Domain, ExternalError, HeadraceError, Unreachable, UserError
+from headrace.core.errors import Domain, ExternalError, HeadraceError, UnreachableError, UserError
 
 FAILED, WRONG_USE, NOT_REACHABLE = 1, 2, 3
 
 
 @contextmanager
 def reporting_errors() -> Iterator[None]:
-    """Around a command, or as its decorator: `error: <message>` and the exit code for what headrace raised.
+    """Around a command, or as its decorator: prints `error: <message>` and exits with the code of a headrace error.
 
-    A broken invariant keeps its stack trace: it is to be reported.
+    An InternalError keeps its stack trace, because it should be reported.
     """
     try:
         yield
@@ -30,12 +30,12 @@ def reporting_errors() -> Iterator[None]:
 
 
 def exit_code(error: HeadraceError) -> int:
-    """The exit code that an error ends a command with."""
-    return exit_code_of(error.domain, unreachable=isinstance(error, Unreachable))
+    """Returns the exit code for an error."""
+    return exit_code_of(error.domain, unreachable=isinstance(error, UnreachableError))
 
 
 def exit_code_of(domain: Domain, *, unreachable: bool) -> int:
-    """The same, of an error that is known by its report."""
+    """Returns the exit code for an error that is known by its report."""
     if unreachable:
         return NOT_REACHABLE
     match domain:

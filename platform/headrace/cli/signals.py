@@ -1,6 +1,6 @@
-"""Signals that end a command in the foreground: Ctrl-C, SIGTERM of a supervisor, SIGHUP of a terminal that is gone.
+"""Signals that end a command in the foreground: Ctrl-C, SIGTERM of a supervisor, SIGHUP of a closed terminal.
 
-What whoever started the process has it ignore (`nohup`, a shell's background jobs) stays ignored.
+A signal that the parent process ignored (`nohup`, a shell's background jobs) stays ignored.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def leaving_at_once(text: str) -> Iterator[None]:
-    """Inside, they end the process where it is, with this on stderr: for a command, which until it runs its job has
-    nothing to end. Restores what was there: tests call commands in processes that live on."""
+    """Inside, signals end the process at once, with this text on stderr: a command has nothing to end before it runs
+    its job. Restores the former handlers, because tests call commands in processes that live on.
+    """
 
     def leave(number: int, _frame: object) -> None:
         write_line(text)
@@ -29,14 +30,15 @@ def leaving_at_once(text: str) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            if handler is not None:  # one that C has installed cannot be named here
+            if handler is not None:  # None: a handler that C installed, which Python cannot restore
                 signal.signal(number, handler)
 
 
 @contextmanager
 def handled(on_signal: Callable[[int], None]) -> Iterator[None]:
-    """Inside, `on_signal` is called for each, in the main thread between two instructions; afterwards they kill, until
-    the command ends. To be used in `leaving_at_once`."""
+    """Inside, `on_signal` is called for each signal, in the main thread between two instructions; afterwards signals
+    kill, until the command ends. To be used in `leaving_at_once`.
+    """
 
     def handle(number: int, _frame: object) -> None:
         on_signal(number)
@@ -49,7 +51,7 @@ def handled(on_signal: Callable[[int], None]) -> Iterator[None]:
 
 
 def let_go_of_terminal() -> None:
-    """After SIGHUP: what is written to a terminal that is gone fails, and there is nobody to read it."""
+    """After SIGHUP: redirects output to /dev/null, because writes to a closed terminal fail."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in (1, 2):
         if stat.S_ISCHR(os.fstat(number).st_mode):
@@ -58,7 +60,7 @@ def let_go_of_terminal() -> None:
 
 
 def write_line(text: str) -> None:
-    """To stderr, from a handler: past all buffers and locks. A terminal that is gone is no error."""
+    """Writes to stderr from a handler: bypasses buffers and locks. A closed terminal is no error."""
     with suppress(OSError):
         os.write(2, f"\n{text}\n".encode())
 

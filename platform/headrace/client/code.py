@@ -1,8 +1,8 @@
-"""The user's code that travels with a job: found, packed, and read from the files named on the command line.
+"""The user's code that is shipped with a job: found, packed, and read from the files named on the command line.
 
-Beside the pipeline file there may be modules that its `map` functions live in. They, and what they import from that
-folder, are packed into one archive; nothing else of the folder travels. A slot unpacks it, so that modules find data
-files of their package beside them as at home. What is imported by other means has to be named: `--py-files`.
+Modules with `map` functions may lie beside the pipeline file. These modules, and modules that they import from that
+folder, are packed into one archive; other files of the folder are not shipped. A slot unpacks it, so that modules find
+the data files of their package. Code that is imported in other ways must be named: `--py-files`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.client.models import CODE_BYTES_MAX, CODE_ENDINGS, CodeArchive
 from headrace.core.errors import UserError
 
 FILES_MAX = 10_000
-"""Files of one archive."""
+"""Most files of one archive."""
 OWN_CODE = "pipeline-code.tar.gz"
 
 _IMPORTABLE = (".py", ".zip", ".whl", ".egg")
@@ -26,7 +26,7 @@ _SKIPPED = {"__pycache__", "node_modules"}
 
 
 def own_code(folder: Path, modules: Iterable[str]) -> CodeArchive | None:
-    """Those of `modules` (dotted names) that lie in `folder`, with what they import from it; None: none do."""
+    """Those of `modules` (dotted names) in `folder`, with their imports from it; None if there are none."""
     files: set[Path] = set()
     seen: set[str] = set()
     todo = {_top(name) for name in modules}
@@ -42,13 +42,14 @@ def own_code(folder: Path, modules: Iterable[str]) -> CodeArchive | None:
 
 
 def given_code(py_files: Sequence[str], archives: Sequence[str]) -> tuple[CodeArchive, ...]:
-    """What `--py-files` (modules, zips, wheels, folders) and `--archive` (zips and tars, unpacked) name, in order."""
+    """The code named by `--py-files` (modules, zips, wheels, folders) and `--archive` (zips and tars, unpacked), in
+    order."""
     named = [_py_file(Path(text)) for given in py_files for text in given.split(",") if text]
     return (*named, *(_archive(Path(text)) for given in archives for text in given.split(",") if text))
 
 
 def limited(code: Sequence[CodeArchive]) -> tuple[CodeArchive, ...]:
-    """The same code. Raises UserError where it is too much to travel."""
+    """The same code. Raises UserError if it exceeds `CODE_BYTES_MAX`."""
     size = sum(len(each.content) for each in code)
     if size > CODE_BYTES_MAX:
         largest = max(code, key=lambda each: len(each.content))
@@ -64,7 +65,7 @@ def _top(module: str) -> str:
 
 
 def _files_of(folder: Path, name: str) -> set[Path]:
-    """A top-level module or package of the folder; a package with its data files."""
+    """The files of a top-level module or package of the folder; a package with its data files."""
     if (folder / name / "__init__.py").is_file() or _is_namespace(folder / name):
         inside = (path for path in (folder / name).rglob("*") if not _hidden(path.relative_to(folder)))
         return {path for path in inside if path.is_file()}
@@ -81,7 +82,7 @@ def _hidden(path: Path) -> bool:
 
 
 def _imports(path: Path) -> set[str]:
-    """Top-level names that a module imports. One that does not parse imports nothing: running it says why."""
+    """Top-level names that a module imports. Empty for a module that does not parse: running it reports the error."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, OSError):
@@ -134,14 +135,14 @@ def _read(path: Path, option: str) -> bytes:
 
 
 def _packed(folder: Path, files: Sequence[Path]) -> bytes:
-    """Equal files give equal bytes: times and owners do not travel."""
+    """Packs the files. Equal files yield equal bytes: times and owners are not stored."""
     if len(files) > FILES_MAX:
         raise UserError(f"{folder} has {len(files):,} files, and at most {FILES_MAX:,} travel with a job")
     return _tar((path.relative_to(folder).as_posix(), _read(path, "code")) for path in files)
 
 
 def _unzipped(content: bytes, path: Path) -> bytes:
-    """A zip as a tar: slots import from zips, and unpack tars."""
+    """A zip as a tar, because slots import from zips in place and unpack only tars."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = [each for each in archive.infolist() if not each.is_dir()]

@@ -1,13 +1,13 @@
-"""Which cluster is meant: the one named, else that of the environment, else the local one recorded in the home.
+"""Selects the cluster: the one named, else that of the environment, else the local one recorded in the home.
 
-    <home>/cluster/cluster.json      what `headrace cluster start` keeps: the processes of the local cluster
-    <home>/cluster/coordinator.json  what a coordinator writes when it is ready: {url, grpc, pid, token_file, tls_ca}
-    <home>/cluster/token             the cluster's token, unless its coordinator was given another file
+    <home>/cluster/cluster.json      written by `headrace cluster start`: the processes of the local cluster
+    <home>/cluster/coordinator.json  written by a coordinator when it is ready: {url, grpc, pid, token_file, tls_ca}
+    <home>/cluster/token             the cluster's token, unless its coordinator uses another file
     <home>/cluster/metrics-token     the read-only one, for health and metrics
     <home>/clusters/<name>/          homes of clusters that serve one job or application
 
-A token that was given (`token_files.given_token`) comes first. Else a client shows the home's own token, and only to
-the coordinators that this home records.
+A token set by the user (`token_files.given_token`) takes precedence. Otherwise a client sends the home's own token, and
+only to coordinators that this home records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.client.token_files import given_token, read_token
-from headrace.core.errors import Unreachable
+from headrace.core.errors import UnreachableError
 from headrace.core.settings import Home
 from headrace.tls.files import tls_authority
 
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 
 COORDINATOR_VARIABLE = "HEADRACE_COORDINATOR"
 _SAME_HOST = ("//localhost", "//0.0.0.0")
-"""Other ways to write loopback, of those who listen and of those who call."""
+"""Other spellings of loopback, in listening addresses and in URLs."""
 
 
 def cluster_folder(home: Home) -> Path:
-    """Where a home keeps its local cluster: records, logs, tokens."""
+    """The folder of a home's local cluster: records, logs, tokens."""
     return home.root / "cluster"
 
 
 def record_file(home: Home) -> Path:
-    """What `headrace cluster start` keeps."""
+    """The record that `headrace cluster start` writes."""
     return cluster_folder(home) / "cluster.json"
 
 
 def coordinator_file(home: Home) -> Path:
-    """What a coordinator of this home writes when it is ready."""
+    """The record that a coordinator of this home writes when it is ready."""
     return cluster_folder(home) / "coordinator.json"
 
 
 def token_file(home: Home) -> Path:
-    """The token of this home's coordinator, unless it was given another file."""
+    """The token of this home's coordinator, unless it uses another file."""
     return cluster_folder(home) / "token"
 
 
 def metrics_token_file(home: Home) -> Path:
-    """The token for health and metrics alone."""
+    """The token for health and metrics only."""
     return cluster_folder(home) / "metrics-token"
 
 
@@ -62,15 +62,16 @@ def own_clusters(home: Home) -> Path:
 
 
 def connect(url: str | None = None) -> Client:
-    """A client of the cluster that is meant. Nothing is sent yet. Raises Unreachable where no cluster is known, and
-    UserError for a token file that cannot be read."""
-    # where a cluster's files are is known without it
+    """A client of the selected cluster; sends nothing yet. Raises UnreachableError if no cluster is known, and
+    UserError for a token file that cannot be read.
+    """
+    # other functions of this module need no HTTP library
     from headrace.client.http import Client
 
     home = Home.from_environment()
     named = url or os.environ.get(COORDINATOR_VARIABLE) or _recorded_url(home)
     if named is None:
-        raise Unreachable(
+        raise UnreachableError(
             f"no cluster runs in {home.root}",
             remedy="headrace cluster start starts one; --coordinator URL or HEADRACE_COORDINATOR names another",
         )
@@ -80,18 +81,19 @@ def connect(url: str | None = None) -> Client:
 
 
 def authority_of(home: Home) -> Path | None:
-    """Who signed the certificate of this home's coordinator: what is named, else what it says of itself."""
+    """The authority for this home's coordinator: the one named by the environment, else the one the coordinator
+    recorded."""
     recorded = next(((home, record) for record in _records(home)), None)
     return tls_authority(os.environ) or _authority_in(recorded)
 
 
 def recorded_token(home: Home) -> str | None:
-    """The token of the coordinator that this home had last; None where there was none."""
+    """The token of this home's last coordinator; None if there was none."""
     return _token_of(home, next(_records(home), {}))
 
 
 def _recorded_as(home: Home, url: str) -> tuple[Home, Mapping[str, object]] | None:
-    """What this home, or one inside of it, records of the coordinator at `url`, and which one does."""
+    """The home (this one, or one inside of it) with a record of the coordinator at `url`, and that record."""
     for each in (home, *map(Home, own_clusters(home).glob("*"))):
         for record in _records(each):
             if _comparable(str(record.get("url"))) == _comparable(url):
@@ -114,7 +116,7 @@ def _recorded_url(home: Home) -> str | None:
 
 
 def _records(home: Home) -> Iterator[Mapping[str, object]]:
-    # a coordinator's own word first: it may have been started by hand, with another port
+    # the coordinator's own record first: it may have been started manually, with another port
     for path in (coordinator_file(home), record_file(home)):
         try:
             record = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Errors on their way over HTTP: an error of the tree as a document, and back."""
+"""Errors over HTTP: from an error of the tree to a document, and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.core.errors import (
     Domain,
     ExternalError,
     HeadraceError,
-    InvalidPipeline,
+    InvalidPipelineError,
     Location,
     Problem,
     UserError,
@@ -17,8 +17,8 @@ from headrace.core.errors import (
 
 
 def error_body(error: HeadraceError) -> ErrorBody:
-    """An error as answers and triggers carry it."""
-    found = error.problems if isinstance(error, InvalidPipeline) else []
+    """The error as a document of answers and triggers."""
+    found = error.problems if isinstance(error, InvalidPipelineError) else []
     problems = tuple(
         ProblemBody(
             message=problem.message,
@@ -36,16 +36,16 @@ def error_body(error: HeadraceError) -> ErrorBody:
 
 
 def error_of(body: ErrorBody) -> HeadraceError:
-    """The error that a document tells of, to be raised where it arrived."""
+    """The error of a document, to be raised at the receiver."""
     match body.domain:
         case Domain.USER if body.problems:
-            return InvalidPipeline([_problem(problem) for problem in body.problems])
+            return InvalidPipelineError([_problem(problem) for problem in body.problems])
         case Domain.USER:
             return UserError(body.message, remedy=body.remedy, retry=body.retry)
         case Domain.EXTERNAL:
             return ExternalError(body.message, remedy=body.remedy, retry=body.retry)
         case Domain.INTERNAL:
-            # broken is the coordinator, not this process: a stack trace of here would mislead
+            # the coordinator failed, not this process: a local stack trace would mislead
             return ExternalError(f"the coordinator failed: {body.message}", remedy="its log has the stack trace")
         case _:
             assert_never(body.domain)

@@ -1,8 +1,8 @@
 """The HTTP client of a cluster: one method per operation of the REST API, blocking, with the platform's own errors.
 
-Unreachable     nobody answers there, or not a headrace coordinator
-UserError       the coordinator refused: wrong use, an unknown job, an invalid pipeline (InvalidPipeline)
-ExternalError   storage or workers are away
+UnreachableError     no answer, or not from a headrace coordinator
+UserError       the coordinator rejected the request: wrong use, unknown job, invalid pipeline (InvalidPipelineError)
+ExternalError   storage or workers are unavailable
 """
 
 from __future__ import annotations
@@ -48,23 +48,24 @@ from headrace.client.output_models import (
     RedriveRequest,
     TransactionList,
 )
-from headrace.core.errors import ExternalError, Unreachable, UserError
+from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.network.hosts import is_loopback
+from headrace.core.retry import Backoff, Retries
 from headrace.tls.contexts import client_context
 from headrace.tls.diagnosis import is_plain_answer, speaks_tls
 from headrace.tls.files import CA_VARIABLE
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 120.0
-LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.05, 1.0
-"""Between two looks at something that one waits for: short at first, for most things are done soon."""
+_POLL_BACKOFF = Backoff(first_s=0.05, max_s=1.0, growth=1.5)
+"""Pause between two polls: short at first, because most operations complete soon."""
 AWAY_SECONDS_MAX = 60.0
-"""How long a coordinator may be away (it restarts, jobs go on) before waiting for a job is given up."""
+"""How long a coordinator may be unreachable (it restarts, jobs continue) before waiting for a job fails."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class Client:
-    """A cluster, by the address of its coordinator. To be closed, or used as a context. Not for several threads."""
+    """A cluster, by the address of its coordinator. Must be closed, or used as a context manager. Not thread-safe."""
 
     def __init__(
         self,
@@ -74,7 +75,8 @@ class Client:
         authority: Path | None = None,
         answer_s: float = ANSWER_SECONDS,
     ) -> None:
-        """authority: PEM file with who signed the coordinator's certificate; None: an authority of the system."""
+        """authority: PEM file of the authority that signed the coordinator's certificate; None: an authority of the
+        system."""
         self.url = url.rstrip("/")
         try:
             address = httpx.URL(self.url)
@@ -87,7 +89,7 @@ class Client:
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(answer_s, connect=CONNECT_SECONDS),
             trust_env=not is_loopback(address.host),  # a proxy cannot reach this host's loopback
-            # reading the system's certificates takes longer than most answers: not for plain HTTP, where none counts
+            # loading the system's certificates takes longer than most requests, and plain HTTP needs none
             verify=client_context(authority) if address.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
 
@@ -100,7 +102,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes its connections."""
+        """Closes the client's connections."""
         self._http.close()
 
     # ---- jobs ------------------------------------------------------------------------------------------------
@@ -110,7 +112,7 @@ class Client:
         return self._ask(Submitted, "POST", "/jobs", request).job_id
 
     def resubmit(self, job: str, from_savepoint: str) -> str:
-        """Runs the definition of a job that has ended again, from a savepoint; returns the new job's id."""
+        """Runs the definition of an ended job again, from a savepoint; returns the new job's id."""
         body = ResubmitRequest(from_savepoint=from_savepoint)
         return self._ask(Submitted, "POST", f"{_job(job)}/resubmit", body).job_id
 
@@ -119,29 +121,29 @@ class Client:
         return self._ask(JobList, "GET", "/jobs").jobs
 
     def status(self, job: str) -> JobStatus:
-        """All about a job."""
+        """The status of a job."""
         return self._ask(JobStatus, "GET", _job(job))
 
     def checkpoints(self, job: str) -> tuple[CheckpointInfo, ...]:
-        """Its checkpoints, newest first."""
+        """A job's checkpoints, newest first."""
         return self._ask(CheckpointList, "GET", f"{_job(job)}/checkpoints").checkpoints
 
     def exceptions(self, job: str) -> tuple[ExceptionInfo, ...]:
-        """Its failures, newest first."""
+        """A job's failures, newest first."""
         return self._ask(ExceptionList, "GET", f"{_job(job)}/exceptions").exceptions
 
     def logs(self, job: str, lines: int = 1000) -> tuple[str, ...]:
-        """The last lines that its processes logged."""
+        """The last log lines of a job's processes."""
         return self._ask(LogLines, "GET", f"{_job(job)}/logs?lines={lines}").lines
 
     # ---- their output ----------------------------------------------------------------------------------------
 
     def transactions(self, job: str) -> TransactionList:
-        """What a job has open outside, and what may be done with it."""
+        """A job's open transactions, and the safe actions for each."""
         return self._ask(TransactionList, "GET", f"{_job(job)}/transactions")
 
     def end_transactions(self, job: str, request: EndTransactionsRequest) -> TransactionList:
-        """Commits or aborts what a job that does not run has open."""
+        """Commits or aborts the open transactions of a job that is not running."""
         return self._ask(TransactionList, "POST", f"{_job(job)}/transactions", request)
 
     def dead_letters(self, job: str, request: DeadLettersRequest) -> DeadLetterList:
@@ -149,33 +151,33 @@ class Client:
         return self._ask(DeadLetterList, "POST", f"{_job(job)}/dead-letters", request)
 
     def redrive(self, job: str, request: RedriveRequest) -> Redriven:
-        """Sends dead letters again, at most as many as the request says."""
+        """Sends dead letters again, up to the request's limit."""
         return self._ask(Redriven, "POST", f"{_job(job)}/dead-letters/redrive", request)
 
     def audit(self, job: str) -> Trigger:
-        """Asks to read the output of a job back and compare it with what the job wrote."""
+        """Starts an audit: reads a job's output back and compares it with the rows that the job wrote."""
         return self._ask(Trigger, "POST", f"{_job(job)}/audit")
 
     # ---- long operations -------------------------------------------------------------------------------------
 
     def savepoint(self, job: str, directory: str | None = None) -> Trigger:
-        """Asks for a savepoint under this folder or URL, or where the coordinator keeps them."""
+        """Triggers a savepoint under this folder or URL, or in the coordinator's default location."""
         return self._ask(Trigger, "POST", f"{_job(job)}/savepoints", SavepointRequest(directory=directory))
 
     def stop(self, job: str, savepoint: str | None = None, *, drain: bool = False) -> Trigger:
-        """Asks to stop at a cut, with a savepoint under this folder, or with a last checkpoint only."""
+        """Triggers a stop after a barrier, with a savepoint under this folder, or with a last checkpoint only."""
         return self._ask(Trigger, "POST", f"{_job(job)}/stop", StopRequest(savepoint=savepoint, drain=drain))
 
     def cancel(self, job: str) -> Trigger:
-        """Asks to end a job at once."""
+        """Triggers an immediate end of a job."""
         return self._ask(Trigger, "POST", f"{_job(job)}/cancel")
 
     def rescale(self, job: str, parallelism: int) -> Trigger:
-        """Asks to run on with another parallelism."""
+        """Triggers a restart with another parallelism."""
         return self._ask(Trigger, "POST", f"{_job(job)}/rescale", RescaleRequest(parallelism=parallelism))
 
     def trigger(self, job: str, trigger_id: str) -> Trigger:
-        """How an operation stands."""
+        """The status of an operation."""
         return self._ask(Trigger, "GET", f"{_job(job)}/triggers/{quote(trigger_id, safe='')}")
 
     # ---- the cluster -----------------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ class Client:
         return self._ask(Health, "GET", "/health")
 
     def shutdown(self) -> ClusterInfo:
-        """Asks the coordinator to end with its workers; returns what the cluster was."""
+        """Shuts down the coordinator and its workers; returns the cluster's last state."""
         return self._ask(ClusterInfo, "DELETE", "/cluster")
 
     # ---- waiting ---------------------------------------------------------------------------------------------
@@ -197,9 +199,9 @@ class Client:
     def wait(
         self, job: str, *, timeout_s: float | None = None, on_status: Callable[[JobStatus], object] | None = None
     ) -> JobStatus:
-        """Waits until a job has ended. A coordinator that restarts meanwhile is waited for.
+        """Waits until a job has ended, also across a restart of the coordinator.
 
-        `on_status` gets every status that is looked at. Raises ExternalError after `timeout_s`.
+        `on_status` receives every polled status. Raises ExternalError after `timeout_s`.
         """
 
         def look() -> JobStatus:
@@ -211,11 +213,12 @@ class Client:
         return self._poll(look, lambda status: status.state in FINAL_STATES, f"job {job}", timeout_s)
 
     def wait_opened(self, job: str, *, timeout_s: float) -> JobStatus:
-        """Waits until a job's sources and sinks are open, or it has ended. After `timeout_s` returns it as it is."""
+        """Waits until a job's sources and sinks are open, or it has ended. After `timeout_s` returns the current
+        status."""
         deadline_s = time.monotonic() + timeout_s
 
         def is_settled(status: JobStatus) -> bool:
-            # a coordinator of an earlier version does not say that it has opened
+            # a coordinator of an earlier version does not report `opened`
             is_open = status.opened or status.attempt > 0
             return is_open or status.state in FINAL_STATES or time.monotonic() > deadline_s
 
@@ -224,8 +227,8 @@ class Client:
     def wait_trigger(
         self, trigger: Trigger, *, timeout_s: float | None = None, on_look: Callable[[Trigger], object] | None = None
     ) -> Trigger:
-        """Waits until an operation has completed; `on_look` gets it at every look. Raises what it failed with, and
-        ExternalError after `timeout_s`."""
+        """Waits until an operation has completed; `on_look` receives every polled status. Raises the operation's error,
+        and ExternalError after `timeout_s`."""
 
         def look() -> Trigger:
             seen = self.trigger(trigger.job_id, trigger.trigger_id)
@@ -249,8 +252,8 @@ class Client:
     def _poll(
         self, look: Callable[[], Model], ended: Callable[[Model], bool], what: str, timeout_s: float | None
     ) -> Model:
-        begun_s = answered_s = time.monotonic()
-        pause_s = LOOK_SECONDS_MIN
+        answered_s = time.monotonic()
+        polls = Retries(_POLL_BACKOFF, timeout_s)
         while True:
             try:
                 seen = look()
@@ -260,21 +263,19 @@ class Client:
             except ExternalError as error:
                 if not error.retry or time.monotonic() - answered_s > AWAY_SECONDS_MAX:
                     raise
-            if timeout_s is not None and time.monotonic() - begun_s > timeout_s:
+            if not polls.pause():
                 raise ExternalError(f"{what} has not ended within {timeout_s:g} s", retry=True)
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, LOOK_SECONDS_MAX)
 
     # ---- HTTP ------------------------------------------------------------------------------------------------
 
     def _ask(self, answer: type[Model], method: str, path: str, body: BaseModel | None = None) -> Model:
         content = None if body is None else body.model_dump_json().encode()
-        # also without a body: so no browser sends it for another page
+        # also without a body: a browser cannot send this header across sites without a preflight
         headers = {"Content-Type": "application/json"} if method == "POST" else {}
         try:
             response = self._http.request(method, f"/v1{path}", content=content, headers=headers)
         except httpx.HTTPError as error:
-            raise Unreachable(
+            raise UnreachableError(
                 f"no coordinator answers at {self.url}: {error or type(error).__name__}", remedy=self._remedy(error)
             ) from error
         if response.is_success:
@@ -287,7 +288,7 @@ class Client:
             return f"{CA_VARIABLE} names a file with the authority that signed its certificate"
         if is_plain_answer(str(error)):
             return "it speaks no TLS: write http://HOST:PORT"
-        # a coordinator with TLS closes a connection without it
+        # a coordinator with TLS closes a plain connection
         closed = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError) and address.port is not None
         if closed and address.scheme == "http" and speaks_tls(address.host, address.port or 0):
             return f"it speaks TLS: write https://HOST:PORT, and name its authority in {CA_VARIABLE}"
@@ -297,7 +298,7 @@ class Client:
         try:
             return model.model_validate_json(response.content)
         except ValidationError as error:
-            raise Unreachable(
+            raise UnreachableError(
                 f"what answers at {self.url} is no headrace coordinator of this version "
                 f"(HTTP {response.status_code} for {response.request.url.path})",
                 remedy="check the address, and that both are of the same version",

@@ -1,9 +1,9 @@
-"""The documents of the REST API (`/v1`): what clients send and what a coordinator answers.
+"""The documents of the REST API (`/v1`): requests of clients and answers of a coordinator.
 
-Owns shapes and their JSON only: coordinator, HTTP client, command line and Python API share them. Requests refuse
-unknown fields, so that a misspelt one is an error; answers ignore them, so that a client understands a coordinator
-that says more. Times are UTC; in JSON they read `2026-01-31T09:30:00.123Z`, but for event time (`watermark`, `lag`),
-which is epoch milliseconds as everywhere.
+Data only: coordinator, HTTP client, command line and Python API share the models and their JSON. Requests reject
+unknown fields, so that a misspelt one is an error. Answers ignore them, so that a client accepts those of a newer
+coordinator. Times are UTC, in JSON as `2026-01-31T09:30:00.123Z`, except event time (`watermark`, `lag`), which is
+epoch milliseconds as everywhere.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from headrace.core.errors import Domain
 from headrace.core.source_state import AppliedFloor
 
 CODE_BYTES_MAX = 128 * 1024 * 1024
-"""All code of a submission together, before encoding."""
+"""Size limit of all code of a submission, before encoding."""
 CODE_ENDINGS = (".py", ".zip", ".whl", ".egg", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
-"""What code may be."""
+"""File name endings of code."""
 LOG_LINES_MAX = 100_000
-"""Lines that one request for logs may ask for."""
+"""Most lines of one request for logs."""
 FINAL_STATES = frozenset({"FINISHED", "CANCELED", "FAILED"})
-"""States of a job that nothing follows; a SUSPENDED one goes on when its coordinator is back."""
+"""Final states of a job. A SUSPENDED one continues when its coordinator is back."""
 
 
 class Request(BaseModel):
@@ -51,7 +51,7 @@ Moment = Annotated[datetime, PlainSerializer(_time_text, return_type=str, when_u
 
 
 def moment(ms: int) -> datetime:
-    """Epoch milliseconds as the models want a time."""
+    """Epoch milliseconds as a time of the models."""
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
@@ -71,12 +71,12 @@ class CodeArchive(Request):
 
     @property
     def kind(self) -> Literal["import", "archive"]:
-        """Whether it is imported from as it is, or unpacked first."""
+        """Whether the code is imported in place, or unpacked first."""
         return "archive" if ".tar" in self.name or self.name.endswith(".tgz") else "import"
 
     @staticmethod
     def of(name: str, content: bytes) -> CodeArchive:
-        """From plain bytes."""
+        """An archive of plain bytes."""
         return CodeArchive(name=name, content=base64.b64encode(content))
 
 
@@ -115,7 +115,7 @@ class SubmitRequest(Request):
     mode: Literal["session", "per-job", "application"] = "session"
 
     def file_form(self) -> dict[str, Any]:
-        """The pipeline as it is to run: with the parallelism asked for."""
+        """The pipeline to run, with the requested parallelism."""
         return self.pipeline if self.parallelism is None else {**self.pipeline, "parallelism": self.parallelism}
 
 

@@ -1,4 +1,4 @@
-"""The documents of the REST API about what jobs have put out."""
+"""The documents of the REST API about the output of jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from headrace.client.models import Answer, Moment, Request
 
 LETTERS_MAX = 10_000
-"""Dead letters that one request may be about."""
+"""Most dead letters of one request."""
 
 
 class TransactionInfo(Answer):

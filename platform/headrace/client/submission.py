@@ -1,4 +1,4 @@
-"""What a pipeline takes with it when it is submitted: its file form, made independent of this process, and its code."""
+"""The content of a submission: the pipeline's file form, independent of this process, and its code."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headrace.spec.pipeline import Pipeline
 from headrace.spec.verbs import Map
 
 _HOST_PATHS = {"files": "path"}
-"""Connector -> its field that names a place on the host: relative ones are meant from here, not from a slot."""
+"""Connector -> its field with a path on the host. A relative one refers to the working folder here, not to a slot's."""
 
 
 def file_form(pipeline: Pipeline) -> dict[str, Any]:
-    """The pipeline as plain data, with secrets; relative paths in it are made absolute from the working folder."""
+    """The pipeline as plain data, with secrets; relative paths are resolved against the working folder."""
     data = pipeline.to_dict()
     for nodes in (data["sources"], data["sinks"]):
         for node in nodes.values():
@@ -32,9 +32,9 @@ def file_form(pipeline: Pipeline) -> dict[str, Any]:
 def job_code(
     pipeline: Pipeline, folder: Path, *, py_files: Sequence[str] = (), archives: Sequence[str] = ()
 ) -> tuple[CodeArchive, ...]:
-    """The code of a pipeline whose file lies in `folder`: what is named, before the modules beside it.
+    """The code of a pipeline whose file lies in `folder`: named code first, then the modules beside the file.
 
-    Raises UserError where it cannot be read, or is too much to travel.
+    Raises UserError if it cannot be read, or exceeds `CODE_BYTES_MAX`.
     """
     functions = [step.verb.function for step in pipeline.steps.values() if isinstance(step.verb, Map)]
     own = own_code(folder, [path.partition(":")[0] for path in functions])

@@ -1,7 +1,7 @@
-"""Tokens in files: how a coordinator makes one that no other user reads, and which one a client or worker shows.
+"""Tokens in files: a coordinator creates one that no other user can read; clients and workers read theirs.
 
-ensure_token   what a coordinator asks for: the token in the file, made at random if there is none
-given_token    what a client or worker was given: a file, `HEADRACE_TOKEN`, or the file in `HEADRACE_TOKEN_FILE`
+ensure_token   for a coordinator: the token in the file, created at random if there is none
+given_token    for a client or worker: from a file, `HEADRACE_TOKEN`, or the file in `HEADRACE_TOKEN_FILE`
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from headrace.core.files.private_files import OTHERS, PRIVATE_FILE, make_private
 TOKEN_VARIABLE, TOKEN_FILE_VARIABLE = "HEADRACE_TOKEN", "HEADRACE_TOKEN_FILE"
 _TOKEN_BYTES = 32
 _SENDABLE = re.compile(r"[ -~]+\Z")
-"""What a header can carry: printable ASCII in one line."""
+"""Valid in a header: printable ASCII in one line."""
 
 _log = logging.getLogger(__name__)
 
 
 def read_token(path: Path) -> str | None:
-    """The token in a file; None where there is no file. Raises UserError for a file that holds none."""
+    """The token in a file; None if there is no file. Raises UserError for a file without a token."""
     try:
         token = path.read_text().strip()
     except FileNotFoundError:
@@ -36,7 +36,7 @@ def read_token(path: Path) -> str | None:
 
 
 def required_token(path: Path) -> str:
-    """The token in a file that somebody named. Raises UserError, also where there is no file."""
+    """The token in a file that the user named. Raises UserError, also if there is no file."""
     token = read_token(path)
     if token is None:
         raise UserError(f"the token in {path} cannot be read: there is no such file")
@@ -44,9 +44,10 @@ def required_token(path: Path) -> str:
 
 
 def ensure_token(path: Path) -> str:
-    """The token in a file, made at random if there is no file; two processes that make it get the same one.
+    """The token in a file, created at random if there is no file; two processes that create it get the same one.
 
-    No other user can read the file at any moment. One that others can read is repaired, and logged. Raises UserError.
+    No other user can read the file at any time. The mode of a file that others can read is repaired, and that is
+    logged. Raises UserError.
     """
     token = read_token(path)
     if token is None:
@@ -62,7 +63,7 @@ def ensure_token(path: Path) -> str:
 def given_token(file: Path | None = None, token: str = "") -> str | None:
     """The first of: the token in `file`, `token`, HEADRACE_TOKEN, the token in the file HEADRACE_TOKEN_FILE names.
 
-    None where nothing is given. Raises UserError for a file that cannot be read.
+    None if none is set. Raises UserError for a file that cannot be read.
     """
     if file is not None:
         return required_token(file)
@@ -81,7 +82,7 @@ def _checked(token: str, place: str) -> str:
 
 
 def _make(path: Path) -> None:
-    """Puts a new token at `path` where there is none, whole from the first moment."""
+    """Creates a token file at `path` unless one exists; it is complete as soon as it is visible."""
     make_private_folder(path.parent)
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "w") as file:

@@ -1,12 +1,12 @@
-"""A running job replaced by another pipeline that goes on from its state; back to the old one where that is refused.
+"""Replaces a running job by another pipeline that continues from its state; returns to the old one if that is rejected.
 
     stop ─> path ─> submit from it ─> RUNNING: done
                          │               │
                          └── refused     └── FAILED before it ever ran
                                 └───────────────┴──> the old definition again, from the same path
 
-Once the new job has run there is no way back by itself: its output would be repeated. One that has a checkpoint has
-run, however soon after that it failed.
+Once the new job has run there is no automatic way back, because its output would be repeated. A job with a checkpoint
+has run, however soon it failed afterwards.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from headrace.client.models import SubmitRequest
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 
 WATCH_SECONDS = 60.0
-"""How long the new job is watched on its way to RUNNING."""
+"""How long `upgrade` waits for the new job to reach RUNNING."""
 _LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What came of it. old: the job that was stopped; path: what the next one starts from.
+    """The result of an upgrade. old: the stopped job; path: the savepoint or checkpoint that the next one starts from.
 
-    job       the job that runs now: the new one, or where `refused` says why not, the old definition again
+    job       the job that runs now: the new one, or the old definition again if `refused` is set
     """
 
     old: str
@@ -42,8 +42,8 @@ def upgrade(
 ) -> Upgraded:
     """Stops `job`, with a savepoint under that folder or a last checkpoint, and submits `request` from there.
 
-    `tell` gets a line for each step. Raises what stopping failed with; then the job is as it was. Raises ExternalError
-    where neither the new nor the old pipeline could be submitted: the message names the path to start from.
+    `tell` receives a line per step. Raises the error of a failed stop; then the job is unchanged. Raises ExternalError
+    if neither the new nor the old pipeline could be submitted: the message names the path to start from.
     """
     stopped = client.wait_trigger(client.stop(job, savepoint))
     if stopped.path is None:
@@ -61,7 +61,7 @@ def upgrade(
 
 
 def _failure_before_it_ran(client: Client, job: str) -> HeadraceError | None:
-    """Why the job failed on its way to RUNNING; None where it runs, or is still on its way."""
+    """The reason why the job failed before RUNNING; None if it runs, or has not reached RUNNING yet."""
     deadline = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < deadline:
         status = client.status(job)

@@ -1,10 +1,10 @@
-"""What a sink may offer beside writing: reading back the dead letters that it has written, and sending them again.
+"""The contract for sinks that can read back the dead letters they have written, and send them again.
 
     DeadLetterSink          a SinkConfig whose connector can do so
-      .open_dead_letters()  -> DeadLetters: reads them as their readers do, and writes them where they came from
+      .open_dead_letters()  -> DeadLetters: reads them as consumers do, and writes them to their origin
 
-A dead letter is a message or row that could not be processed. It carries where it came from and why it is here, if its
-sink was told to say so (`headers`).
+A dead letter is a message or row that could not be processed. It carries its origin and the reason if its sink's
+`headers` ask for that.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from headrace.connect.source import SplitId
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One of them.
+    """One dead letter.
 
-    place, position     where it lies
-    origin, origin_position   where it came from; None: it does not say
+    place, position     where it is stored
+    origin, origin_position   where it came from; None: not recorded
     at_ms               when it was written, epoch ms
     """
 
@@ -38,14 +38,14 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Resent:
-    """What one call has sent, or would send. to: how many rows where; more: there are others behind them."""
+    """The result of one `resend`, done or planned. to: topic -> rows; more: further letters follow."""
 
     to: dict[str, int]
     more: bool
 
     @property
     def rows(self) -> int:
-        """How many in all."""
+        """Rows over all topics."""
         return sum(self.to.values())
 
 
@@ -53,27 +53,27 @@ class DeadLetters(Protocol):
     """The dead letters of one sink. Used by one thread."""
 
     def newest(self, limit: int) -> Sequence[DeadLetter]:
-        """The newest that readers see, oldest first. Raises ExternalError."""
+        """The newest `limit` letters that readers can see, oldest first. Raises ExternalError."""
         ...
 
     def resend(self, to: str | None, limit: int, *, do: bool) -> Resent:
-        """Sends the next `limit` letters that no call has sent before; without `do` it only says which they would be.
+        """Sends the next `limit` letters that no call has sent before; without `do` it only counts them.
 
-        to   the topic that gets them; None: each goes back to where it came from
-        Each letter is sent once, however often this is called and however it ends, if only its sink writes there.
-        Raises UserError where a letter does not say where it came from, ExternalError.
+        to   the topic to send them to; None: each to its origin
+        Each letter is sent once, whatever the number and the outcome of calls, provided only its sink writes to the
+        topic. Raises UserError for a letter without an origin, ExternalError.
         """
         ...
 
     def close(self) -> None:
-        """Releases what it holds. Idempotent."""
+        """Releases all resources. Idempotent."""
         ...
 
 
 @runtime_checkable
 class DeadLetterSink(Protocol):
-    """A sink whose letters can be read back."""
+    """A sink whose dead letters can be read back."""
 
     def open_dead_letters(self, context: SinkContext) -> DeadLetters:
-        """The live part. `context.job`: the pipeline's name: runs of it share what has been sent."""
+        """Opens the live half. `context.job` is the pipeline's name: all its runs share the record of sent letters."""
         ...

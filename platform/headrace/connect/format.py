@@ -1,4 +1,4 @@
-"""The format contract: bytes <-> columns, whole batches at a time; bad rows come back beside the good ones."""
+"""The format contract: bytes <-> columns, whole batches at a time. Bad messages are returned beside the good rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a decoder made of n messages.
+    """The result of decoding n messages.
 
     rows      the good rows in message order, with exactly the schema's columns and polars types
     good      int64[rows.height]: message index of each good row, strictly growing; None when all n are good
@@ -52,14 +52,14 @@ class Encoder(Protocol):
     """Rows to bytes."""
 
     def encode(self, rows: pl.DataFrame) -> pa.Array:
-        """One message a row, in order: Arrow large_string, large_binary or a view of them, without NULLs.
+        """One message per row, in order: Arrow large_string, large_binary or a view of them, without NULLs.
 
-        `rows` holds the visible columns of the schema; hidden columns are left out.
+        `rows` holds the visible columns of the schema; hidden columns are not encoded.
         """
         ...
 
     def file_header(self) -> bytes:
-        """What a file of such messages begins with (CSV column names); mostly empty."""
+        """The first bytes of a file of such messages (CSV column names); empty for most formats."""
         ...
 
 
@@ -67,15 +67,15 @@ class FormatConfig(Config):
     """The frozen half of a format; fields are its options."""
 
     file_only: ClassVar[bool] = False
-    """Whether the format is one of whole files, not of messages: only connectors of files take it."""
+    """Whether the format describes whole files, not messages: only file connectors accept it."""
 
     @abstractmethod
     def check_source(self, schema: Schema) -> list[str]:
-        """What is wrong with reading this schema in this format, as messages."""
+        """Problems of reading this schema in this format, as messages."""
 
     @abstractmethod
     def check_sink(self, schema: Schema) -> list[str]:
-        """What is wrong with writing this schema in this format, as messages."""
+        """Problems of writing this schema in this format, as messages."""
 
     @abstractmethod
     def open_decoder(self, schema: Schema) -> Decoder:
@@ -86,8 +86,10 @@ class FormatConfig(Config):
         """The live half for writing."""
 
     def open_check(self, schema: Schema, node: str) -> RowCheck | None:
-        """Refuses rows of sink `node` that the encoder could not write; None: it writes every row of the schema.
+        """Returns a check that rejects rows of sink `node` that the encoder cannot write; None if it can write every
+        row.
 
-        As it stands, rows are encoded, which is as dear as it is right: a format that knows what it refuses says so.
+        The default encodes the rows, which is correct and slow. A format that knows which values it rejects overrides
+        it.
         """
         return EncodeCheck(self.open_encoder(schema).encode, schema.names)

@@ -1,4 +1,4 @@
-"""What a source can tell about a record beside its value, and the shape of a source's bad records."""
+"""Metadata that a source can offer for a record beside its value, and the schema of a source's bad records."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ METADATA: dict[str, Field] = {item.name: item for item in _PLAIN} | {"headers": 
 BAD_SCHEMA = Schema(
     (*_PLAIN, Field("value", Primitive.BINARY), Field("reason", Primitive.STRING, nullable=False)),
 )
-"""Columns of a source's side output `bad`; `value` holds the message as it came."""
+"""Columns of a source's side output `bad`; `value` holds the message unchanged."""

@@ -1,7 +1,7 @@
-"""Offsets by partition, as `start:` and `stop:` of sources take them: `{<partition>: <offset>}`, or the same under the
-name of each topic. Pure.
+"""Offsets by partition, the form of `start:` and `stop:` of sources: `{<partition>: <offset>}`, or one such mapping per
+topic name. Pure.
 
-A savepoint's positions have this form too, so that every source can be cut where a savepoint stands.
+A savepoint's positions have this form too, so any source can be bounded at a savepoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LATEST = "latest"
 
 
 def offsets_of(given: Mapping[Any, Any]) -> Partitions | OffsetsByTopic:
-    """Typed offsets out of a pipeline file's mapping. Raises ValueError for one that is none."""
+    """Parses offsets from a pipeline file's mapping. Raises ValueError for a mapping that is not of this form."""
     if not given:
         raise ValueError("no partition is named: write {<partition>: <offset>}")
     if any(isinstance(value, Mapping) for value in given.values()):
@@ -54,18 +54,18 @@ def _stop(given: Any) -> Any:
 
 
 StopField = Annotated[str | Partitions | OffsetsByTopic | None, BeforeValidator(_stop)]
-"""`stop:` of a source whose partitions stand in no log with times: `latest`, or offsets."""
+"""`stop:` of a source whose records have no timestamps to seek by: `latest`, or offsets."""
 
 
 def named_offsets(given: Partitions | OffsetsByTopic, topic: str) -> Partitions:
-    """Partition to offset for a topic; empty where it is not named."""
+    """Partition to offset for a topic; empty if the topic is not named."""
     if nested := {str(key): value for key, value in given.items() if isinstance(value, dict)}:
         return nested.get(topic, {})
     return {int(key): value for key, value in given.items() if isinstance(value, int)}
 
 
 def require_each(what: str, topic: str, named: Collection[int], existing: Collection[int]) -> None:
-    """Raises UserError where offsets do not name exactly the partitions that there are."""
+    """Raises UserError unless the offsets name exactly the existing partitions."""
     listed = ", ".join(str(partition) for partition in sorted(existing))
     if missing := set(existing) - set(named):
         gone = ", ".join(str(partition) for partition in sorted(missing))
@@ -78,20 +78,20 @@ def require_each(what: str, topic: str, named: Collection[int], existing: Collec
 
 
 def stops_of(stop: str | Partitions | OffsetsByTopic | None, ends: Mapping[SplitId, int]) -> dict[SplitId, int]:
-    """Where each split stops. ends: where it ends of itself, the limit for what is asked.
+    """The stop of each split. ends: the end of each split's data, the upper limit of a stop.
 
-    Raises UserError where `stop` does not name exactly these partitions, or lies past the end of one.
+    Raises UserError if `stop` does not name exactly these partitions, or exceeds the end of one.
     """
     if stop is None or isinstance(stop, str):
         return dict(ends)
-    found: dict[SplitId, int] = {}
+    offsets: dict[SplitId, int] = {}
     for topic in dict.fromkeys(split.topic for split in ends):
         named = named_offsets(stop, topic)
         require_each("stop", topic, named, {split.partition for split in ends if split.topic == topic})
-        found |= {SplitId(topic, partition): offset for partition, offset in named.items()}
-    for split, asked in found.items():
+        offsets |= {SplitId(topic, partition): offset for partition, offset in named.items()}
+    for split, asked in offsets.items():
         if asked > ends[split]:
             raise UserError(
                 f"stop: {split} ends at offset {ends[split]}, before {asked}", remedy="write an offset up to that"
             )
-    return found
+    return offsets

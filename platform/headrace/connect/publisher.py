@@ -1,16 +1,16 @@
-"""The publisher contract: staged result rows reach a sink once, however often that is tried.
+"""The publisher contract: staged result rows reach a sink exactly once, whatever the number of tries.
 
-An engine that computes first and writes afterwards (a replay on Spark) stages result rows in files, decides in its
-journal that they are the result, and only then publishes them. From there on there is no way back, only forward: a
-publisher that died is followed by another one with the same rows.
+An engine that computes first and writes afterwards (a replay on Spark) stages result rows in files, records in its
+journal that they are the result, and only then publishes them. That decision is final: if a publisher dies, another one
+publishes the same rows.
 
     decision (journal) ─> open_publisher(share 0) ─> published: 0 ─> write all rows     ─> finish
                                                  crash
                           open_publisher(share 0) ─> published: k ─> write rows from k  ─> finish ─> `committed`
 
-A **share** is what one subtask made for one sink in one epoch: rows in a fixed order, the same at every try. Shares of
-one sink are independent of each other and may be published at the same time, by other processes; of a share only the
-newest publisher may still have an effect.
+A **share** is the output of one subtask for one sink in one epoch: rows in a fixed order, the same at every try. Shares
+of one sink are independent and may be published concurrently, by several processes. Only the newest publisher of a
+share may have an effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.connect.sink import SinkBatch
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Which rows a publisher publishes, beside what the sink's context says (job, node, subtask, schema).
+    """The rows that a publisher publishes; the sink's context names the job, node, subtask and schema.
 
     epoch   of the job, from 1 on
     rows    in all of it
@@ -34,27 +34,26 @@ class Share:
 
 
 class Publisher(Protocol):
-    """The live half of a sink for staged rows; used by one thread. Opening it shuts out every earlier one of the share.
+    """The live half of a sink for staged rows; used by one thread. Opening one fences every earlier publisher of the
+    share.
 
     The context's `job`, `subtask` and the share's `epoch` name the share; `attempt` may differ between tries.
     """
 
     @property
     def published(self) -> int:
-        """How many of the share's first rows are visible already: they are not written again."""
+        """Number of the share's first rows that are visible already; they are not written again."""
         ...
 
     def write(self, batch: SinkBatch) -> None:
-        """Takes rows, in order, from `published` on; may make them visible at once, or part by part.
-
-        Raises ExternalError as soon as a write is known to have failed for good.
-        """
+        """Accepts rows, in order, from `published` on; may make them visible at once, or in parts. Raises ExternalError
+        as soon as a write has failed permanently."""
         ...
 
     def finish(self) -> None:
-        """All rows were written: returns when every one of them is durable and visible. Raises ExternalError."""
+        """Called after the last row: returns once every row is durable and visible. Raises ExternalError."""
         ...
 
     def close(self) -> None:
-        """Releases what it holds; rows that are not visible yet never will be by this publisher. Idempotent."""
+        """Releases all resources. Rows that are not visible yet never will be through this publisher. Idempotent."""
         ...

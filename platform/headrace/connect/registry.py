@@ -27,9 +27,9 @@ BUNDLED = ("headrace.", "headrace_connectors.")
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """What an entry point of group `headrace.connectors` names.
+    """The target of an entry point in the group `headrace.connectors`.
 
-    `example_source` and `example_sink` are YAML that stands under a node's name; tests load them.
+    `example_source` and `example_sink` are YAML fragments for use under a node's name; tests load them.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Connector:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What an entry point of group `headrace.formats` names."""
+    """The target of an entry point in the group `headrace.formats`."""
 
     name: str
     summary: str
@@ -63,8 +63,8 @@ def connector_names() -> tuple[str, ...]:
 
 
 def load_bundled() -> None:
-    """Imports the connectors and formats that come with headrace; they start no thread and open nothing by that. One
-    that lacks an optional package is left to the pipeline that names it."""
+    """Imports the connectors and formats that come with headrace. The imports start no thread and open nothing. A
+    connector that lacks an optional package is skipped; the pipeline that names it gets the error."""
     for group, load in ((CONNECTORS, connector), (FORMATS, format_named)):
         for name, entry in _entries(group).items():
             if entry.value.startswith(BUNDLED):
@@ -78,12 +78,12 @@ def format_names() -> tuple[str, ...]:
 
 
 def connector(name: str) -> Connector:
-    """The installed connector of that name. Raises UserError with the nearest name."""
+    """The installed connector with this name. Raises UserError with the nearest name."""
     return _load(CONNECTORS, "connector", name, Connector)
 
 
 def format_named(name: str) -> Format:
-    """The installed format of that name. Raises UserError with the nearest name."""
+    """The installed format with this name. Raises UserError with the nearest name."""
     return _load(FORMATS, "format", name, Format)
 
 

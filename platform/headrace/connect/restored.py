@@ -1,6 +1,6 @@
-"""An enumerator that goes on from splits that were resolved before: what a restart gives every source.
+"""An enumerator that continues from splits resolved before: every source has one after a restart.
 
-Enumerators that know `restore` do it themselves; for the others known splits win over what they answer now.
+Enumerators with `restore` do it themselves. For the others, known splits take precedence over discovered ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.core.errors import UserError
 
 
 def restored(enumerator: Enumerator, source: str, known: Sequence[Split], *, foreign: bool = False) -> Enumerator:
-    """The enumerator of node `source`, going on from `known`, as `RestorableEnumerator.restore` says."""
+    """The enumerator of node `source`, continuing from `known`, as `RestorableEnumerator.restore` specifies."""
     if isinstance(enumerator, RestorableEnumerator):
         enumerator.restore(known, foreign=foreign)
         return enumerator
@@ -38,18 +38,18 @@ class _Restored:
 
     @property
     def discovery_interval_ms(self) -> int | None:
-        """As the inner enumerator."""
+        """That of the inner enumerator."""
         return self._inner.discovery_interval_ms
 
     def discover(self) -> Sequence[Split]:
-        """Known splits as they were recorded, and the inner enumerator's others."""
-        found = {split.id: split for split in self._inner.discover()}
+        """The known splits as recorded, and further splits of the inner enumerator."""
+        discovered = {split.id: split for split in self._inner.discover()}
         if self._foreign:
             self._foreign = False
-            if missing := [split for name, split in self._known.items() if name not in found]:
+            if missing := [split for name, split in self._known.items() if name not in discovered]:
                 raise gone(self._source, missing)
-            self._known = {name: replace(split, stop=found[name].stop) for name, split in self._known.items()}
-        self._known = found | self._known
+            self._known = {name: replace(split, stop=discovered[name].stop) for name, split in self._known.items()}
+        self._known = discovered | self._known
         return [self._known[name] for name in sorted(self._known)]
 
     def close(self) -> None:

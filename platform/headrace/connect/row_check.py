@@ -1,12 +1,12 @@
-"""Rows looked at before they are staged: could they be written once they are decided?
+"""Checks rows before they are staged: can they be written once they are decided?
 
-An engine that decides first and publishes afterwards (`connect.publisher`) has no way back: a row that the format or
-the sink then refuses would hold the decided job up for good. So formats and sinks say beforehand, from columns and
-without I/O, what they would raise about a row.
+An engine that decides first and publishes afterwards (`connect.publisher`) cannot take a decision back. A row that the
+format or the sink then rejects would block the decided job forever. So formats and sinks report beforehand, from
+columns and without I/O, the errors they would raise for a row.
 
     rows ─> the format's check, the sink's check ─> staged ─> decision ─> encoded, published
 
-What only the outside can say (a table's constraints, the brokers' limits) is not known here.
+Limits known only to the external system (a table's constraints, the brokers' limits) are not checked here.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Encode: TypeAlias = "Callable[[pl.DataFrame], pa.Array]"
-"""Rows with all visible columns of a sink to its messages, one each."""
+"""Encodes rows with all visible columns of a sink to its messages, one per row."""
 
 
 _SHOWN_MAX = 200
 _DAY_US = 86_400 * 1_000_000
 _YEAR_1, _YEAR_9999 = -719_162, 2_932_896
-"""Their first and last day, since the epoch."""
+"""First and last day of the years that Python's `datetime` covers, in days since the epoch."""
 
 
 class RowCheck(Protocol):
-    """Looks at rows; used by one thread."""
+    """Checks rows; used by one thread."""
 
     def require(self, rows: pl.DataFrame) -> None:
-        """Raises DataError with the first row that could not be written: node, column, remedy.
+        """Raises DataError for the first row that cannot be written: node, column, remedy.
 
         `rows`: visible columns, and the hidden `__ts` and `__op`, as `connect.sink.SinkBatch` has them.
         """
@@ -45,11 +45,11 @@ class RowCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ValueCheck:
-    """Refuses values, those inside of lists and structs too.
+    """Rejects values, including those inside lists and structs.
 
-    columns   that may hold such values
-    refuses   whether there is one in a column of plain values
-    why       what is wrong with it: `... is a day that JSON has no form for`
+    columns   the columns that may hold such values
+    refuses   whether a column of plain values contains one
+    why       the reason: `... is a day that JSON has no form for`
     """
 
     node: str
@@ -63,7 +63,7 @@ class ValueCheck:
         for name in self.columns:
             column = rows.get_column(name)
             if self._refused(column):
-                # one by one, now that there is one
+                # the batch has at least one such value: only now search row by row
                 index = next(at for at in range(len(column)) if self._refused(column[at : at + 1]))
                 raise refused_row(self.node, f"column {name} {self.why}", rows[index], self.remedy)
 
@@ -73,7 +73,8 @@ class ValueCheck:
 
 @dataclass(frozen=True, slots=True)
 class EncodeCheck:
-    """Encodes rows and throws the messages away: for formats that do not say what they refuse. Raises what they do."""
+    """Encodes rows and discards the messages: for formats that do not report what they reject. Raises the encoder's
+    errors."""
 
     encode: Encode
     columns: tuple[str, ...]
@@ -84,8 +85,10 @@ class EncodeCheck:
 
 
 def refused_row(node: str, what: str, row: pl.DataFrame, remedy: str) -> DataError:
-    """The error about a row of a sink that could not be written. row: it alone; hidden columns are not shown, long
-    values are cut, and times that Python does not know are shown as numbers."""
+    """The error for a sink's row that cannot be written. row: a frame of that row alone.
+
+    The message hides hidden columns, truncates long values, and shows times beyond Python's range as numbers.
+    """
     shown = {column.name: _shown(column) for column in row if not column.name.startswith("__")}
     return DataError(f"sink {node!r}: {what}: {shown}", remedy=remedy, node=node)
 
@@ -97,7 +100,7 @@ def _shown(column: pl.Series) -> object:
 
 
 def _beyond_python(values: pl.Series) -> bool:
-    """Whether there is a time in it that is not in the years 1 to 9999."""
+    """Whether the values contain a time outside of the years 1 to 9999."""
     import polars as pl
 
     if values.dtype not in (pl.Date, pl.Datetime):
@@ -107,7 +110,7 @@ def _beyond_python(values: pl.Series) -> bool:
 
 
 def columns_holding(schema: Schema, kind: Callable[[DataType], bool]) -> tuple[str, ...]:
-    """Columns that are of a kind of type, or have such values inside."""
+    """Columns whose type is of a kind, or contains such a type."""
     return tuple(field.name for field in schema if _holds(field.type, kind))
 
 

@@ -1,6 +1,6 @@
-"""What a sink's outside remembers of the shares that a subtask published: the newest one, and how far it came. Pure.
+"""The external record of the shares that a subtask published: the newest one, and how many of its rows. Pure.
 
-Publishers keep it where it changes together with the rows themselves: in the same transaction, the same folder.
+Publishers store it where it changes atomically with the rows: in the same transaction, the same folder.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from headrace.core.errors import ExternalError
 
 @dataclass(frozen=True, slots=True)
 class ShareMarker:
-    """`rows` of the `of` rows that the subtask's share of `epoch` has are visible. Epochs are published in order."""
+    """`rows` of the `of` rows in the subtask's share of `epoch` are visible. Epochs are published in order."""
 
     epoch: int
     rows: int
     of: int
 
     def published(self, share: Share) -> int:
-        """How many of this share's first rows are visible. Raises ExternalError where the marker fits no such share."""
+        """Number of this share's first rows that are visible. Raises ExternalError if the marker contradicts the
+        share."""
         if self.epoch != share.epoch:
             return 0 if self.epoch < share.epoch else share.rows
         if self.of != share.rows or self.rows > share.rows:

@@ -1,7 +1,7 @@
 """The sink contract: config, writer, committer.
 
     SinkConfig           frozen and validated, from the pipeline file
-      .open_writer()     -> Writer: one for each subtask; takes batches, and at a barrier makes all of them durable
+      .open_writer()     -> Writer: one per subtask; accepts batches, and makes all of them durable at a barrier
       .open_committer()  -> Committer, for sinks whose output appears only when an epoch is committed; else None
 
 At-least-once: `flush` returns only when everything written is durable and no write failed; only then do source
@@ -17,8 +17,8 @@ a commit:
 
     a new attempt:  commit what is decided ─> `attempt` record ─> fence what earlier attempts left open ─> writers open
 
-Everything a writer may leave open under a name (a transactional id) is named beforehand, in the attempt's record
-(`SinkConfig.transactions`), or before its first use in a checkpoint's (`Committable.successor`).
+Every name under which a writer may leave output open (a transactional id) is recorded before its first use: in the
+attempt's record (`SinkConfig.transactions`), or in a checkpoint's (`Committable.successor`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SinkBatch:
 
     rows      polars frame with the visible columns and the hidden `__ts` and, where rows are deletes, `__op`
     messages  the rows encoded by the sink's format: Arrow large_binary, large_string or string_view of length n;
-              None where the sink takes rows (`takes = "rows"`)
+              None if the sink takes rows (`takes = "rows"`)
     """
 
     rows: pl.DataFrame
@@ -60,7 +60,7 @@ class Committable:
     """What a writer prepared at a barrier and its committer makes visible; plain JSON values only.
 
     epoch       the epoch at whose barrier it was prepared
-    payload     the connector's own words; `describe` may add to them
+    payload     the connector's own data; `describe` may add to it
     name        under which it is open outside (a transactional id), or empty
     rows        rows in it; digest: their order-free hash as 32 hex digits (`core.digest`), or empty: not hashed
     successor   the name that its writer uses in place of `name` once this epoch is committed; set by `describe`
@@ -78,12 +78,12 @@ class Committable:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTerms:
-    """How often epochs are committed, as far as a sink must know it.
+    """The checkpoint settings that a sink depends on.
 
     interval_ms          between checkpoints; None: none are taken
-    timeout_ms           after which a checkpoint that is not complete is given up
+    timeout_ms           after which an incomplete checkpoint is aborted
     aligned              whether barriers are aligned (exactly-once mode)
-    tolerable_failures   checkpoints in a row that may fail while the job goes on
+    tolerable_failures   consecutive checkpoints that may fail before the job does
     restart_delay_ms     the longest that the restart strategy waits
     """
 
@@ -96,16 +96,16 @@ class CheckpointTerms:
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink is told when it is opened.
+    """The arguments with which a sink is opened.
 
-    job              names the run; part of names that the sink makes
+    job              the job's name; part of the names that the sink creates
     node             the sink's name
     subtask, parallelism   which writer this is
     schema           visible columns of the rows
     update_key       columns of the updating key, or None on an append edge
     format           name of the format beside the connector, or None; `format_options` its options
-    attempt          the (re)start of the job that this writer belongs to; 0 where there is none yet
-    checkpoint       the terms of checkpoints; None where the sink is opened without an engine
+    attempt          number of the job's (re)start that this writer belongs to; 0: none yet
+    checkpoint       checkpoint settings; None: the sink is opened without an engine
     """
 
     job: str
@@ -122,14 +122,14 @@ class SinkContext:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """Output of ours that is neither visible nor given up, as the outside tells of it.
+    """Output of a job that is neither committed nor aborted, as the external system reports it.
 
-    name, sink, job, attempt, subtask   whose it is; empty and -1 where the name does not say
-    state        the outside's own word
+    name, sink, job, attempt, subtask   its owner; empty and -1 where the name does not encode it
+    state        the external system's own term
     started_at_ms, timeout_ms   epoch ms and ms; 0: not known
-    places       what it holds back: topic partitions, a folder, a table
-    identity     what `Committable.payload` has of it after `describe`: tells it from a later one of the same name
-    ending       it was committed or aborted already, and the outside is about to settle it
+    places       the places whose readers it blocks: topic partitions, a folder, a table
+    identity     its part of `Committable.payload` after `describe`: distinguishes it from a later one of the same name
+    ending       its commit or abort has begun, and the external system is completing it
     """
 
     name: str
@@ -149,29 +149,29 @@ class Writer(Protocol):
     """Writes rows; used by one thread."""
 
     def write(self, batch: SinkBatch) -> None:
-        """Takes rows, in order. Blocks while its own bounded buffer is full: that is the backpressure.
+        """Accepts rows, in order. Blocks while the writer's own bounded buffer is full: that is the backpressure.
 
-        Raises ExternalError as soon as a write is known to have failed for good.
+        Raises ExternalError as soon as a write has failed permanently.
         """
         ...
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """Makes everything written so far durable, with zero errors, or raises. Gives what must be committed."""
+        """Makes all written rows durable, or raises. Returns the output that must be committed."""
         ...
 
     def close(self) -> None:
-        """Releases what it holds without flushing. Idempotent."""
+        """Releases all resources without flushing. Idempotent."""
         ...
 
 
 @runtime_checkable
 class CommittedWriter(Writer, Protocol):
-    """A writer that hears when what it prepared is visible, so that it may use its names again."""
+    """A writer that is notified when its prepared output is visible, so that it may reuse its names."""
 
     def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
-        """Everything that `flush` gave up to `epoch` is visible, and that stands in the journal.
+        """Everything that `flush` returned up to `epoch` is visible, and the journal records that.
 
-        successors: name -> the name to be used in its place from now on. Called by another thread than the others.
+        successors: name -> the name to use in its place from now on. Called by another thread than the other methods.
         """
         ...
 
@@ -179,53 +179,54 @@ class CommittedWriter(Writer, Protocol):
 class Committer(Protocol):
     """Makes prepared output visible; lives beside the coordinator. Used by one thread.
 
-    Methods wait out what passes by itself for some seconds, then raise ExternalError with `retry`: they are called
-    again with the same until the outside answers.
+    Methods retry transient failures for some seconds, then raise ExternalError with `retry`. The coordinator repeats
+    such a call with the same arguments until the external system answers.
     """
 
     def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """Before the epoch is decided: the same with all that `commit` needs to know of them.
+        """Returns the committables with all data that `commit` needs. Called before the epoch is decided.
 
-        Raises ExternalError (`retry` or not, the attempt ends) where one of them can no longer be committed.
+        Raises ExternalError (with or without `retry`, the attempt ends) if one of them can no longer be committed.
         """
         ...
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """Publishes them. Called again after a crash: a second call changes nothing.
+        """Publishes the committables. Idempotent: it is called again after a crash.
 
-        Gives those that are lost for good: given up outside (a transaction that expired), not visible, never to be.
+        Returns those that are lost: aborted by the external system (an expired transaction), and never visible.
         """
         ...
 
     def fence(self, names: Sequence[str]) -> None:
-        """Ends what is open under these names without publishing it, and shuts out whoever still holds one of them.
+        """Aborts what is open under these names, and fences every writer that still holds one of them.
 
-        Called when everything decided is committed and before a new attempt's writers open. Names never used are
-        passed over.
+        Called after everything decided is committed and before a new attempt's writers open. Ignores names that were
+        never used.
         """
         ...
 
     def sweep(self, attempt: int) -> Sequence[str]:
-        """Ends what is open of this job and sink by attempts before `attempt`: what a writer of theirs that woke up
-        late has begun. Never what a later one has open: who asks may have been replaced. Gives the names it ended."""
+        """Aborts open output of this job and sink from attempts before `attempt`: transactions that a late writer of
+        theirs has begun. Never touches output of later attempts, because the caller may itself be superseded. Returns
+        the aborted names."""
         ...
 
     def open_transactions(self) -> Sequence[OpenTransaction]:
-        """What is open of this job and sink; where the context's job is empty, of all jobs."""
+        """The open transactions of this job and sink; of all jobs if the context's job is empty."""
         ...
 
     def close(self) -> None:
-        """Releases what it holds. Idempotent."""
+        """Releases all resources. Idempotent."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSeen:
-    """What an audit has read so far.
+    """The part of the output that an audit has read so far.
 
-    rows, digest   of what readers see, as `Committable` counts them: digest modulo 2^128 (`core.digest`)
-    settled        all that is visible now has been read
-    doubts         why it may differ from what was written, though nothing went wrong
+    rows, digest   of the rows visible to readers, counted as `Committable` does: digest modulo 2^128 (`core.digest`)
+    settled        everything visible has been read
+    doubts         reasons why it may differ from the rows written without an error
     """
 
     rows: int
@@ -235,31 +236,32 @@ class OutputSeen:
 
 
 class OutputAudit(Protocol):
-    """Reads a sink's output back, as its readers would. Used by one thread."""
+    """Reads a sink's output back as a consumer would. Used by one thread."""
 
     def read(self, timeout_ms: int) -> OutputSeen:
-        """Reads on for about that long, or until everything visible is read; gives all that was read since it began.
+        """Continues reading for about `timeout_ms`, or until everything visible is read; returns the totals since it
+        began.
 
-        After `settled` it may be called again: for what has become visible since. Raises ExternalError.
+        May be called again after `settled`, for rows that have become visible since. Raises ExternalError.
         """
         ...
 
     def close(self) -> None:
-        """Releases what it holds. Idempotent."""
+        """Releases all resources. Idempotent."""
         ...
 
 
 @runtime_checkable
 class AuditedCommitter(Committer, Protocol):
-    """A committer whose output can be read back and proven against what was written."""
+    """A committer whose output can be read back and compared with the rows written."""
 
     def begin(self) -> dict[str, Any]:
-        """Where output begins that is written from now on (the end of a topic), as plain JSON values: noted once, when
-        the job first starts."""
+        """The position where output written from now on begins (the end of a topic), as plain JSON values. Recorded
+        once, when the job first starts."""
         ...
 
     def audit(self, begin: Mapping[str, Any]) -> OutputAudit:
-        """Begins to read the output from there (what `begin` gave) on."""
+        """Opens an audit of the output from `begin` on, a position that `AuditedCommitter.begin` returned."""
         ...
 
 
@@ -267,16 +269,16 @@ class SinkConfig(Config):
     """The frozen half of a sink. Subclasses declare the fields of the pipeline file and `open_writer`."""
 
     takes: ClassVar[Literal["messages", "rows"]] = "messages"
-    """Whether the engine encodes rows by the `format:` beside the connector, or hands over columns."""
+    """Whether the engine encodes rows by the `format:` beside the connector, or passes columns."""
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
-    """Whether `format:` stands beside the connector."""
+    """Whether `format:` is set beside the connector."""
 
     files: ClassVar[bool] = False
-    """Whether it writes whole files, and so takes formats that are `file_only`."""
+    """Whether the sink writes whole files, and so accepts formats that are `file_only`."""
 
     @property
     def accepts_updates(self) -> bool:
-        """Whether updating rows are fine: upsert by key, or written as plain rows by the user's choice."""
+        """Whether the sink accepts updating rows: upsert by key, or plain rows by the user's choice."""
         return False
 
     @property
@@ -291,66 +293,68 @@ class SinkConfig(Config):
 
     @property
     def uses_event_time(self) -> bool:
-        """Whether the writer looks at the rows' `__ts`."""
+        """Whether the writer reads the rows' `__ts`."""
         return False
 
     @property
     def referenced_columns(self) -> tuple[str, ...]:
-        """Columns that the config names (key, headers): checked against the schema before anything runs."""
+        """Columns that the config names (key, headers); checked against the schema before the job starts."""
         return self.key_columns or ()
 
     def transactions(self, context: SinkContext) -> tuple[str, ...]:
-        """The names under which this writer (subtask, attempt) may leave output open. Pure. Empty: under none."""
+        """The names under which this writer (subtask, attempt) may leave output open; empty for none. Pure."""
         return ()
 
     @property
     def commit_within_ms(self) -> int | None:
-        """How long prepared output waits to be committed before the outside gives it up; None: for ever, or there is
-        none."""
+        """Time until the external system discards prepared output that is not committed; None: never, or the sink
+        prepares none."""
         return None
 
     @property
     def exactly_once(self) -> bool:
-        """Whether output appears by commit: `open_committer` gives one."""
+        """Whether output becomes visible by commit, so that `open_committer` returns a committer."""
         return False
 
     def check(self, context: SinkContext) -> list[str]:
-        """What is wrong with this sink for these rows, as messages; found before anything runs, without I/O."""
+        """Problems of this sink with these rows, as messages; found before the job starts, without I/O."""
         return []
 
     @abstractmethod
     def open_writer(self, context: SinkContext) -> Writer:
-        """The live part that writes."""
+        """Opens the live half that writes."""
 
     def open_committer(self, context: SinkContext) -> Committer | None:
-        """The live part that commits; None where `flush` alone makes output durable and visible."""
+        """Opens the live half that commits; None if `flush` alone makes output durable and visible."""
         return None
 
     @property
     def publishes_once(self) -> bool:
-        """Whether `open_publisher` gives one. Pure."""
+        """Whether `open_publisher` returns a publisher. Pure."""
         return False
 
     def open_publisher(self, context: SinkContext, share: Share) -> Publisher | None:
-        """The live part that publishes staged rows once (`connect.publisher`); None where the sink cannot tell what of
-        them is visible already: then they are written in one place, by a writer, at least once."""
+        """Opens the live half that publishes staged rows once (`connect.publisher`).
+
+        None if the sink cannot tell which rows are visible already: then one writer writes them, at least once.
+        """
         return None
 
     def remembers_ms(self) -> int | None:
-        """How long the outside remembers, at the least, what of a share is published, from its last publication on;
-        None: for ever. May do I/O. Raises ExternalError."""
+        """Least time for which the external system keeps its record of a published share, from the last publication on;
+        None: no limit. May do I/O. Raises ExternalError."""
         return None
 
     def open_check(self, context: SinkContext, encode: Encode | None) -> RowCheck | None:
-        """What refuses rows that the sink could not write, before they are staged to be published; None: it writes
-        every row of the schema. Without I/O: it is opened wherever rows are made (`connect.row_check`).
+        """Returns a check that rejects rows which the sink cannot write, before they are staged; None if it can write
+        every row of the schema. Does no I/O: every subtask that produces rows opens one (`connect.row_check`).
 
-        encode   rows to messages, where the sink takes messages: for rows that only their message can be judged by
+        encode   rows to messages, if the sink takes messages: for rows that can be judged only by their message
         """
         return None
 
     def prepare(self, context: SinkContext) -> None:
-        """Checks the outside once, before any writer opens (topic exists, or is created). May do I/O.
+        """Checks the external system once, before any writer opens (topic exists, or is created). May do I/O.
 
         Raises UserError or ExternalError with the remedy.
         """

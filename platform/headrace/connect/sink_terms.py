@@ -1,4 +1,4 @@
-"""What every sink needs of checkpoints to deliver exactly once, in the same words. Pure."""
+"""The checkpoint settings that every exactly-once sink requires, with the same error texts. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from headrace.connect.sink import CheckpointTerms
 
 
 def refused_terms(terms: CheckpointTerms | None) -> list[str]:
-    """Why `delivery: exactly-once` cannot be kept with these checkpoints, as messages with their remedy; empty where it
-    can, or where nothing is known of checkpoints."""
+    """Reasons why `delivery: exactly-once` is impossible with these checkpoints, as messages with their remedy; empty
+    if it is possible, or if the checkpoint settings are unknown."""
     if terms is None:
         return []
     if terms.interval_ms is None:

@@ -2,10 +2,10 @@
 
     SourceConfig          frozen and validated, from the pipeline file
       .open_enumerator()  -> Enumerator: resolves the splits once, before any reader starts, and finds new ones later
-      .open_reader()      -> Reader: assigned splits, polled for batches; lives in a slot and decides nothing
+      .open_reader()      -> Reader: assigned splits, polled for batches; lives in a slot and makes no decisions
 
 A **split** is one source partition with the positions that a run reads between. Positions are int64 and grow within a
-partition; what they mean (Kafka offset, file and line) is the connector's own, and `describe_position` says it to
+partition; their meaning (Kafka offset, file and line) is the connector's own, and `describe_position` renders them for
 people. The engine owns the loop, the decoding, event time and watermarks: a reader only assigns, polls and commits.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from headrace.core.types import Schema
 
-# a text: what reads checkpoints, such as the coordinator, loads neither numpy nor polars for it
+# a string: code that only reads checkpoints, such as the coordinator, loads neither numpy nor polars for it
 Offsets: TypeAlias = "npt.NDArray[np.int64]"
 
 
@@ -44,7 +44,7 @@ class SplitId(NamedTuple):
 class Split:
     """A partition and the range to read: from `start` (inclusive) to `stop` (exclusive; None: unbounded).
 
-    `detail`: what else the enumerator fixed when it resolved the split, for the reader; kept with it over restarts.
+    `detail`: further data that the enumerator fixed for the reader when it resolved the split; restarts keep it.
     """
 
     id: SplitId
@@ -74,8 +74,8 @@ class MessageBatch:
     positions   int64[n], growing within a run
     runs        cover [0, n) in order; a partition may have several
     timestamps  int64[n] epoch ms of the records, or None where the source has none
-    keys        Arrow binary of length n, only if asked for by `metadata`; NULL where the record has none
-    headers     polars Series of list<struct{key: string, value: binary}>, only if asked for by `metadata`
+    keys        Arrow binary of length n, only if `metadata` includes them; NULL where the record has none
+    headers     polars Series of list<struct{key: string, value: binary}>, only if `metadata` includes them
     """
 
     values: pa.Array
@@ -91,7 +91,7 @@ class MessageBatch:
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """n rows that the connector itself gives as columns of the node's schema (generator, memory, Parquet files).
+    """n rows that the connector itself returns as columns of the node's schema (generator, memory, Parquet files).
 
     `timestamps` as in MessageBatch. A frame that lacks a nullable column of the schema reads as NULL there.
     """
@@ -107,12 +107,12 @@ class RowBatch:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What one poll gave.
+    """The result of one poll.
 
     batch      rows, or None
-    positions  the next position of every partition that moved, also past what is never delivered (control records,
-               compacted gaps); without an entry: unchanged
-    at_end     partitions that now stand at their log's end (for idleness); a partition leaves this set by delivering
+    positions  the next position of every partition that moved, also past control records and gaps of compaction;
+               without an entry: unchanged
+    at_end     partitions at their log's end (for idleness); a partition leaves this set by delivering
     finished   partitions that reached their `stop`: nothing follows
     lag        messages between position and log end, for partitions where it is known
     """
@@ -126,14 +126,14 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What a source is told when it is opened.
+    """The arguments with which a source is opened.
 
     pipeline, node   names; the default consumer group is built from them
     schema           the node's declared columns
     format           name of the format beside the connector, or None; `format_options` its options
     poll_rows_max    upper bound of rows in one poll
-    wants_keys, wants_headers   the node's `metadata` asks for them
-    wants_timestamps   the records' timestamps serve as event time or are asked for by `metadata`
+    wants_keys, wants_headers the node's `metadata` includes them
+    wants_timestamps   the records' timestamps are event time, or the node's `metadata` includes them
     """
 
     pipeline: str
@@ -148,11 +148,11 @@ class SourceContext:
 
 
 class Enumerator(Protocol):
-    """Resolves a source's partitions and positions; lives beside the coordinator, one for each source of a job."""
+    """Resolves a source's partitions and positions; lives beside the coordinator, one per source of a job."""
 
     def discover(self) -> Sequence[Split]:
         """All splits, with `start` and `stop` resolved. Called once at the start and then every
-        `discovery_interval_ms`; a split keeps its first answer, later calls may only add splits.
+        `discovery_interval_ms`; a split keeps its first result, later calls may only add splits.
 
         Raises UserError (no such topic, expired offset) or ExternalError (not reachable) with the remedy.
         """
@@ -160,28 +160,28 @@ class Enumerator(Protocol):
 
     @property
     def discovery_interval_ms(self) -> int | None:
-        """How often to look for new partitions; None: never."""
+        """Interval between calls of `discover`; None: only once."""
         ...
 
     def close(self) -> None:
-        """Releases what it holds. Idempotent."""
+        """Releases all resources. Idempotent."""
         ...
 
 
 @runtime_checkable
 class RestorableEnumerator(Enumerator, Protocol):
-    """An enumerator that itself goes on from splits that were resolved before (`connect.restored` does it for others).
+    """An enumerator that continues from splits resolved before (`connect.restored` does it for others).
 
-    It matters where the start of a split that is found later is not what the config says: Kafka reads new partitions
-    from the earliest offset, whatever `start` is.
+    It matters if the start of a split found later differs from the config: Kafka reads new partitions from the earliest
+    offset, whatever `start` is.
     """
 
     def restore(self, splits: Sequence[Split], *, foreign: bool) -> None:
-        """Called once, before the first `discover`, which then gives these splits with their recorded `start`, `stop`
-        and `detail`, and new ones from their beginning.
+        """Called once, before the first `discover`. That call then returns these splits with their recorded `start`,
+        `stop` and `detail`, and new ones from their beginning.
 
-        foreign   they come from another job (a savepoint): `stop` is resolved anew, and a bounded source goes on with
-                  what has been added since. A split that is not there any more is a UserError.
+        foreign   they come from another job (a savepoint): `stop` is resolved anew, and a bounded source continues with
+                  data added since. A split that no longer exists raises UserError.
         """
         ...
 
@@ -190,14 +190,14 @@ class Reader(Protocol):
     """Reads assigned splits; used by one thread."""
 
     def assign(self, splits: Sequence[Split]) -> None:
-        """Adds splits to read, each from its `start`. Others go on without a gap."""
+        """Adds splits to read, each from its `start`. Splits assigned before continue without a gap."""
         ...
 
     def poll(self, timeout_ms: int) -> Polled:
-        """Waits up to `timeout_ms` for rows; gives at most `poll_rows_max` of them.
+        """Waits up to `timeout_ms` for rows; returns at most `poll_rows_max` of them.
 
-        Within a partition rows come in position order, without loss or repetition. A lost connection is waited out
-        inside (rows or nothing come back); an expired or impossible position raises UserError.
+        Within a partition rows are returned in position order, without loss or repetition. The reader itself retries a
+        lost connection (the poll returns rows or nothing); an expired or impossible position raises UserError.
         """
         ...
 
@@ -206,7 +206,7 @@ class Reader(Protocol):
         ...
 
     def resume(self, splits: Sequence[SplitId]) -> None:
-        """Goes on with paused partitions, without a gap."""
+        """Continues paused partitions, without a gap."""
         ...
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
@@ -215,7 +215,7 @@ class Reader(Protocol):
         ...
 
     def close(self) -> None:
-        """Releases what it holds. Idempotent."""
+        """Releases all resources. Idempotent."""
         ...
 
 
@@ -223,9 +223,9 @@ class SourceConfig(Config):
     """The frozen half of a source. Subclasses declare the fields of the pipeline file and the two `open` methods."""
 
     takes_format: ClassVar[Literal["required", "optional", "no"]] = "required"
-    """Whether `format:` stands beside the connector."""
+    """Whether `format:` is set beside the connector."""
     files: ClassVar[bool] = False
-    """Whether it reads whole files, and so takes formats that are `file_only`."""
+    """Whether the source reads whole files, and so accepts formats that are `file_only`."""
     record_time: ClassVar[bool] = False
     """Whether records carry a timestamp that serves as event time where the node has no `time:`."""
     metadata_fields: ClassVar[tuple[str, ...]] = ()
@@ -233,33 +233,33 @@ class SourceConfig(Config):
 
     @property
     def bounded(self) -> bool:
-        """Whether the source ends by itself."""
+        """Whether the source is bounded: it ends without being stopped."""
         return False
 
     @property
     def metadata_columns(self) -> Mapping[str, str]:
-        """Metadata field (topic, partition, offset, timestamp, key, headers) -> column name that shall hold it."""
+        """Metadata field (topic, partition, offset, timestamp, key, headers) -> name of its column."""
         return {}
 
     def describe_position(self, split: SplitId, position: int) -> str:
-        """A position for people: `flights[2] offset 17`."""
+        """A position as text: `flights[2] offset 17`."""
         return f"{split} offset {position}"
 
     def dead_letter_sink(
         self, topic: str, *, exactly_once: bool = False, commit_within_ms: int | None = None
     ) -> tuple[str, dict[str, Any]] | None:
-        """Connector name and fields of a sink on the same cluster that writes to `topic`, for `on_error:
-        {dead_letter: <topic>}`; None where the connector has nothing of the kind.
+        """Connector name and fields of a sink on the same cluster that writes to `topic`, for `on_error: {dead_letter:
+        <topic>}`; None if the connector has no such sink.
 
-        exactly_once       a sink of the job delivers so: this one shall too, where it can
-        commit_within_ms   what the job's sinks say of themselves (`SinkConfig.commit_within_ms`); None: nothing
+        exactly_once       a sink of the job is exactly-once: this one is too, if it can
+        commit_within_ms   the shortest `SinkConfig.commit_within_ms` of the job's sinks; None: no limit
         """
         return None
 
     @abstractmethod
     def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """The live part that resolves splits."""
+        """Opens the live half that resolves splits."""
 
     @abstractmethod
     def open_reader(self, context: SourceContext) -> Reader:
-        """The live part that reads."""
+        """Opens the live half that reads."""

@@ -1,1 +1,1 @@
-"""The control process: dispatcher, one job master per job (a pure machine and its driver), slots, connector hosts."""
+"""The control process: dispatcher, one job machine and driver per job, slots, connector hosts."""

@@ -1,7 +1,7 @@
 """The coordinator's process: `python -m headrace.coordinator.main headrace-coordinator --home PATH ..`.
 
-Owns start and end: control server for workers, REST for clients, the dispatcher between them, and the file in the home
-that tells where they listen.
+It starts and ends the control server for workers, REST for clients and the dispatcher between them, and writes the file
+in the home that holds their addresses.
 """
 
 from __future__ import annotations
@@ -38,19 +38,22 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("headrace.coordinator")
 COORDINATOR_FILE = "coordinator.json"
 KEEP_ALIVE_SECONDS = 75
-"""For how long a connection without requests is kept: far longer than our clients use one again (5 s), for a request
-that comes just as it is closed fails."""
+"""How long a connection without requests is kept. Far longer than our clients reuse one (5 s), because a request that
+arrives while the server closes its connection fails.
+"""
 WARM_UP_AFTER_SECONDS = 0.5
-"""Who waits for the cluster is answered first: loading keeps the interpreter's lock for hundreds of milliseconds."""
+"""Delay before planning is loaded: loading holds the interpreter's lock for hundreds of milliseconds, and clients that
+wait for the cluster are answered first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorConfig:
-    """How a coordinator listens. Port 0 takes a free one.
+    """How a coordinator listens. Port 0 takes a free port.
 
-    token_file          a file that holds what workers and clients must show. None: the home's, made where it is missing
-    metrics_token_file  one that holds what health and metrics take, too; as above
-    tls                 of REST and for workers. None: neither is encrypted
+    token_file           file with the token of workers and clients. None: the home's file, made if it is missing
+    metrics_token_file   file with the token of health and metrics; as above
+    tls                  of REST and of the control server. None: neither is encrypted
     """
 
     home: Path
@@ -65,7 +68,7 @@ class CoordinatorConfig:
 async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, starter: Starter | None = None) -> None:
     """Runs a coordinator until SIGTERM, SIGINT or a client's shutdown. Raises UserError, ExternalError.
 
-    starter: starts connector hosts; else they are fresh interpreters.
+    starter: starts connector hosts; by default each is a fresh interpreter.
     """
     from headrace.coordinator.dispatch.dispatcher import Dispatcher
     from headrace.coordinator.fleet.fleet import Fleet
@@ -85,7 +88,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
     def shutdown() -> None:
         nonlocal leaving_workers
         leaving_workers = True
-        loop.call_later(0.2, over.set)  # the answer to who asked goes out first
+        loop.call_later(0.2, over.set)  # the client's answer is sent first
 
     fleet = Fleet(cluster, times_from(os.environ))
     dispatcher = Dispatcher(Home(config.home), cluster, fleet, SystemClock(), shutdown, starter)
@@ -93,6 +96,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
     server, serving, port = await _start_rest(config, dispatcher, tokens)
     try:
         await dispatcher.start()
+        # only now: a client that finds the file may send requests, which need the jobs
         _publish(config, folder, port, grpc_port)
         LOG.info("coordinator of cluster %s: REST at port %d, workers at port %d", cluster, port, grpc_port)
         LOG.info("clients and workers show the token in %s", _token_file(config))
@@ -107,16 +111,16 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
 
 
 def _warm_up(starter: Starter | None) -> None:
-    """What the first job would wait for, loaded before it comes: a coordinator answers earlier than it can plan."""
+    """Loads what the first job would otherwise wait for: a coordinator can answer earlier than it can plan."""
     from headrace.coordinator.dispatch.preparation import load_planning
 
     try:
         if starter is not None:
-            # the template imports beside this process
+            # the template imports in parallel with this process
             starter.ready()
         load_planning()
     except Exception:
-        # the first job meets it again, and reports it
+        # the first job raises the same error, and reports it
         LOG.exception("planning cannot be loaded")
 
 
@@ -136,7 +140,7 @@ async def _start_rest(
         port=config.port,
         http=bounded_protocol(None if config.tls is None else rest_context(config.tls)),
         log_level="warning",
-        ws="none",  # an upgrade is a request like others: it needs a token
+        ws="none",  # WebSocket upgrades are plain requests here: they need a token
         lifespan="off",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
@@ -148,7 +152,9 @@ async def _start_rest(
 
 
 def _tokens(config: CoordinatorConfig) -> Tokens:
-    """The same for all runs of a home's coordinator. A file that was named has to be there: others know it already."""
+    """Returns the same tokens for all runs of a home's coordinator. A named file must exist: others use its token
+    already.
+    """
     from headrace.coordinator.rest.access import Tokens
 
     home, full, metrics = Home(config.home), config.token_file, config.metrics_token_file
@@ -163,7 +169,7 @@ def _token_file(config: CoordinatorConfig) -> Path:
 
 
 def _cluster_id(folder: Path) -> str:
-    """The same for all runs of a home's coordinator."""
+    """Returns the same id for all runs of a home's coordinator."""
     file = folder / "id"
     if not file.exists():
         replace_file(file, secrets.token_hex(6).encode(), mode=PRIVATE_FILE)
@@ -185,7 +191,7 @@ def _publish(config: CoordinatorConfig, folder: Path, port: int, grpc_port: int)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The process's entry."""
+    """The process's entry point."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     parser = argparse.ArgumentParser(prog="headrace.coordinator.main")
     parser.add_argument("role", choices=["headrace-coordinator"], help="marks the process in lists of processes")
@@ -204,7 +210,7 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         tls = checked_files(given.tls_cert, given.tls_key, given.tls_ca)
-        # before anything starts a thread
+        # forked before this process has threads: a fork copies locks that other threads hold
         starter = own_starter([HOST_PROGRAM])
         config = CoordinatorConfig(
             given.home, given.host, given.port, given.grpc_port, given.token_file, given.metrics_token_file, tls

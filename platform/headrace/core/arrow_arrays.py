@@ -24,7 +24,7 @@ def number_array(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def binary_array(values: Sequence[bytes | None]) -> pa.Array:
-    """Byte strings of at most 2 GiB in all, None as NULL. Made for few: it takes a step in Python for each."""
+    """Byte strings of at most 2 GiB in all, None as NULL. One Python step per value: for short sequences only."""
     whole = [value or b"" for value in values]
     offsets = array("i", accumulate(map(len, whole), initial=0))
     missing = None

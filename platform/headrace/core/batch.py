@@ -46,12 +46,12 @@ def visible_columns(batch: pl.DataFrame) -> list[str]:
 
 
 def hidden_columns(batch: pl.DataFrame) -> list[str]:
-    """The columns that the engine keeps beside the user's."""
+    """The engine's own columns, in order."""
     return [name for name in batch.columns if name.startswith(HIDDEN_PREFIX)]
 
 
 def concat_batches(batches: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """One batch of all rows in order. Fills `__wm` with -2^63 and `__op` with False where a batch leaves them out."""
+    """All rows in one batch, in order. Fills `__wm` with -2^63 and `__op` with False for batches that lack them."""
     if len(batches) == 1:
         return batches[0]
     columns = batches[0].columns

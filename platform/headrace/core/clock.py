@@ -1,4 +1,4 @@
-"""The one door to the machine's clocks for code that must not read them itself."""
+"""The only access to the machine's clocks, for code that must not read them itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from; tests give a virtual one."""
+    """A source of time; tests pass a virtual one."""
 
     def now_ms(self) -> int:
         """Wall-clock milliseconds since the epoch."""

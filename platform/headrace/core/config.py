@@ -1,8 +1,8 @@
 """The base of every configuration model: frozen, strict about names, and able to read text scalars.
 
-A pipeline file keeps each scalar as text and the field that it fills decides the type, so these models read
-`"123"` into an int and `"true"` into a bool, and a field of type str takes any text. Fields marked `secret()` never
-reach a plan shown, a manifest or a log.
+A pipeline file keeps each scalar as text and the field that it fills decides the type, so these models read `"123"`
+into an int and `"true"` into a bool, and a field of type str takes any text. Fields marked `secret()` never appear in a
+printed plan, a manifest or a log.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _PART = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
 class Config(BaseModel):
     """A frozen, validated, serialisable group of settings."""
 
-    # an error that nobody expected is logged with its text: no value may be in it
+    # an unexpected error is logged with its text, which must hold no value of the input
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
 
 
 def parse_duration_ms(text: object) -> int:
-    """`30m`, `1h30m`, `500ms`, `2d` -> milliseconds. Raises ValueError with the remedy."""
+    """Parses `30m`, `1h30m`, `500ms`, `2d` to milliseconds. Raises ValueError with the remedy."""
     if isinstance(text, int) and not isinstance(text, bool):
         return text
     body = str(text).strip()
@@ -61,4 +61,4 @@ def secret(**kwargs: Any) -> Any:
 
 
 FileForm = Annotated[dict[str, Any], Field(repr=False)]
-"""A pipeline as plain data, with secrets: a field of messages and documents that no `repr` shows."""
+"""A pipeline as plain data, with secrets: a field of messages and documents hidden from `repr`."""

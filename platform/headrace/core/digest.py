@@ -1,7 +1,8 @@
 """An order-free fingerprint of many rows: the sum modulo 2^128 of their hashes. Pure.
 
-Equal multisets of rows have equal digests whatever their order and split, and digests of parts add up. It proves that
-what stands in an output topic is what was written. A row is (key, value), each possibly NULL, as bytes.
+Equal multisets of rows have equal digests whatever their order and split, and digests of parts add up. Equal digests
+show that an output topic holds exactly the rows that were written. A row is (key, value), each as bytes, each possibly
+NULL.
 
 Source: multiset hashing by addition (MSet-Add-Hash; Clarke et al., Asiacrypt 2003). XXH3 is no cryptographic hash: it
 guards against mistakes, not against an adversary.
@@ -19,10 +20,10 @@ from headrace.core.digest_text import MODULUS
 from headrace.core.keygroups import xxh64_words
 
 _NULL = 42
-"""Stands for the hash of a NULL."""
+"""The hash of a NULL."""
 _SEEDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 _TOGETHER_ROWS = 8_192
-"""Words of so many rows at a time: what is made of them on the way stays in the processor's cache."""
+"""Rows hashed at a time: their intermediate arrays stay in the processor's cache."""
 
 _HASHED = tuple(polars_hash.col("bytes").nchash.xxh3_64(seed=seed).alias(str(seed)) for seed in _SEEDS)
 _FILLED = tuple(hashed.fill_null(_NULL) for hashed in _HASHED)
@@ -33,12 +34,12 @@ Words = npt.NDArray[np.uint64]
 def digest_of(values: pa.Array, keys: pa.Array | None = None) -> int:
     """The digest of n rows.
 
-    values, keys: Arrow binary or string columns of length n; without keys every key is NULL. Gives 0 <= x < 2^128.
+    values, keys: Arrow binary or string columns of length n; without keys every key is NULL. Returns 0 <= x < 2^128.
     """
     if not len(values):
         return 0
     value_words = _hashes(values)
-    # a key that all rows share is one word
+    # a key that all rows share is one word, which numpy broadcasts
     no_key = np.array([_NULL], np.uint64)
     key_words = (no_key, no_key) if keys is None or keys.null_count == len(keys) else _hashes(keys)
     low, high = (_sum_of_both(*each) for each in zip(key_words, value_words, _SEEDS, strict=True))
@@ -55,8 +56,8 @@ def _hashes(column: pa.Array) -> tuple[Words, Words]:
 
 
 def _sum_of_both(keys: Words, values: Words, seed: int) -> int:
-    """Key and value of a row are hashed once more together, and all of that added up: sums of keys and of values alone
-    would not say which key had which value."""
+    """The sum over rows of the hash of (key hash, value hash). Summing keys and values apart would lose which key
+    belongs to which value."""
     total = 0
     for begin in range(0, len(values), _TOGETHER_ROWS):
         rows = slice(begin, begin + _TOGETHER_ROWS)
@@ -65,6 +66,6 @@ def _sum_of_both(keys: Words, values: Words, seed: int) -> int:
 
 
 def _sum(words: Words) -> int:
-    """The exact sum: halves are added apart, so that up to 2^32 rows do not overflow."""
+    """The exact sum. The 32-bit halves are summed apart, so that up to 2^32 rows do not overflow."""
     mask = np.uint64(0xFFFFFFFF)
     return int((words & mask).sum(dtype=np.uint64)) + (int((words >> np.uint64(32)).sum(dtype=np.uint64)) << 32)

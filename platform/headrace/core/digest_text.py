@@ -1,4 +1,4 @@
-"""Digests of rows (`core.digest`) as text and as sums, for those who never see a row."""
+"""Digests of rows (`core.digest`) as text and as sums, for code that handles no rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def add_digests(*digests: int) -> int:
 
 
 def digest_text(digest: int) -> str:
-    """As 32 hex digits."""
+    """The digest as 32 hex digits."""
     return f"{digest:032x}"
 
 
 def digest_value(text: str) -> int:
-    """The digest that a text says; 0 for the empty one."""
+    """The digest that `digest_text` wrote; 0 for an empty text."""
     return int(text, 16) if text else 0

@@ -1,17 +1,16 @@
 """The one error tree of headrace.
 
     HeadraceError
-    ├── UserError            what the user wrote or asked for is wrong; trying again does not help
-    │   ├── InvalidPipeline  the pipeline file: carries a list of located problems
-    │   ├── ExpressionError  a SQL expression: carries the offset in its text
-    │   └── DataError        a row that the pipeline says must not fail did fail
-    ├── ExternalError        something outside (broker, disk, network) refused or is away
-    │   └── Unreachable      nobody answered there: a broker or a cluster that is down, or the wrong address
-    └── InternalError        a broken invariant of headrace itself
+    ├── UserError                 the user's input is wrong; a retry does not help
+    │   ├── InvalidPipelineError  the pipeline file: carries a list of located problems
+    │   ├── ExpressionError       a SQL expression: carries the offset in its text
+    │   └── DataError             a bad row where the pipeline's policy is to fail
+    ├── ExternalError             an external system (broker, disk, network) failed, refused or is unavailable
+    │   └── UnreachableError      no answer: a broker or cluster is down, or its address is wrong
+    └── InternalError             a broken invariant of headrace itself
 
-Every error says whose fault it is (`domain`), whether the same call may succeed later (`retry`) and, where one is
-known, what to do (`remedy`). Messages name the place. A command prints `str(error)`, never a stack trace, for the
-first two.
+Every error has a `domain` (whose fault it is), a flag whether the same call may succeed later (`retry`) and, if one is
+known, a `remedy`. Messages name the place. A command prints `str(error)`, never a stack trace, for the first two.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class ExternalError(HeadraceError):
     domain = Domain.EXTERNAL
 
 
-class Unreachable(ExternalError):  # noqa: N818 - reads as the sentence it is
+class UnreachableError(ExternalError):
     """A broker or cluster that does not answer. Commands end with exit code 3."""
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
@@ -69,7 +68,7 @@ class InternalError(HeadraceError):
 
 
 class DataError(UserError):
-    """A row failed and the node says `on_error: fail`. The message names the row and its source position.
+    """A row failed and the node has `on_error: fail`. The message names the row and its source position.
 
     `place` is that position alone (`flights[2] offset 17`), `node` the node's name; None where they are not known.
     """
@@ -83,9 +82,9 @@ class DataError(UserError):
 
 
 class ExpressionError(UserError):
-    """An expression that does not parse, type or exist.
+    """An expression that does not parse, has no type, or names something that does not exist.
 
-    `offset` is the 0-based character in the expression's text, or None where only the whole is to blame.
+    `offset` is the 0-based character in the expression's text, or None if the error concerns the whole expression.
     """
 
     def __init__(self, message: str, *, offset: int | None = None, remedy: str | None = None) -> None:
@@ -107,7 +106,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a pipeline: where, what, and how to put it right."""
+    """One problem of a pipeline: its place, the message, and the remedy."""
 
     message: str
     path: tuple[str, ...] = ()
@@ -120,8 +119,8 @@ class Problem:
         return f"{text}\n  {self.remedy}" if self.remedy else text
 
 
-class InvalidPipeline(UserError):  # noqa: N818 - reads as the sentence it is
-    """A pipeline that cannot run. `problems` holds every one that was found, in file order."""
+class InvalidPipelineError(UserError):
+    """A pipeline that cannot run. `problems` holds all its problems, in file order."""
 
     def __init__(self, problems: list[Problem]) -> None:
         assert problems, "an invalid pipeline has at least one problem"
@@ -129,11 +128,16 @@ class InvalidPipeline(UserError):  # noqa: N818 - reads as the sentence it is
         self.problems = problems
 
 
+InvalidPipeline = InvalidPipelineError
+Unreachable = UnreachableError
+"""Former names, for programs written against them. They go with the next version."""
+
+
 def did_you_mean(name: str, valid: list[str] | tuple[str, ...]) -> str | None:
-    """The sentence that offers the nearest valid name, or None where none is near."""
+    """The sentence that suggests the nearest valid name, or None if no name is near."""
     import difflib
 
-    # a name in other case is the nearest there is, and no match at all to difflib
+    # difflib compares case: without this, `TOPIC` would be no match for `topic`
     same = [each for each in valid if each.casefold() == name.casefold()]
     near = same or difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None

@@ -13,6 +13,7 @@ HIDDEN_PREFIX = "__"
 
 
 def split_output(reference: str) -> tuple[str, str | None]:
-    """`hourly` -> (hourly, None); `hourly.late` -> (hourly, late): a node and one of its side outputs."""
+    """Splits a reference into a node and one of its side outputs: `hourly` -> (hourly, None); `hourly.late` -> (hourly,
+    late)."""
     node, dot, output = reference.partition(".")
     return node, output if dot else None

@@ -1,7 +1,7 @@
 """Key groups: which keyed state and which subtask a row belongs to.
 
-Owns the key hash, bit for bit: it decides where state lies in checkpoints and savepoints, so it can never change. Knows
-nothing of channels or state. XXH64 (seed 42) of each key column, folded over the columns:
+Owns the key hash, bit for bit: the hash decides where state lies in checkpoints and savepoints, so it can never change.
+Knows nothing of channels or state. XXH64 (seed 42) of each key column, folded over the columns:
 
     string, binary                  their bytes
     bool, ints, date, timestamp     int64 little-endian (date in days, timestamp in us)
@@ -68,6 +68,7 @@ def subtask_of(group: int, parallelism: int, max_parallelism: int) -> int:
 
 def group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
     """The key groups that a subtask owns; the ranges of all subtasks cover [0, max_parallelism) without overlap."""
+    # ceilings: the inverse of `subtask_of`
     begin = -(-subtask * max_parallelism // parallelism)
     end = -(-(subtask + 1) * max_parallelism // parallelism)
     return range(begin, end)
@@ -92,7 +93,7 @@ def _bytes_hash(column: pl.Series) -> Hashes:
 
 
 def _words(column: pl.Series) -> tuple[Hashes, ...]:
-    """The bytes that are hashed, as little-endian 64-bit words; anything where the column is NULL."""
+    """The bytes to hash, as little-endian 64-bit words; arbitrary where the column is NULL."""
     dtype = column.dtype
     if dtype.is_decimal():
         return _decimal_words(column)
@@ -114,7 +115,7 @@ def _words(column: pl.Series) -> tuple[Hashes, ...]:
 
 def _decimal_words(column: pl.Series) -> tuple[Hashes, ...]:
     """Low and high half of the 128-bit scaled integers."""
-    array = column.rechunk().to_arrow()  # decimal128: polars holds the scaled integers just so
+    array = column.rechunk().to_arrow()  # decimal128 holds the scaled integers as polars does
     values = np.frombuffer(array.buffers()[1], dtype="<u8")[2 * array.offset : 2 * (array.offset + len(array))]
     halves: Hashes = values.reshape(-1, 2)
     return halves[:, 0], halves[:, 1]
@@ -123,7 +124,7 @@ def _decimal_words(column: pl.Series) -> tuple[Hashes, ...]:
 def xxh64_words(words: Sequence[Hashes], seed: int | Hashes) -> Hashes:
     """XXH64 of inputs of 8 * len(words) bytes (less than 32), for all rows at once; `seed` may differ by row.
 
-    A word that is the same in all rows may have length 1, if no longer one stands before it.
+    A word that is the same in all rows may have length 1, unless a longer word precedes it.
     """
     state: Hashes = np.asarray(seed, dtype=np.uint64) + (_P5 + np.uint64(8 * len(words)))
     for word in words:
@@ -142,7 +143,7 @@ def xxh64_words(words: Sequence[Hashes], seed: int | Hashes) -> Hashes:
 
 
 def _rotated(values: Hashes, bits: int) -> Hashes:
-    """`values` turned left by `bits`; overwrites them."""
+    """`values` rotated left by `bits`, in place."""
     right = values >> np.uint64(64 - bits)
     values <<= np.uint64(bits)
     values |= right

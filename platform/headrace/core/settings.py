@@ -1,4 +1,4 @@
-"""Where things live on this host: `HEADRACE_HOME`, and what is under it."""
+"""Locations of files on this host: `HEADRACE_HOME`, and the folders under it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WHERE_A_TOKEN_LIES = "The token lies in $HEADRACE_HOME/cluster/token of the coor
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder that commands on one host share; two homes never meet."""
+    """The folder that commands on one host share; two homes share nothing."""
 
     root: Path
 
@@ -27,10 +27,10 @@ class Home:
 
     @property
     def jobs(self) -> Path:
-        """One folder a job."""
+        """One folder per job."""
         return self.root / "jobs"
 
 
 def cache_folder() -> Path:
-    """The user's cache for what can be fetched again (broker jars): `$XDG_CACHE_HOME/headrace`."""
+    """The user's cache for files that can be downloaded again (broker jars): `$XDG_CACHE_HOME/headrace`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"

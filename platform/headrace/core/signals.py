@@ -1,4 +1,4 @@
-"""What travels in the same queues beside batches. A signal keeps its place among them and needs no credit."""
+"""Signals that travel in the same queues as batches. A signal keeps its place among batches and needs no credit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 TIME_MIN = -(1 << 63)
-"""The watermark before anything is known."""
+"""The initial watermark: minus infinity."""
 TIME_MAX = (1 << 63) - 1
 """The watermark after the last row: +infinity."""
 

@@ -1,7 +1,7 @@
-"""What a source remembers of its partitions: plain data that checkpoints hold and enumerators hand out again.
+"""The state of a source by partition: plain data that checkpoints store and enumerators assign again.
 
-Written by the source task at a barrier, merged over its subtasks into a manifest, and given back partition by
-partition at a restore, whatever the parallelism is then (DESIGN section 5, rule 1).
+The source task writes it at a barrier. A manifest holds the merged state of all subtasks. A restore distributes it by
+partition, whatever the parallelism is then (DESIGN section 5, rule 1).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class SplitState:
     finished: bool = False
 
     def height(self, lag_ms: int) -> int:
-        """Where it stands (epoch ms): its own watermark, `lag_ms` below its greatest event time, or its floor."""
+        """The partition's watermark (epoch ms): `lag_ms` below its greatest event time, or its floor if that is
+        higher."""
         own = TIME_MIN if self.max_ts is None else self.max_ts - lag_ms
         return own if self.floor is None else max(own, self.floor)
 
@@ -61,7 +62,7 @@ class SourceState:
 
 
 def merged(states: list[SourceState]) -> SourceState:
-    """One state out of those of a source's subtasks."""
+    """One state from those of a source's subtasks."""
     emitted = [state.emitted for state in states if state.emitted is not None]
     splits = sorted((split for state in states for split in state.splits), key=lambda s: (s.topic, s.partition))
     applied = compacted(floor for state in states for floor in state.applied)
@@ -69,7 +70,7 @@ def merged(states: list[SourceState]) -> SourceState:
 
 
 def compacted(floors: Iterable[AppliedFloor]) -> tuple[AppliedFloor, ...]:
-    """The floors that matter, in order: one that is no higher than an earlier one of its partition changes nothing."""
+    """The floors that have an effect, in order: a floor no higher than an earlier one of its partition has none."""
     kept: dict[tuple[str, str, int], list[AppliedFloor]] = {}
     for item in sorted(floors):
         before = kept.setdefault((item.source, item.topic, item.partition), [])

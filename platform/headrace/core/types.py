@@ -1,9 +1,9 @@
-"""Column types, fields and schemas: what a row may hold, and how polars holds it.
+"""Column types, fields and schemas, and their polars form.
 
 Owns the closed set of types, their text form and their polars form. Knows nothing of expressions or formats.
 
-The text form is that of the pipeline file: `int64`, `decimal(10,2)`, `timestamp`, `[string]`, `[int64 not null]`,
-`{a: int64, b: string not null}`; ` not null` after a type makes a field required.
+The text form is that of the pipeline file: `int64`, `decimal(10,2)`, `timestamp`, `[string]`, `[int64 not null]`, `{a:
+int64, b: string not null}`; ` not null` after a type makes a field required.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Decimal:
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """UTC microseconds. `unit` says how a source reads integers; it is no part of the type's identity."""
+    """UTC microseconds. `unit` is the unit in which a source reads integers; types that differ only in `unit` are
+    equal."""
 
     unit: TimestampUnit = field(default="ms", compare=False)
 
@@ -103,7 +104,7 @@ def _polars_primitives() -> dict[Primitive, pl.DataType]:
 
 def polars_type(dtype: DataType) -> pl.DataType:
     """The polars type that holds `dtype`."""
-    # a pipeline's file names types where nothing runs it: polars loads with the first column
+    # a pipeline file names types even where nothing runs it, so polars is imported with the first column only
     import polars as pl
 
     match dtype:
@@ -132,7 +133,7 @@ class Field:
 
     @property
     def type_text(self) -> str:
-        """The type as a pipeline file writes it, with ` not null` where it is."""
+        """The type as a pipeline file writes it, with ` not null` if the field is required."""
         return str(self.type) if self.nullable else f"{self.type} not null"
 
 
@@ -163,11 +164,11 @@ class Schema:
         return tuple(item.name for item in self.fields)
 
     def get(self, name: str) -> Field | None:
-        """The field of that name, or None."""
+        """The field with this name, or None."""
         return next((item for item in self.fields if item.name == name), None)
 
     def field(self, name: str) -> Field:
-        """The field of that name; KeyError where there is none."""
+        """The field with this name. Raises KeyError if there is none."""
         found = self.get(name)
         if found is None:
             raise KeyError(name)
@@ -195,7 +196,7 @@ _STAMP = re.compile(r"timestamp(?:\s*\(\s*(s|us)\s*\))?$")
 
 
 def parse_type(text: str) -> tuple[DataType, bool]:
-    """Reads a type as a pipeline file writes it; gives the type and whether it may be NULL.
+    """Parses a type as a pipeline file writes it; returns the type and whether it may be NULL.
 
     Raises UserError that names the nearest valid type.
     """
@@ -223,7 +224,7 @@ def parse_type(text: str) -> tuple[DataType, bool]:
 
 
 def _parse_fields(text: str) -> tuple[Field, ...]:
-    """`a: int64, b: {c: string}`: commas inside of brackets part no fields."""
+    """`a: int64, b: {c: string}`: commas inside brackets do not separate fields."""
     items, depth, begin = [], 0, 0
     for at, char in enumerate(text):
         depth += (char in "([{") - (char in ")]}")
@@ -242,5 +243,5 @@ def _parse_fields(text: str) -> tuple[Field, ...]:
 
 
 def schema_of(columns: Mapping[str, str]) -> Schema:
-    """A schema from name to type text: the short way for connectors and tests."""
+    """A schema from a mapping of name to type text: the short form for connectors and tests."""
     return Schema(tuple(Field(name, *parse_type(text)) for name, text in columns.items()))

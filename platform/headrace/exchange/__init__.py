@@ -1,1 +1,2 @@
-"""What lies between subtasks: the pure split and the pure gate, and the bounded channels that carry."""
+"""The data exchange between subtasks: partitioning (pure), the gate (pure), and the bounded channels that transport
+rows."""

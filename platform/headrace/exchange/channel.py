@@ -1,10 +1,10 @@
 """The bounded mailbox of a subtask: several producers, one consumer, a bound in rows and bytes for each channel.
 
 A full channel blocks its producer: that is the backpressure. Signals need no room. The gate decides which channels may
-be read and what signals add up to; `bounds` decides how much may wait; this shell only holds elements and waits.
+be read and which signals pass; `bounds` decides the capacity; this shell only stores elements and waits.
 
-A channel may be fed from another process: then its sender holds back by itself, within the bounds that it is told
-whenever rows are taken out (`feed_remotely`), and `put` never waits.
+A channel may be fed from another process. Its sender then keeps within the bounds that each credit carries
+(`feed_remotely`), and `put` never waits.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from headrace.exchange.bounds import AdaptiveBounds, ChannelBounds
 from headrace.exchange.gate import Gate
 from headrace.exchange.waiting import WaitTime
 
-__all__ = ["Cancelled", "ChannelBounds", "Mailbox", "OnDrained"]
+__all__ = ["TaskCancelledError", "ChannelBounds", "Mailbox", "OnDrained"]
 
 OnDrained = Callable[[int, int, ChannelBounds], None]
-"""Told after rows of a remote channel were taken: how many, their bytes, and the bounds that hold from now on."""
+"""Called after rows of a remote channel were taken, with rows, bytes, and the bounds from now on."""
 
 
-class Cancelled(Exception):  # noqa: N818 - a request, not an error
-    """The job is being torn down: leave the loop, keep nothing."""
+class TaskCancelledError(Exception):
+    """The job is being torn down: leave the loop and discard everything."""
 
 
 @dataclass(slots=True)
 class _Queue:
-    """One channel. Of each element its bytes are kept beside it: 0 for a signal."""
+    """One channel: elements with their size in bytes, which is 0 for a signal."""
 
     channel: int
     bounds: AdaptiveBounds
@@ -55,7 +55,7 @@ class _Queue:
             self.rows += element.height
             self.bytes += size
         elif isinstance(element, Watermark) and self.elements and isinstance(self.elements[-1][0], Watermark):
-            # time that passes over a reader that is held up piles up nothing: no row lies between the two
+            # consecutive watermarks collapse to the last one while the reader is slow: no row lies between them
             self.elements.pop()
         self.elements.append((element, size))
 
@@ -68,7 +68,7 @@ class _Queue:
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """What one `take` gave out of one channel."""
+    """The rows of one `take` from one channel."""
 
     channel: int
     rows: int
@@ -76,13 +76,13 @@ class _Served:
 
 
 class Mailbox:
-    """What waits for one subtask. Producers call `put`, the subtask's thread calls `take`."""
+    """The input queues of one subtask. Producers call `put`, the subtask's thread calls `take`."""
 
     def __init__(self, channels: int, bounds: ChannelBounds, *, merge_rows_max: int, aligned: bool = True) -> None:
         self._gate = Gate(channels, aligned=aligned)
         self._queues = [_Queue(channel, AdaptiveBounds(bounds)) for channel in range(channels)]
         self._filled_channels: set[int] = set()
-        """Those that hold something: a subtask with many channels looks at these alone."""
+        """Channels that are not empty: `take` scans only these, because a subtask may have many channels."""
         self._rows = 0
         self._merge_rows_max = merge_rows_max
         self._lock = threading.Lock()
@@ -95,13 +95,13 @@ class Mailbox:
         self._served: list[_Served] = []
         self._given_at_s = 0.0
         self.rows_queued_max = 0
-        """The most rows that ever waited here, over all channels: for tests and metrics."""
+        """Greatest number of queued rows so far, over all channels: for tests and metrics."""
 
     # ---- producers ---------------------------------------------------------------------------------------------------
 
     def feed_remotely(self, channel: int, on_drained: OnDrained) -> ChannelBounds:
-        """From now on the channel is fed by another process: `put` never waits there, and `on_drained` is called (by
-        the subtask's thread, without the lock) when rows were taken. Gives the bounds to begin with."""
+        """Declares that another process feeds the channel: `put` never waits there, and `on_drained` is called (by the
+        subtask's thread, without the lock) when rows were taken. Returns the initial bounds."""
         with self._lock:
             queue = self._queues[channel]
             assert queue.on_drained is None, f"channel {channel} is fed twice"
@@ -110,15 +110,16 @@ class Mailbox:
 
     @property
     def channels(self) -> int:
-        """How many channels there are."""
+        """Number of channels."""
         return len(self._queues)
 
     def put(self, channel: int, element: Element, size: int | None = None) -> None:
-        """Appends; a batch waits while the channel is full, and one larger than the bounds goes in piece by piece.
+        """Appends; a batch waits while the channel is full, and one larger than the bounds is appended in pieces.
 
-        size  the batch's bytes as its remote sender counts them; by default what polars estimates
+        size  the batch's bytes as its remote sender counts them; default: polars' estimate
 
-        Raises Cancelled once the job is torn down."""
+        Raises TaskCancelledError once the job is torn down.
+        """
         queue = self._queues[channel]
         if not isinstance(element, pl.DataFrame):
             with self._lock:
@@ -149,7 +150,7 @@ class Mailbox:
 
     def _append(self, queue: _Queue, element: Element, size: int) -> None:
         if self._cancelled:
-            raise Cancelled
+            raise TaskCancelledError
         rows_before = queue.rows
         queue.append(element, size)
         self._filled_channels.add(queue.channel)
@@ -160,17 +161,23 @@ class Mailbox:
     # ---- the consumer ------------------------------------------------------------------------------------------------
 
     def take(self) -> list[Element]:
-        """Waits for something and gives it in order: one batch (those queued are merged), or the signals that the
-        gate passes on; nothing after `wake`. Rows and signals take turns, and so do channels, so that none of them
-        starves. Raises Cancelled once the job is torn down."""
+        """Waits for input and returns it in order: one batch (queued ones are merged), or the signals that the gate
+        passes on; nothing after `wake`.
+
+        Rows and signals alternate, and so do channels, so that neither starves. Raises TaskCancelledError once the job
+        is torn down.
+        """
         with self._lock:
             self._observe_service()
             while True:
                 if self._cancelled:
-                    raise Cancelled
-                # what happened last comes second now; signals that the gate keeps to itself free what is behind them
+                    raise TaskCancelledError
+                # fairness: after rows, signals go first; without it a fast producer of either kind would starve the
+                # other
                 signals = self._take_signals() if self._rows_last else []
                 batches = [] if signals else self._take_batches()
+                # after signals, rows went first above; signals that the gate absorbs expose the rows behind them, so
+                # try both again
                 if not batches and not signals:
                     signals = self._take_signals()
                     batches = [] if signals else self._take_batches()
@@ -180,6 +187,7 @@ class Mailbox:
                     break
                 if signals:
                     return list(signals)
+                # input goes before a wake: the subtask looks around only when there is nothing to process
                 if self._woken:
                     self._woken = False
                     return []
@@ -195,7 +203,7 @@ class Mailbox:
         return [concat_batches(batches)]
 
     def _observe_service(self) -> None:
-        """The subtask comes back for more: it was busy until now with what it got last."""
+        """Measures the reader: it was busy until now with the rows of its last `take`."""
         if not self._served:
             return
         busy_s = time.monotonic() - self._given_at_s
@@ -207,7 +215,7 @@ class Mailbox:
             self._drained.notify_all()
 
     def _take_batches(self) -> list[pl.DataFrame]:
-        """Batches at the heads of readable channels, up to the merge limit; channels take turns going first."""
+        """Batches at the heads of readable channels, up to the merge limit; channels take turns to be first."""
         batches: list[pl.DataFrame] = []
         rows, blocked = 0, self._gate.blocked
         for channel in self._in_turn():
@@ -231,9 +239,10 @@ class Mailbox:
         return batches
 
     def _take_signals(self) -> list[Signal]:
-        """Takes signals at the heads of readable channels until one of them makes the gate pass something on."""
+        """Consumes signals at the heads of readable channels until the gate passes one on."""
         for channel in self._in_turn():
             queue = self._queues[channel]
+            # read anew each time: the signal before may have blocked this channel
             while queue.elements and channel not in self._gate.blocked:
                 head = queue.elements[0][0]
                 if isinstance(head, pl.DataFrame):
@@ -245,7 +254,7 @@ class Mailbox:
         return []
 
     def _in_turn(self) -> list[int]:
-        """Channels that hold something, from the one whose turn it is on."""
+        """Non-empty channels, starting with the one whose turn it is."""
         channels = sorted(self._filled_channels)
         first = bisect.bisect_left(channels, self._turn)
         return channels[first:] + channels[:first]
@@ -261,7 +270,7 @@ class Mailbox:
 
     @property
     def rows_queued(self) -> int:
-        """Rows that wait now, over all channels."""
+        """Rows queued now, over all channels."""
         with self._lock:
             return self._rows
 
@@ -271,17 +280,18 @@ class Mailbox:
         return self._gate.watermark
 
     def waited_ms(self, channel: int) -> float:
-        """How long the local sender of a channel waited for room so far."""
+        """How long the local sender of a channel has waited for room so far, in ms."""
         return self._queues[channel].waited.ms
 
     def wake(self) -> None:
-        """Makes `take` give nothing once, now or at its next call if nothing waits: the subtask may look around."""
+        """Makes `take` return nothing once, now or at its next call without input, so that the subtask can do other
+        work."""
         with self._lock:
             self._woken = True
             self._filled.notify_all()
 
     def cancel(self) -> None:
-        """Wakes everyone who waits here with Cancelled. Idempotent."""
+        """Raises TaskCancelledError in every waiting thread. Idempotent."""
         with self._lock:
             self._cancelled = True
             self._filled.notify_all()

@@ -1,24 +1,25 @@
-"""The gate of a subtask: what several input channels add up to. Pure: it takes signals and answers with signals.
+"""The gate of a subtask: combines the signals of several input channels. Pure: signals in, signals out.
 
 Watermarks: the gate's time is the minimum over its channels. EndOfInput passes on once, when every channel ended.
 
 Barriers: a barrier passes on once, when EVERY channel delivered it, those that ended as well: a subtask whose input
-ended still passes barriers on. Aligned (exactly-once), a channel that delivered barrier n is blocked until all have:
+ended still passes barriers on. In aligned mode (exactly-once), a channel that delivered barrier n is blocked until all
+have:
 
-    channel a  ──x──x──|n|..........x──>      "." blocked: what is behind the barrier waits in the channel
+    channel a  ──x──x──|n|..........x──>      "." blocked: elements behind the barrier wait in the channel
     channel b  ──x──x──x──x──x──|n|─x──>
     channel c  ──x──end────|n|.........>      ended: no rows follow, barriers do
     gate out   ──x x x x x x x x──|n|─x x
 
-An epoch can be given up on the way (its trigger never reached a source, or it timed out). So a newer barrier ends the
-alignment of an older one, and a barrier that is not newer than what passed or was given up is ignored:
+An epoch can be aborted midway (its trigger never reached a source, or it timed out). So a newer barrier ends the
+alignment of an older one, and a barrier not newer than the last passed or aborted epoch is ignored:
 
     channel a  ──|1|......|2|..──x──>         1 waits for b
-    channel b  ──x──x──x──|2|──x──>           b never had 1: it is given up, a is read on, up to its 2
+    channel b  ──x──x──x──|2|──x──>           b never had 1: 1 is aborted, a is read on, up to its 2
     gate out   ──x x x x x──|2|─x x
 
-Not aligned (at-least-once), nothing is ever blocked, and several epochs may be on their way at once: the rows behind
-a barrier that is early get into the state of its epoch, and are read again after a restore.
+In unaligned mode (at-least-once), no channel is ever blocked, and several epochs may be in progress at once: rows
+behind an early barrier enter the state of its epoch, and are read again after a restore.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ import heapq
 from collections.abc import Set
 from typing import assert_never
 
+from headrace.core.errors import InternalError
 from headrace.core.signals import TIME_MIN, Barrier, EndOfInput, Signal, Watermark
 
 UNALIGNED_EPOCHS_MAX = 64
-"""Epochs on their way at once through a gate that does not align; the oldest is given up beyond that."""
+"""Most epochs in progress at once in unaligned mode; beyond that the oldest is aborted."""
 
 
 class Gate:
-    """Adds up the signals of `channels` inputs, numbered from 0."""
+    """Combines the signals of `channels` inputs, numbered from 0."""
 
     def __init__(self, channels: int, *, aligned: bool = True) -> None:
         assert channels > 0, "a gate has at least one channel"
@@ -42,7 +44,8 @@ class Gate:
         self._aligned = aligned
         self._watermarks = [TIME_MIN] * channels
         self._lowest = [(TIME_MIN, channel) for channel in range(channels)]
-        """Heap with one entry for each channel, of a time that it has said; put right when it comes to the top."""
+        """Heap with one entry per channel, of its current or an earlier watermark; corrected when it reaches the
+        top."""
         self._open = set(range(channels))
         self._arrived: dict[int, set[int]] = {}
         self._blocked: frozenset[int] | set[int] = frozenset()
@@ -65,8 +68,10 @@ class Gate:
         return self._passed_on
 
     def on_signal(self, channel: int, signal: Signal) -> list[Signal]:
-        """What the gate passes on because `channel` delivered `signal`, in order."""
-        assert channel not in self.blocked, f"channel {channel} is blocked and was read: {signal}"
+        """The signals that the gate passes on after `signal` from `channel`, in order."""
+        # signals come from other processes, so these checks stay under -O
+        if channel in self.blocked:
+            raise InternalError(f"channel {channel} is blocked and was read: {signal}")
         match signal:
             case Watermark(ts):
                 return self._on_watermark(channel, ts)
@@ -78,10 +83,13 @@ class Gate:
                 assert_never(signal)
 
     def _on_watermark(self, channel: int, ts: int) -> list[Signal]:
-        assert channel in self._open, f"channel {channel} has ended and delivered time {ts}: only barriers may follow"
-        assert ts >= self._watermarks[channel], "time on a channel never goes back"
+        if channel not in self._open:
+            raise InternalError(f"channel {channel} has ended and delivered time {ts}: only barriers may follow")
+        if ts < self._watermarks[channel]:
+            raise InternalError(f"time on channel {channel} went back from {self._watermarks[channel]} to {ts}")
         self._watermarks[channel] = ts
-        # an ended channel said +inf before its end, or it was cut short and time must not pass it
+        # an ended channel still counts: it sent +inf before its end, or it was truncated and the watermark must not
+        # pass it
         low = self._low()
         if low <= self._passed_on:
             return []
@@ -89,7 +97,7 @@ class Gate:
         return [Watermark(low)]
 
     def _low(self) -> int:
-        """The minimum over all channels. Times only grow, so each of them moves an entry at most once."""
+        """The minimum over all channels. Watermarks only grow, so each of them moves an entry at most once."""
         while (time := self._watermarks[self._lowest[0][1]]) != self._lowest[0][0]:
             heapq.heapreplace(self._lowest, (time, self._lowest[0][1]))
         return self._lowest[0][0]
@@ -102,6 +110,7 @@ class Gate:
         if len(arrived) == self._channels:
             self._settle(epoch)
             return [Barrier(epoch)]
+        # two epochs in aligned mode: the older one was aborted upstream, so its channels are read on
         if len(self._arrived) > (1 if self._aligned else UNALIGNED_EPOCHS_MAX):
             self._settle(min(self._arrived))
         elif self._aligned:
@@ -109,14 +118,15 @@ class Gate:
         return []
 
     def _settle(self, epoch: int) -> None:
-        """The epoch has passed or is given up, and all older ones with it."""
+        """Marks the epoch, and all older ones, as passed or aborted."""
         self._settled = epoch
         self._arrived = {each: channels for each, channels in self._arrived.items() if each > epoch}
         if self._aligned:
-            # a newer epoch at most: it has ended the alignment of this one
+            # at most one newer epoch is left: the one whose barrier has ended this alignment
             self._blocked = next(iter(self._arrived.values()), frozenset())
 
     def _on_end(self, channel: int) -> list[Signal]:
-        assert channel in self._open, f"channel {channel} has ended twice"
+        if channel not in self._open:
+            raise InternalError(f"channel {channel} has ended twice")
         self._open.discard(channel)
         return [] if self._open else [EndOfInput()]

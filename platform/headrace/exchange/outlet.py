@@ -1,4 +1,4 @@
-"""Where the rows for one channel of a mailbox go in, wherever that mailbox is."""
+"""The sending end of one mailbox channel, whether the mailbox is local or remote."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Outlet(Protocol):
 
     def put(self, element: Element) -> None:
         """Appends in order. A batch waits for room, a signal does not. Raises Cancelled once the job is torn down,
-        ExternalError when the reader is lost."""
+        ExternalError if the reader is lost."""
         ...
 
     @property
     def waited_ms(self) -> float:
-        """How long batches waited for room so far: backpressure."""
+        """How long batches have waited for room so far, in ms: backpressure."""
         ...

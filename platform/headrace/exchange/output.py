@@ -1,4 +1,5 @@
-"""The sending end of an edge between tasks: rows are put in shape, split, and queued; signals go to every target."""
+"""The sending end of an edge between tasks: selects columns, splits rows, and queues them; signals go to every
+target."""
 
 from __future__ import annotations
 
@@ -27,15 +28,15 @@ class Channel:
 
     @property
     def waited_ms(self) -> float:
-        """How long the sender waited for room so far."""
+        """How long the sender has waited for room so far, in ms."""
         return self.mailbox.waited_ms(self.number)
 
 
 class EdgeOutput:
     """One sender of an edge: a Receiver. `outlets[i]` leads to subtask i of the reading task, for each target.
 
-    columns        visible columns in the order in which the reader wants them
-    order_columns  whether the order columns travel along
+    columns        visible columns in the reader's order
+    order_columns  whether the order columns are sent too
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class EdgeOutput:
             self._outlets[target].put(part)
 
     def shaped(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """The columns that travel, in order."""
+        """The columns to send, in order."""
         hidden = hidden_columns(batch)
         if not self._order_columns:
             hidden = [name for name in hidden if name not in ORDER_COLUMNS]
@@ -66,5 +67,5 @@ class EdgeOutput:
 
     @property
     def waited_ms(self) -> float:
-        """How long this sender waited for room so far, over all targets: backpressure."""
+        """How long this sender has waited for room so far, over all targets, in ms: backpressure."""
         return sum(outlet.waited_ms for outlet in self._outlets.values())

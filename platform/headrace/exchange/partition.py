@@ -1,7 +1,8 @@
-"""Spreads the rows of a batch over the subtasks that read it. Pure: no queues, no clock; `exchange.channel` carries.
+"""Partitions the rows of a batch over the subtasks that read it. Pure: no queues, no clock; `exchange.channel`
+transports.
 
 A partitioner is opened for one sending subtask. `targets` are the subtasks that it is connected to: signals go to all
-of them, rows to those that `split` names.
+of them, rows to those that `split` returns.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ class Partitioner(Protocol):
 
     @property
     def targets(self) -> Sequence[int]:
-        """The subtasks that this sender feeds, growing; each gets every signal."""
+        """The subtasks that this sender feeds, ascending; each receives every signal."""
         ...
 
     def split(self, batch: pl.DataFrame) -> Split:
-        """(target, its rows in order) for every target that gets rows; together exactly what the shape says."""
+        """(target, its rows in order) for every target with rows; together they are the rows that the partitioning
+        requires."""
         ...
 
 
@@ -60,7 +62,7 @@ def open_partitioner(
 
 
 def hash_split(batch: pl.DataFrame, keys: Sequence[str], parallelism: int, max_parallelism: int) -> Split:
-    """Splits by the owner of each row's key group. Rows keep their order; empty targets are left out."""
+    """Splits by the owner of each row's key group. Rows keep their order; empty targets are omitted."""
     if parallelism == 1:
         return ((0, batch),)
     owner = _owners(parallelism, max_parallelism)
@@ -68,12 +70,12 @@ def hash_split(batch: pl.DataFrame, keys: Sequence[str], parallelism: int, max_p
 
 
 def split_by(batch: pl.DataFrame, targets: npt.NDArray[np.uint16], count: int) -> Split:
-    """Splits by the target of each row (below `count`). Rows keep their order; empty targets are left out."""
+    """Splits by the target of each row (below `count`). Rows keep their order; empty targets are omitted."""
     counts = np.bincount(targets, minlength=count)
     present = np.flatnonzero(counts)
     if len(present) == 1:
         return ((int(present[0]), batch),)
-    # 16-bit targets: numpy sorts them by radix. One gather, then every target is a slice without a copy.
+    # numpy radix-sorts 16-bit integers; after one gather, every target is a slice without a copy
     order = np.argsort(targets, kind="stable").astype(np.uint32)
     gathered = batch[pl.Series(order)]
     ends = np.cumsum(counts)
@@ -90,7 +92,7 @@ def _owners(parallelism: int, max_parallelism: int) -> npt.NDArray[np.uint16]:
 
 
 def _own_targets(subtask: int, senders: int, receivers: int) -> tuple[int, ...]:
-    """The share of the receivers that belongs to one sender: every receiver has a sender, every sender a receiver."""
+    """One sender's share of the receivers: every receiver has a sender, and every sender a receiver."""
     if senders >= receivers:
         return (subtask * receivers // senders,)
     return tuple(target for target in range(receivers) if target * senders // receivers == subtask)
@@ -120,7 +122,7 @@ class _HashPartitioner:
 
 
 class _RoundRobin:
-    """Whole batches to one target after the other; senders begin at different ones, so that loads spread."""
+    """Whole batches to one target after the other; senders start at different ones, so that load is spread."""
 
     def __init__(self, targets: tuple[int, ...], first: int) -> None:
         self.targets = targets

@@ -1,4 +1,4 @@
-"""How long a sender waited for room: what backpressure costs it. Read by others while it waits."""
+"""The time that a sender has waited for room: its backpressure. Other threads read it while the sender waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class WaitTime:
-    """Adds up waits; one thread waits, any may look."""
+    """Sums waits; one thread waits, any thread may read."""
 
     def __init__(self) -> None:
         self._total_s = 0.0
@@ -16,7 +16,7 @@ class WaitTime:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Counts the time inside."""
+        """Measures the time inside the block."""
         begun_s = self._since_s = time.monotonic()
         try:
             yield
@@ -26,7 +26,7 @@ class WaitTime:
 
     @property
     def ms(self) -> float:
-        """All waits so far, with the one that goes on."""
+        """All waits so far, including the current one, in ms."""
         since_s = self._since_s
         going_on_s = time.monotonic() - since_s if since_s is not None else 0.0
         return (self._total_s + going_on_s) * 1_000

@@ -1,1 +1,1 @@
-"""What every engine needs to run a job: plans, where it starts, which subtask reads what, connectors, manifests."""
+"""The common part of every engine that runs a job: plans, origin, split assignment, connectors, manifests."""

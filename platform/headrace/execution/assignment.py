@@ -1,6 +1,6 @@
-"""Which subtask reads which split. Pure: splits and what a checkpoint knows of them in, one tuple per subtask out.
+"""Assigns splits to subtasks. Pure: splits and a checkpoint's source state in, one tuple per subtask out.
 
-A split's subtask hangs on its topic and partition and the parallelism alone, never on the order of discovery.
+A split's subtask depends only on its topic, its partition and the parallelism, never on the order of discovery.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from headrace.rpc.deployment import AssignedSplitDocument
 
 
 def subtask_of(topic: str, partition: int, parallelism: int) -> int:
-    """The subtask that reads a partition."""
+    """Returns the subtask that reads a partition."""
     return (zlib.crc32(topic.encode()) + partition) % parallelism
 
 
 def assign_splits(
     splits: Iterable[SplitDocument], state: SourceState | None, parallelism: int
 ) -> tuple[tuple[AssignedSplitDocument, ...], ...]:
-    """Subtask -> its splits in order. A split that `state` knows starts at its position there.
+    """Returns subtask -> its splits in order. A split that `state` contains starts at its position there.
 
-    Raises InternalError where `state` knows a split that is not among `splits`: its rows would be lost silently.
+    Raises InternalError if `state` contains a split that is not among `splits`: its rows would be lost silently.
     """
     states = {(known.topic, known.partition): known for known in ([] if state is None else state.splits)}
     mine: list[list[AssignedSplitDocument]] = [[] for _ in range(parallelism)]
@@ -41,7 +41,7 @@ def assign_splits(
 def _assigned(split: SplitDocument, state: SplitState | None) -> AssignedSplitDocument:
     if state is None:
         return AssignedSplitDocument(split=split)
-    # a stop that has moved on since (a savepoint of a bounded run, taken on by a live one) is not reached yet
+    # a stop may have moved on since (a live job continues a bounded run's savepoint): then the split is not finished
     finished = state.finished and split.stop is not None and state.position >= split.stop
     return AssignedSplitDocument(
         split=split.model_copy(update={"start": state.position}), state=replace(state, finished=finished)

@@ -1,7 +1,7 @@
-"""What a coordinator and its connector hosts say to each other: numbered requests and answers, as framed JSON.
+"""The messages between a coordinator and its connector hosts: numbered requests and answers, as framed JSON.
 
-A frame is its length (4 bytes, big-endian) and that many bytes of JSON. Answers carry the number of their request and
-may come in another order. Shapes and their form only; who waits for what is the two ends' business.
+A frame (`core.network.frames`) holds JSON. An answer carries the number of its request; answers may arrive in another
+order. Shapes and their encoding only: the two ends match them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from headrace.client.output_models import DeadLetterList, Redriven
 from headrace.connect.sink import OpenTransaction, OutputSeen
 from headrace.core.config import FileForm
 from headrace.core.digest_text import digest_text, digest_value
+from headrace.core.network.frames import encode_frame
+from headrace.execution.discovered import DiscoveredSource
 from headrace.rpc.messages import Failure
 
-LENGTH_BYTES = 4
-FRAME_MAX = 256 * 1024 * 1024
-"""A longer frame is no frame of ours."""
+FRAME_BYTES_MAX = 256 * 1024 * 1024
+"""A longer frame is rejected: it is not one of this protocol."""
 
 
 class OpenRequest(Document):
-    """Prepare the sinks, open enumerators and committers, find the splits. A second one opens everything anew.
+    """Prepare the sinks, open enumerators and committers, find the splits. A second request opens everything again.
 
     pipeline   file form, with secrets
     known      source -> splits resolved before; foreign: by another job
-    sinks      whether sinks matter: False where nothing is to be written
+    sinks      whether sinks are opened: False if nothing will be written
     """
 
     do: Literal["open"] = "open"
@@ -40,14 +41,14 @@ class OpenRequest(Document):
 
 
 class DiscoverRequest(Document):
-    """Look for splits again."""
+    """Discover splits again."""
 
     do: Literal["discover"] = "discover"
     source: str
 
 
 class DescribeRequest(Document):
-    """Look whether an epoch's output can be committed."""
+    """Check whether an epoch's output can be committed."""
 
     do: Literal["describe"] = "describe"
     epoch: int
@@ -63,21 +64,21 @@ class CommitRequest(Document):
 
 
 class FenceRequest(Document):
-    """End what is open under these names, by sink."""
+    """End open transactions under these names, by sink."""
 
     do: Literal["fence"] = "fence"
     names: dict[str, tuple[str, ...]]
 
 
 class SweepRequest(Document):
-    """End what is open, but for what belongs to this attempt."""
+    """End open transactions, except those of this attempt."""
 
     do: Literal["sweep"] = "sweep"
     attempt: int
 
 
 class OpenCommittersRequest(Document):
-    """Open the committers, and nothing else: for looking at what a job has put out, whether it runs or not."""
+    """Open only the committers, to read a job's output, whether or not the job is running."""
 
     do: Literal["open committers"] = "open committers"
     job: str
@@ -85,13 +86,13 @@ class OpenCommittersRequest(Document):
 
 
 class TransactionsRequest(Document):
-    """Look what is open outside."""
+    """List the open transactions."""
 
     do: Literal["look for transactions"] = "look for transactions"
 
 
 class AuditRequest(Document):
-    """Read a sink's output on, from where it began. The first one of a sink begins."""
+    """Read more of a sink's output. The first request of a sink starts where its output began."""
 
     do: Literal["read the output"] = "read the output"
     sink: str
@@ -100,7 +101,7 @@ class AuditRequest(Document):
 
 
 class LettersRequest(Document):
-    """Read dead letters back. node: of this one only."""
+    """Read dead letters. node: of this one only."""
 
     do: Literal["read dead letters"] = "read dead letters"
     pipeline: FileForm
@@ -109,7 +110,7 @@ class LettersRequest(Document):
 
 
 class ResendRequest(Document):
-    """Send dead letters again, or say which ones that would be."""
+    """Resend dead letters, or list those that would be resent."""
 
     do: Literal["resend dead letters"] = "resend dead letters"
     pipeline: FileForm
@@ -142,14 +143,14 @@ Request = (
 
 
 class RequestFrame(Document):
-    """A request on its way."""
+    """A request with its number."""
 
     number: int
     request: Annotated[Request, Field(discriminator="do")]
 
 
 class TransactionDocument(Document):
-    """A `connect.sink.OpenTransaction` on its way."""
+    """The form of a `connect.sink.OpenTransaction` in a message."""
 
     name: str
     sink: str = ""
@@ -165,16 +166,16 @@ class TransactionDocument(Document):
 
     @staticmethod
     def of(there: OpenTransaction) -> TransactionDocument:
-        """An open transaction written down."""
+        """Returns the document of an open transaction."""
         return TransactionDocument(**dataclasses.asdict(there))
 
     def transaction(self) -> OpenTransaction:
-        """The open transaction again."""
+        """The inverse of `of`."""
         return OpenTransaction(**self.model_dump())
 
 
 class SeenDocument(Document):
-    """A `connect.sink.OutputSeen` on its way; digest: 32 hex digits."""
+    """The form of a `connect.sink.OutputSeen` in a message; digest: 32 hex digits."""
 
     rows: int
     digest: str
@@ -183,41 +184,28 @@ class SeenDocument(Document):
 
     @staticmethod
     def of(seen: OutputSeen) -> SeenDocument:
-        """What was seen, written down."""
+        """Returns the document of an audit's reading."""
         return SeenDocument(
             rows=seen.rows, digest=digest_text(seen.digest), settled=seen.settled, doubts=tuple(seen.doubts)
         )
 
     def seen(self) -> OutputSeen:
-        """What was seen again."""
+        """The inverse of `of`."""
         return OutputSeen(self.rows, digest_value(self.digest), self.settled, self.doubts)
-
-
-class DiscoveredSource(Document):
-    """What a source's enumerator found when it was opened.
-
-    splits        all of them, those that were known before included
-    interval_ms   how often to ask for new ones; None: never
-    final         no more will come
-    """
-
-    splits: tuple[SplitDocument, ...]
-    interval_ms: int | None
-    final: bool
 
 
 class AnswerFrame(Document):
     """The answer to the request of that number.
 
-    failure   it failed; the rest is empty
-    opened    source -> what it has (open)
-    splits    all splits of the source (discover)
-    begins    sink -> where its output begins outside, as it is now (open)
-    committables   with what it takes to commit them (describe); those that are lost (commit)
-    names     what was ended (sweep)
-    transactions   what is open (look for transactions)
-    seen      of a sink's output so far (read the output)
-    letters   dead ones (read dead letters); redriven: what was sent (resend dead letters)
+    failure        the request failed; the rest is empty
+    opened         source -> its splits (open)
+    splits         all splits of the source (discover)
+    begins         sink -> where its output begins in the external system now (open)
+    committables   with the details that their commit needs (describe); those that are lost (commit)
+    names          of the ended transactions (sweep)
+    transactions   the open ones (look for transactions)
+    seen           the sink's output read so far (read the output)
+    letters        dead letters (read dead letters); redriven: those that were sent (resend dead letters)
     """
 
     number: int
@@ -234,15 +222,5 @@ class AnswerFrame(Document):
 
 
 def framed(document: Document) -> bytes:
-    """A document as a frame."""
-    data = document.model_dump_json().encode()
-    assert len(data) <= FRAME_MAX, f"a frame of {len(data)} bytes"
-    return len(data).to_bytes(LENGTH_BYTES, "big") + data
-
-
-def length_of(head: bytes) -> int:
-    """The length that a frame's first bytes say. Raises ValueError where it cannot be one."""
-    length = int.from_bytes(head, "big")
-    if length > FRAME_MAX:
-        raise ValueError(f"a frame of {length} bytes")
-    return length
+    """Returns a document as a frame."""
+    return encode_frame(document.model_dump_json().encode(), bytes_max=FRAME_BYTES_MAX)

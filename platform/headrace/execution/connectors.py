@@ -1,7 +1,7 @@
-"""A job's third parts, live: the enumerators of its sources and the committers of its sinks.
+"""A job's live connectors: the enumerators of its sources and the committers of its sinks.
 
-Lives in the connector host process and is called by several threads there, one for each source and one for the rest.
-Knows neither the coordinator nor how requests come.
+The connector host and the local job hold one. Several threads call it: one for each source, one for the committers. It
+knows neither the coordinator nor the transport of requests.
 """
 
 from __future__ import annotations
@@ -13,67 +13,68 @@ from typing import Any
 
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
 from headrace.connect.restored import restored
-from headrace.connect.sink import AuditedCommitter, Committable, Committer, OutputAudit
+from headrace.connect.sink import AuditedCommitter, Committable, Committer, OpenTransaction, OutputAudit, OutputSeen
 from headrace.connect.source import Enumerator, Split
-from headrace.core.errors import InternalError, UserError
-from headrace.execution.connector_messages import (
-    AuditRequest,
-    DiscoveredSource,
-    OpenCommittersRequest,
-    OpenRequest,
-    SeenDocument,
-    TransactionDocument,
-)
-from headrace.plan.chaining import plan_physical
+from headrace.core.errors import ExternalError, InternalError, UserError
+from headrace.execution.discovered import DiscoveredSource
 from headrace.plan.contexts import sink_context, source_context
-from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec
-from headrace.spec.reading.read import pipeline_from_dict
 
 
 @dataclass(slots=True)
 class _Source:
-    """An enumerator; `lock` is held by whoever calls it."""
+    """An enumerator; its caller holds `lock`."""
 
     enumerator: Enumerator
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class HostedJob:
-    """Opened once, or again with other splits; asked by source; closed."""
+class JobConnectors:
+    """The enumerators and committers of one job. Opened once, or again with other splits."""
 
     def __init__(self) -> None:
         self._sources: dict[str, _Source] = {}
         self._committers: dict[str, Committer] = {}
         self._audits: dict[str, OutputAudit] = {}
 
-    def open(self, request: OpenRequest) -> dict[str, DiscoveredSource]:
-        """Source -> what it has. What is open already is closed first; what failed to open leaves nothing behind."""
-        self._close_all()
-        pipeline = pipeline_from_dict(request.pipeline)
-        plan = plan_physical(plan_logical(pipeline), pipeline)
+    def open(
+        self,
+        plan: PhysicalPlan,
+        job: str,
+        *,
+        known: Mapping[str, Sequence[SplitDocument]] | None = None,
+        foreign: bool = False,
+        sinks: bool = True,
+    ) -> dict[str, DiscoveredSource]:
+        """Prepares the sinks, opens everything and returns what each source has.
+
+        Parts that are already open are closed first. If a part fails to open, those before it are closed.
+
+        known     source -> splits resolved before; foreign: by another job
+        sinks     whether sinks are prepared and committers opened
+        """
+        self.close_all()
         try:
-            # sinks first: a missing topic is said before positions are resolved
-            if request.sinks:
-                self._open_sinks(plan, request.job)
-            known = {source: [each.split() for each in splits] for source, splits in request.known.items()}
+            # sinks first: a missing topic is reported before positions are resolved
+            if sinks:
+                self._open_sinks(plan, job)
+            splits = {source: [each.split() for each in own] for source, own in (known or {}).items()}
             return {
-                node.node: self._open_source(plan, node, known, foreign=request.foreign)
+                node.node: self._open_source(plan, node, splits, foreign=foreign)
                 for node in _nodes(plan)
                 if isinstance(node, SourceSpec)
             }
         except BaseException:
-            self._close_all()
+            self.close_all()
             raise
 
-    def open_committers(self, request: OpenCommittersRequest) -> None:
-        """Opens the committers alone, and touches nothing else outside."""
-        self._close_all()
-        pipeline = pipeline_from_dict(request.pipeline)
+    def open_committers(self, plan: PhysicalPlan, job: str) -> None:
+        """Opens only the committers, without any other external effect."""
+        self.close_all()
         try:
-            self._open_sinks(plan_physical(plan_logical(pipeline), pipeline), request.job, prepare=False)
+            self._open_sinks(plan, job, prepare=False)
         except BaseException:
-            self._close_all()
+            self.close_all()
             raise
 
     def _open_sinks(self, plan: PhysicalPlan, job: str, *, prepare: bool = True) -> None:
@@ -101,24 +102,27 @@ class HostedJob:
         )
 
     def discover(self, source: str) -> tuple[SplitDocument, ...]:
-        """All splits of a source as they are known now."""
+        """Returns all splits of a source, as known now."""
         held = self._sources.get(source)
         if held is None:
-            raise InternalError(f"the connector host has no source {source!r} open")
+            raise InternalError(f"no source {source!r} is open")
         with held.lock:
+            # it may have been closed while this thread waited for the lock
+            if self._sources.get(source) is not held:
+                raise InternalError(f"no source {source!r} is open any more")
             return _documents(held.enumerator.discover())
 
     def begins(self) -> dict[str, dict[str, Any]]:
-        """Sink -> where its output begins that is written from now on."""
+        """Returns sink -> where output begins that is written from now on."""
         audited = {sink: each for sink, each in self._committers.items() if isinstance(each, AuditedCommitter)}
         return {sink: committer.begin() for sink, committer in audited.items()}
 
     def describe(self, committables: Sequence[CommittableDocument]) -> tuple[CommittableDocument, ...]:
-        """The same, with what it takes to commit them, sink by sink."""
+        """Returns the committables with the details that their commit needs, sink by sink."""
         return self._each(committables, lambda committer, items: committer.describe(items))
 
     def commit(self, committables: Sequence[CommittableDocument]) -> tuple[CommittableDocument, ...]:
-        """Makes output visible, sink by sink; a second call changes nothing. Gives what is lost."""
+        """Commits output, sink by sink. Idempotent. Returns the lost committables."""
         return self._each(committables, lambda committer, items: committer.commit(items))
 
     def _each(
@@ -138,48 +142,55 @@ class HostedJob:
         return tuple(answers)
 
     def fence(self, names: Mapping[str, Sequence[str]]) -> None:
-        """Ends what is open under these names; those of sinks without a committer are passed over."""
+        """Ends open transactions under these names; skips sinks without a committer."""
         for sink, own in names.items():
             if sink in self._committers:
                 self._committers[sink].fence(own)
 
     def sweep(self, attempt: int) -> tuple[str, ...]:
-        """Ends what is open and not of this attempt. Gives the names."""
+        """Ends open transactions that are not of this attempt. Returns their names."""
         return tuple(name for committer in self._committers.values() for name in committer.sweep(attempt))
 
-    def open_transactions(self) -> tuple[TransactionDocument, ...]:
-        """What is open of all sinks."""
-        return tuple(
-            TransactionDocument.of(there)
-            for committer in self._committers.values()
-            for there in committer.open_transactions()
-        )
+    def open_transactions(self) -> tuple[OpenTransaction, ...]:
+        """Returns the open transactions of all sinks."""
+        return tuple(there for committer in self._committers.values() for there in committer.open_transactions())
 
-    def audit(self, request: AuditRequest) -> SeenDocument:
-        """Reads a sink's output on. Raises UserError where its connector cannot."""
-        audit = self._audits.get(request.sink)
+    def audit(self, sink: str, begin: Mapping[str, Any], timeout_ms: int) -> OutputSeen:
+        """Reads more of a sink's output; the first call for a sink starts at `begin`. Raises UserError if its connector
+        cannot."""
+        audit = self._audits.get(sink)
         if audit is None:
-            committer = self._committers.get(request.sink)
+            committer = self._committers.get(sink)
             if not isinstance(committer, AuditedCommitter):
-                raise UserError(f"the output of sink {request.sink!r} cannot be read back: its connector does not")
-            audit = self._audits[request.sink] = committer.audit(request.begin)
-        return SeenDocument.of(audit.read(request.timeout_ms))
+                raise UserError(f"the output of sink {sink!r} cannot be read back: its connector does not")
+            audit = self._audits[sink] = committer.audit(begin)
+        return audit.read(timeout_ms)
 
     def close(self) -> None:
-        """Closes all parts; raises the first error after that. Idempotent."""
-        if errors := self._close_all():
+        """Closes all parts, then raises the first error. Idempotent."""
+        if errors := self.close_all():
             raise errors[0]
 
-    def _close_all(self) -> list[Exception]:
+    def close_all(self, patience_ms: int | None = None) -> list[Exception]:
+        """Closes all parts and returns what went wrong. Idempotent.
+
+        patience_ms   how long a `discover` in another thread may hold an enumerator; then that one is left open. None:
+                      as long as it takes
+        """
         sources, self._sources = self._sources, {}
         committers, self._committers = self._committers, {}
         audits, self._audits = self._audits, {}
         errors: list[Exception] = []
         for audit in audits.values():
             _close(audit, errors)
-        for source in sources.values():
-            with source.lock:
-                _close(source.enumerator, errors)
+        for name, source in sources.items():
+            if source.lock.acquire(timeout=-1 if patience_ms is None else patience_ms / 1000):
+                try:
+                    _close(source.enumerator, errors)
+                finally:
+                    source.lock.release()
+            else:
+                errors.append(ExternalError(f"source {name} still looks for new splits: left behind"))
         for committer in committers.values():
             _close(committer, errors)
         return errors
@@ -196,5 +207,5 @@ def _documents(splits: Sequence[Split]) -> tuple[SplitDocument, ...]:
 def _close(part: Enumerator | Committer | OutputAudit, errors: list[Exception]) -> None:
     try:
         part.close()
-    except Exception as error:  # the others are closed all the same
+    except Exception as error:  # the other parts are closed, too
         errors.append(error)

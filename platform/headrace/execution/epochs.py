@@ -4,8 +4,8 @@
         │                (what is to be committed)        (the decision)                                  record │
         └── declined, timed out: given up                     done <── [SAVING: a savepoint's own manifest] <────┘
 
-One epoch at a time: the next is triggered when this one is done, so an epoch is never complete before the one before
-it is committed. Owns stages, acknowledgements and when the next one is due; what follows is the states' business.
+One epoch at a time: the next one is triggered when this one is done, so an epoch is never complete before the previous
+one is committed. This module owns stages, acknowledgements and due times; the job's states decide what follows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Purpose(Enum):
 
 
 class Stage(Enum):
-    """How far it has come. Before RECORDING nothing is decided."""
+    """The stage of an epoch. Nothing is decided before RECORDING."""
 
     COLLECTING = "collecting"
     DESCRIBING = "describing"
@@ -45,9 +45,9 @@ _UNDECIDED = frozenset({Stage.COLLECTING, Stage.DESCRIBING})
 class Pending:
     """The epoch in flight.
 
-    folder     URL of the savepoint folder that it fills, or empty
-    final      all input had ended before its barrier
-    committed  the newest epoch of the attempt that is committed
+    folder      URL of the savepoint folder that it fills, or empty
+    final       all input had ended before its barrier
+    committed   the newest committed epoch of the attempt
     """
 
     epoch: int
@@ -65,10 +65,10 @@ class Pending:
 
     @property
     def committables(self) -> tuple[CommittableDocument, ...]:
-        """What the writers prepared, in an order that does not depend on who answered first.
+        """The writers' committables, in an order that does not depend on the order of the acknowledgements.
 
-        A barrier that comes from another slot may overtake the word that the epoch before is committed: its writer
-        then gives what is committed already once more.
+        A barrier from another slot may overtake the notice that the previous epoch is committed. Its writer then
+        returns committables once more that are committed already.
         """
         documents = sorted(self.documents, key=lambda document: (document.task, document.subtask))
         return tuple(item for each in documents for item in each.committables if item.epoch > self.committed)
@@ -76,7 +76,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequest:
-    """A savepoint that waits for its turn."""
+    """A savepoint request that waits for its turn."""
 
     request: str
     folder: str
@@ -109,19 +109,22 @@ class Epochs:
         self._last += 1
         self.pending = Pending(self._last, purpose, now_ms, set(range(self._slots)), folder, request, drain)
         self.pending.committed = self._committed
+        # counted from the trigger: a slow checkpoint does not shift the next ones
         if self._settings.interval_ms is not None:
             self._due_ms = now_ms + self._settings.interval_ms
         return self.pending
 
     def in_stage(self, stage: Stage, epoch: int | None = None) -> Pending | None:
-        """The epoch in flight, if it is in that stage (and has that number)."""
+        """Returns the epoch in flight, if it is in that stage (and has that number)."""
         pending = self.pending
         if pending is None or pending.stage is not stage or (epoch is not None and pending.epoch != epoch):
             return None
         return pending
 
     def ack(self, index: int, epoch: int, documents: tuple[SubtaskDocument, ...]) -> Pending | None:
-        """A slot's part is in storage. Gives the epoch once all are; late words of older epochs are ignored."""
+        """A slot's snapshot is in storage. Returns the epoch once all slots have acknowledged; ignores late
+        acknowledgements.
+        """
         pending = self.in_stage(Stage.COLLECTING, epoch)
         if pending is None or index not in pending.waiting:
             return None
@@ -130,7 +133,7 @@ class Epochs:
         return None if pending.waiting else pending
 
     def done(self, now_ms: int) -> Pending:
-        """The epoch in flight is complete and committed."""
+        """Ends the epoch in flight: it is complete and committed."""
         assert self.pending is not None, "an epoch is in flight"
         pending, self.pending = self.pending, None
         self._failures, self._savepoint_failed, self._committed = 0, False, pending.epoch
@@ -138,11 +141,14 @@ class Epochs:
         return pending
 
     def give_up(self, now_ms: int) -> tuple[Pending, bool]:
-        """The epoch in flight failed before it was recorded. Gives it, and whether that is more than is tolerated."""
+        """Ends the epoch in flight, which failed before it was recorded. Returns it, and whether the attempt fails with
+        it.
+        """
         assert self.pending is not None, "an epoch is in flight"
         assert self.pending.stage in _UNDECIDED, "what is recorded is decided"
         pending, self.pending = self.pending, None
         self._pause(now_ms)
+        # a user's savepoint that fails must not fail the attempt
         if pending.purpose is Purpose.SAVEPOINT:
             self._savepoint_failed = True
             return pending, False
@@ -155,27 +161,28 @@ class Epochs:
 
     @property
     def takes_savepoints(self) -> bool:
-        """Whether a savepoint may be the next epoch. Not behind one that was given up: what writers prepared for that
-        one waits, under one of the few names that they have, for an epoch that is committed."""
+        """Whether a savepoint may be the next epoch. Not after one that was given up: its prepared output holds one of
+        the writers' few transaction names until an epoch is committed.
+        """
         return not self._savepoint_failed or self._due_ms is None
 
     def timed_out(self, now_ms: int) -> bool:
-        """Whether slots, or those who look at what is to be committed, have taken too long."""
+        """Whether slots, or the committers' check, have exceeded the checkpoint timeout."""
         due_ms = self.timeout_due_ms
         return due_ms is not None and now_ms >= due_ms
 
     def periodic_due(self, now_ms: int) -> bool:
-        """Whether it is time for the next periodic checkpoint."""
+        """Whether the next periodic checkpoint is due."""
         return self.pending is None and self._due_ms is not None and now_ms >= self._due_ms
 
     @property
     def periodic_due_ms(self) -> int | None:
-        """When `periodic_due` will hold."""
+        """When `periodic_due` becomes true."""
         return self._due_ms if self.pending is None else None
 
     @property
     def timeout_due_ms(self) -> int | None:
-        """When `timed_out` will hold."""
+        """When `timed_out` becomes true."""
         pending = self.pending
         if pending is None or pending.stage not in _UNDECIDED:
             return None

@@ -1,7 +1,7 @@
-"""The height at which idle partitions stand. Pure: what subtasks report in, heights to relay out.
+"""The height at which idle partitions stand. Pure: reports of subtasks in, heights to relay out.
 
-For each source it is the minimum over the source's partitions that are not idle; where all are idle, the minimum of
-the job's other sources; where those are idle too, nothing moves.
+For each source it is the minimum over the source's active partitions; if all are idle, the minimum of the job's other
+sources; if those are idle too, nothing moves.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from headrace.rpc.status import SourceSubtaskStatus
 
 
 def relayed_heights(active: Mapping[str, Sequence[int | None]]) -> dict[str, int | None]:
-    """Source -> height to relay. `active`: source -> each subtask's lowest active height, None where it has none.
+    """Returns source -> height to relay. `active`: source -> each subtask's lowest active height, None if it has none.
 
-    A source whose partitions are all finished belongs in here with None for each subtask: it holds nobody back.
+    A source whose partitions are all finished has None for each subtask: nobody waits for its time.
     """
     lowest = {
         source: min((height for height in heights if height is not None), default=None)
@@ -31,7 +31,7 @@ def _others(lowest: Mapping[str, int | None], source: str) -> int | None:
 class SourceReports:
     """The last report of every source subtask of one attempt.
 
-    A subtask that has not reported holds time back: what it will read is not known yet.
+    A subtask without a report holds time back, because its splits are not known yet.
     """
 
     def __init__(self, parallelism: Mapping[str, int]) -> None:
@@ -41,18 +41,18 @@ class SourceReports:
         }
 
     def take(self, reports: Iterable[SourceSubtaskStatus]) -> None:
-        """Newer reports; of sources without time they are ignored."""
+        """Stores newer reports; ignores those of sources without event time."""
         for report in reports:
             if report.source in self._last:
                 self._last[report.source][report.subtask] = report
 
     def active_heights(self) -> dict[str, list[int | None]]:
-        """Source -> lowest active height of each subtask: None where all is idle, TIME_MIN where it is unknown."""
+        """Returns source -> lowest active height of each subtask: None if all is idle, TIME_MIN if it is unknown."""
         return {
             source: [TIME_MIN if report is None else report.active_height for report in reports]
             for source, reports in self._last.items()
         }
 
     def heights(self) -> dict[str, int | None]:
-        """Source -> height to relay to its subtasks now."""
+        """Returns source -> height to relay to its subtasks now."""
         return relayed_heights(self.active_heights())

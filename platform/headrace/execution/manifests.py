@@ -1,4 +1,4 @@
-"""What every engine puts together in a manifest: totals, counters, names, a savepoint of the same cut. Pure."""
+"""The parts of a manifest that every engine computes: totals, counters, names, a savepoint of the same cut. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.core.digest_text import add_digests, digest_text, digest_value
 def with_output(
     before: Mapping[str, OutputTotal], committables: Iterable[CommittableDocument]
 ) -> dict[str, OutputTotal]:
-    """Sink -> all that it has committed once these are, too. Sinks that hash no rows have no total."""
+    """Returns sink -> its committed total, once these are committed, too. Sinks that hash no rows have no total."""
     total = dict(before)
     for item in committables:
         if item.digest:
@@ -24,7 +24,7 @@ def with_output(
 def with_successors(
     before: Mapping[str, tuple[str, ...]], committables: Iterable[CommittableDocument]
 ) -> dict[str, tuple[str, ...]]:
-    """Sink -> names that its writers may use once these are committed."""
+    """Returns sink -> names that its writers may use once these are committed."""
     names = dict(before)
     for item in committables:
         if item.successor and item.successor not in names.get(item.sink, ()):
@@ -33,7 +33,7 @@ def with_successors(
 
 
 def total_counters(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
-    """Node -> counter -> sum over the parts."""
+    """Returns node -> counter -> sum over the parts."""
     total: dict[str, dict[str, int]] = {}
     for part in parts:
         for node, own in part.items():
@@ -44,5 +44,7 @@ def total_counters(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str
 
 
 def savepoint_of(manifest: Manifest, states: tuple[StateHandle, ...]) -> Manifest:
-    """The savepoint's own manifest: the same cut, with the files in its folder. It commits nothing when restored."""
+    """Returns the savepoint's own manifest: the same cut, with the files in its folder. Restoring it commits
+    nothing.
+    """
     return manifest.model_copy(update={"kind": "savepoint", "states": states, "committables": ()})

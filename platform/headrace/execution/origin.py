@@ -1,4 +1,4 @@
-"""What a job is to start from: a savepoint or checkpoint that the user names, found, judged and fitted to the job."""
+"""A job's origin: the savepoint or checkpoint that the user names, found, judged and adapted to the job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OriginWish:
-    """What a user says about where to start: a path or URL, and what is allowed to be different."""
+    """The user's choice of an origin: a path or URL, and the differences that are allowed."""
 
     path: str
     renames: Mapping[str, str] = field(default_factory=dict)
@@ -32,15 +32,15 @@ class OriginWish:
 
     @property
     def key(self) -> str:
-        """What stands for it where the same wish is to be known again: path, and the new names of nodes."""
+        """A text that identifies the same wish again: the path, and the new names of nodes."""
         return " ".join([self.path, *(f"{old}={new}" for old, new in sorted(self.renames.items()))])
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a job starts. manifest: located, with the nodes' new names.
+    """A job's origin. manifest: located, with the nodes' new names.
 
-    open_names   sink -> names under which the job that it comes from may have left output open, with the new names
+    open_names   sink, by its new name -> transaction names that the origin's job may have left open
     """
 
     url: str
@@ -49,9 +49,9 @@ class Origin:
 
 
 def find_origin(wish: OriginWish, plans: JobPlans, parallelism: int, now_ms: int) -> Origin:
-    """The origin that a user names. Blocking.
+    """Returns the origin that a user names. Blocking.
 
-    Raises UserError where it cannot be restored: not there, drained, of a job that may still run, or state would be
+    Raises UserError if it cannot be restored: not found, drained, of a job that may still run, or state would be
     dropped.
     """
     found = find(wish.path)
@@ -64,9 +64,9 @@ def find_origin(wish: OriginWish, plans: JobPlans, parallelism: int, now_ms: int
 
 
 def origin_again(url: str, renames: Mapping[str, str], plans: JobPlans, parallelism: int) -> Origin:
-    """The origin of a job that was accepted with it: the same again, with the same state left out. Blocking.
+    """Returns the origin of an accepted job again, with the same state dropped. Blocking.
 
-    Raises UserError where it is not there any more, ExternalError.
+    Raises UserError if it no longer exists, ExternalError.
     """
     found = find(url)
     verdicts = judge(found.manifest, plans.plan(parallelism), renames)
@@ -93,7 +93,9 @@ def _require_startable(wish: OriginWish, found: Found, model: Pipeline, now_ms: 
 
 
 def _require_visible(found: Found) -> None:
-    """What its epoch decided must be visible: nobody commits it for another job, and going on behind it loses rows."""
+    """Refuses a checkpoint whose decided output may be invisible: no other job commits it, so starting after it would
+    lose rows.
+    """
     waiting = None if found.journal is None else found.journal.uncommitted
     if waiting is None or waiting.manifest.epoch != found.manifest.epoch or not waiting.manifest.committables:
         return
@@ -118,7 +120,7 @@ def _require_kept(wish: OriginWish, found: Found, verdicts: Sequence[NodeVerdict
 
 
 def _fitted(manifest: Manifest, verdicts: Sequence[NodeVerdict]) -> Manifest:
-    """Without the state that cannot be used: its nodes begin with nothing, as the user allowed."""
+    """Returns the manifest without unusable state: its nodes start empty, as the user allowed."""
     unusable = {each.node for each in verdicts if each.verdict in (Verdict.INCOMPATIBLE, Verdict.DROPPED)}
     if not unusable:
         return manifest
@@ -132,7 +134,7 @@ def _fitted(manifest: Manifest, verdicts: Sequence[NodeVerdict]) -> Manifest:
 
 
 def renamed(manifest: Manifest, renames: Mapping[str, str]) -> Manifest:
-    """The manifest as if its nodes had had their new names from the start."""
+    """Returns the manifest with the nodes' new names."""
     if not renames:
         return manifest
 

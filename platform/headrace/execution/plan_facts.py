@@ -1,4 +1,4 @@
-"""What a job needs to know of its plan at one parallelism. Shapes only."""
+"""A plan's facts for a job's machine, at one parallelism. Shapes only."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class PlanFacts:
-    """A physical plan, as far as it matters for control.
+    """The control facts of a physical plan.
 
-    slots         processes that it takes: the greatest parallelism of a task
-    sources       source -> subtasks
-    nodes         node -> what it is (`source`, verb of a step, `sink`)
-    parallelism   node -> subtasks
-    timed         sources with event time; idle: those of them whose partitions may be idle
-    drift         source -> `max_drift` in ms, where it has one
-    commit_within_ms   how long prepared output waits to be committed before the outside gives it up; None: for ever
+    slots              processes that it needs: the greatest parallelism of a task
+    sources            source -> subtasks
+    nodes              node -> its kind (`source`, verb of a step, `sink`)
+    parallelism        node -> subtasks
+    timed              sources with event time; idle: those of them whose partitions may be idle
+    drift              source -> `max_drift` in ms, if it has one
+    commit_within_ms   how long prepared output may wait for its commit before its transaction expires; None: forever
     """
 
     plan_hash: str
@@ -32,11 +32,11 @@ class PlanFacts:
 
 
 Planner = Callable[[int], PlanFacts]
-"""The facts at a parallelism. Pure."""
+"""Returns the facts at a parallelism. Pure."""
 Namer = Callable[[int, int], Mapping[str, tuple[str, ...]]]
-"""Sink -> the names under which attempt a at parallelism p may leave output open: `namer(p, a)`. Pure."""
+"""`namer(p, a)` returns sink -> the transaction names of attempt a at parallelism p. Pure."""
 
 
 def no_names(parallelism: int, attempt: int) -> Mapping[str, tuple[str, ...]]:
-    """The namer of a job without such sinks."""
+    """The namer of a job without transactional sinks."""
     return {}

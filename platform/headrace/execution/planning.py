@@ -1,4 +1,4 @@
-"""A job's plans, one for each parallelism it runs with, and what its machine needs to know of them."""
+"""A job's plans, one for each parallelism it runs with, and their facts for its machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.spec.reading.read import pipeline_from_dict
 
 
 class JobPlans:
-    """Plans of one pipeline, kept by parallelism."""
+    """Plans of one pipeline, cached by parallelism."""
 
     def __init__(self, pipeline: Mapping[str, Any]) -> None:
         self._pipeline = dict(pipeline)
@@ -25,30 +25,30 @@ class JobPlans:
         self._facts: dict[int, PlanFacts] = {}
 
     def file_form(self, parallelism: int) -> dict[str, Any]:
-        """The pipeline at a parallelism (nodes that set their own keep it). Holds secrets."""
+        """Returns the pipeline at a parallelism (nodes that set their own keep it). Contains secrets."""
         return {**self._pipeline, "parallelism": parallelism}
 
     def model(self, parallelism: int) -> Pipeline:
-        """The same as a model. Raises InvalidPipeline."""
+        """Returns the same as a model. Raises InvalidPipelineError."""
         if parallelism not in self._models:
             self._models[parallelism] = pipeline_from_dict(self.file_form(parallelism))
         return self._models[parallelism]
 
     def plan(self, parallelism: int) -> PhysicalPlan:
-        """The physical plan. Raises InvalidPipeline."""
+        """Returns the physical plan. Raises InvalidPipelineError."""
         if parallelism not in self._plans:
             model = self.model(parallelism)
             self._plans[parallelism] = plan_physical(plan_logical(model), model)
         return self._plans[parallelism]
 
     def facts(self, parallelism: int) -> PlanFacts:
-        """What the machine needs. Raises InvalidPipeline."""
+        """Returns the plan's facts. Raises InvalidPipelineError."""
         if parallelism not in self._facts:
             self._facts[parallelism] = plan_facts(self.plan(parallelism))
         return self._facts[parallelism]
 
     def names(self, job: str, parallelism: int, attempt: int) -> dict[str, tuple[str, ...]]:
-        """Sink -> the names under which an attempt may leave output open; sinks without any are left out."""
+        """Returns sink -> the transaction names of an attempt; sinks without any are left out."""
         plan = self.plan(parallelism)
         names: dict[str, tuple[str, ...]] = {}
         for task, sink in plan_sinks(plan):
@@ -61,13 +61,19 @@ class JobPlans:
         return names
 
 
+def plan_pipeline(pipeline: Mapping[str, Any]) -> PhysicalPlan:
+    """The physical plan of a pipeline in its file form. Raises InvalidPipelineError."""
+    model = pipeline_from_dict(dict(pipeline))
+    return plan_physical(plan_logical(model), model)
+
+
 def plan_sinks(plan: PhysicalPlan) -> Iterator[tuple[Task, SinkSpec]]:
-    """Every sink, with the task it is in."""
+    """Returns every sink, with its task."""
     return ((task, node) for task in plan.tasks for node in task.nodes if isinstance(node, SinkSpec))
 
 
 def plan_facts(plan: PhysicalPlan) -> PlanFacts:
-    """A plan, as far as it matters for control."""
+    """Returns the control facts of a plan."""
     sources = {
         node.node: (task.parallelism, node)
         for task in plan.tasks
@@ -98,7 +104,7 @@ def plan_facts(plan: PhysicalPlan) -> PlanFacts:
 
 
 def node_kind(node: TaskNode) -> str:
-    """What a node is: `source`, the verb of a step, `sink`."""
+    """Returns a node's kind: `source`, the verb of a step, `sink`."""
     match node:
         case SourceSpec():
             return "source"
@@ -109,5 +115,7 @@ def node_kind(node: TaskNode) -> str:
 
 
 def written_kind(node: TaskNode) -> str:
-    """The same as a manifest has it: with the connector, for positions of one mean nothing to another."""
+    """Returns the kind as in a manifest: with the connector, because positions of one connector mean nothing to
+    another.
+    """
     return node_kind(node) if isinstance(node, StepSpec) else f"{node_kind(node)} {node.connector}"

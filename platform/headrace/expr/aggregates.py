@@ -19,7 +19,7 @@ from headrace.expr.terms.term import Term
 
 
 class AggregateCompiler:
-    """The aggregates of one step. Equal calls share a slot, whichever expressions they stand in."""
+    """Compiles the aggregates of one step. Equal calls share a slot, whichever expressions contain them."""
 
     def __init__(self, schema: Schema, keys: Sequence[str], *, has_time: bool) -> None:
         self._scope = Scope(schema, has_time)
@@ -27,7 +27,7 @@ class AggregateCompiler:
         self._calls: dict[str, tuple[AggregateCall, bool]] = {}
 
     def compile(self, name: str, text: str) -> CompiledAggregate:
-        """One `name: expression`."""
+        """Compiles one `name: expression`."""
         used: dict[str, AggregateCall] = {}
 
         def aggregate(node: exp.Expr) -> Term:
@@ -120,7 +120,8 @@ def _number_type(function: AggregateFunction, dtype: DataType, node: exp.Expr) -
 
 
 def _nullable(call: AggregateCall) -> bool:
-    """A group has at least one row, so only NULLs, a filter, or a sample of one make a result NULL."""
+    """Whether the call's result can be NULL. A group has at least one row, so only NULL arguments, a filter, or a
+    sample of one row make it NULL."""
     if call.function is AggregateFunction.COUNT:
         return False
     if call.function in (AggregateFunction.VAR, AggregateFunction.STDDEV):

@@ -1,4 +1,4 @@
-"""The last step of compiling: from a term to what operators get, tried on an empty frame."""
+"""The last step of compiling: from a term to a compiled scalar, tried on an empty frame."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from headrace.expr.terms.term import Term
 
 
 def checked(text: str, term: Term, schema: Schema) -> CompiledScalar:
-    """The term as a compiled expression of exactly its type, with as many rows as the frame that it is used on.
+    """The term as a compiled expression of exactly its type, with as many rows as the frame it is applied to.
 
-    Raises ExpressionError where polars refuses it.
+    Raises ExpressionError if polars rejects it.
     """
     dtype = term.known_type()
     target = polars_type(dtype)
@@ -42,8 +42,7 @@ def checked(text: str, term: Term, schema: Schema) -> CompiledScalar:
 
 
 def _for_each_row(value: pl.Expr) -> pl.Expr:
-    """An expression that reads no column has one row of its own, which `select` would not stretch: so it is tied to
-    the frame's height."""
+    """Ties a constant to the frame's height: `select` does not stretch an expression that reads no column."""
     if value.meta.root_names():
         return value
     return pl.when(pl.int_range(pl.len()) >= 0).then(value)

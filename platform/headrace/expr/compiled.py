@@ -1,4 +1,4 @@
-"""What the expression compiler gives to plans and operators."""
+"""The compiler's results, as plans and operators use them: scalars and aggregates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class CompiledScalar:
     """A scalar expression over a schema's columns.
 
     value        polars expression; its result has exactly the polars type of `type`
-    fails        boolean polars expression, True for rows in which the expression has no answer (a cast that does not
-                 fit, an overflow): `value` may be anything there. None where it cannot fail
+    fails        boolean polars expression, True for rows in which the expression fails (a cast that does not fit, an
+                 overflow), where `value` is arbitrary. None if it cannot fail
     columns      visible columns that it reads
     uses_time    it calls now(): the row's event time
-    not_replayable   why it is not deterministic (random(), uuid()), or None
+    not_replayable   the reason why it is not deterministic (random(), uuid()), or None
     """
 
     text: str
@@ -34,7 +34,7 @@ class CompiledScalar:
 
 
 class AggregateFunction(StrEnum):
-    """The aggregate functions there are."""
+    """The aggregate functions of the language."""
 
     COUNT = "count"
     SUM = "sum"
@@ -53,9 +53,9 @@ class AggregateFunction(StrEnum):
 class AggregateCall:
     """One aggregate call inside an aggregate expression.
 
-    argument    what is aggregated; None: count(*). NULLs are skipped by every function that has an argument
+    argument    its operand; None: count(*). Every function with an argument skips NULLs
     distinct    each distinct value counts once
-    where       `filter (where ..)`: only rows for which it is true count; None: all
+    where       `filter (where ..)`: only rows for which it is true count; None: every row
     slot        name of the column that holds the call's result for `CompiledAggregate.finish`, e.g. `__a0`
     type        result type
     """
@@ -78,7 +78,7 @@ class CompiledAggregate:
     """`name: <aggregate expression>`: scalars over aggregate calls and key columns, such as sum(a) / count(*).
 
     finish    polars expression over the slots of `calls` and the key columns
-    fails     boolean expression over the same, True where `finish` has no answer; None where it cannot fail
+    fails     boolean expression over the same, True where `finish` fails; None if it cannot fail
     """
 
     name: str
@@ -91,6 +91,6 @@ class CompiledAggregate:
 
 
 def all_calls(aggregates: Sequence[CompiledAggregate]) -> tuple[AggregateCall, ...]:
-    """All calls of several aggregates of one step, each once: equal calls share a slot."""
+    """The distinct calls of several aggregates of one step: equal calls share a slot."""
     calls = {call.slot: call for aggregate in aggregates for call in aggregate.calls}
     return tuple(calls.values())

@@ -1,8 +1,8 @@
 """The entry points: SQL text and a schema in, compiled polars expressions out.
 
-All of them raise ExpressionError with the 0-based offset of the token to blame, where it is known, and a remedy.
-
-A plan is made more than once in a process, and compiling aggregates is most of that: the last ones are kept.
+All of them raise ExpressionError with a remedy and, where it is known, the 0-based offset of the faulty token. A
+process plans the same pipeline several times, and compiling aggregates dominates that: compiled steps are cached
+(`KEPT_MAX`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.expr.sql.parse import parse
 from headrace.expr.sql.translate import Translator
 
 KEPT_MAX = 256
-"""Steps whose aggregates are kept."""
+"""Steps whose compiled aggregates are cached."""
 
 
 def compile_scalar(text: str, schema: Schema, *, has_time: bool = True) -> CompiledScalar:
@@ -55,5 +55,5 @@ def compile_aggregates(
 def _kept(
     aggregates: tuple[tuple[str, str], ...], schema: Schema, _told: str, keys: tuple[str, ...], *, has_time: bool
 ) -> tuple[CompiledAggregate, ...]:
-    """`_told` sets schemas apart that count as equal: the units of timestamps go along with the types of results."""
+    """`_told` is part of the cache key: it distinguishes schemas that compare equal but differ in timestamp unit."""
     return compile_step(dict(aggregates), schema, keys, has_time=has_time)

@@ -1,4 +1,4 @@
-"""What names mean where an expression stands: columns of a schema, and whether rows have an event time."""
+"""Name resolution of an expression: the columns of a schema, and whether rows have an event time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from headrace.expr.terms.term import Term, combine
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The columns that may be read. `excluded` is why a column of the schema may not be, by name."""
+    """The columns that an expression may read. `excluded`: columns of the schema that it may not read here."""
 
     schema: Schema
     has_time: bool
     excluded: frozenset[str] = frozenset()
 
     def column(self, name: str) -> Term:
-        """The column of that name; case counts."""
+        """The column with this name; case-sensitive."""
         if name.startswith(HIDDEN_PREFIX):
             raise ExpressionError(f"{name!r} is hidden: names that begin with `__` belong to the engine")
         found = self.schema.get(name)
@@ -54,7 +54,7 @@ def column_term(field: Field) -> Term:
 
 
 def field_of(term: Term, name: str) -> Term:
-    """A field of a struct; NULL where the struct is."""
+    """A field of a struct; NULL where the struct is NULL."""
     if not isinstance(term.type, Struct):
         raise ExpressionError(f"`.{name}` takes a field of a struct, not of {term.type_name}")
     found = next((item for item in term.type.fields if item.name == name), None)

@@ -1,6 +1,6 @@
-"""Messages as an Arrow column: dropping tombstones and joining, without a Python object for each.
+"""Messages as an Arrow column: drops tombstones and joins messages, without a Python object per message.
 
-Owns the handling of Arrow's binary layouts for all formats; knows nothing of what a message means.
+Owns the handling of Arrow's binary layouts for all formats; knows nothing of a message's content.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from headrace.core.arrow_arrays import binary_array, mask_of, number_array
 Indices = npt.NDArray[np.int64]
 _NEWLINE = binary_array([b"\n"])[0]
 JOIN_BYTES_MAX = (1 << 31) - 1
-"""Most bytes that one Arrow binary array with 32-bit offsets holds."""
+"""Capacity in bytes of an Arrow binary array with 32-bit offsets."""
 
 
 def live_messages(values: pa.Array) -> tuple[pa.Array, Indices | None]:
-    """The messages that are no tombstones, and their indices; None where all are. Views become plain arrays."""
+    """The messages that are not tombstones, and their indices; None if all are. Views become plain arrays."""
     if pa.types.is_binary_view(values.type):
         values = values.cast(pa.binary() if values.nbytes <= JOIN_BYTES_MAX else pa.large_binary())
     if values.null_count == 0:
@@ -31,7 +31,7 @@ def live_messages(values: pa.Array) -> tuple[pa.Array, Indices | None]:
 
 
 def join_lines(values: pa.Array) -> bytes | None:
-    """All messages with a newline between each two; None where they are more than one Arrow array can hold."""
+    """All messages with a newline between each two; None if they exceed one Arrow array."""
     if not pa.types.is_binary(values.type):
         if values.nbytes > JOIN_BYTES_MAX:
             return None
@@ -47,7 +47,7 @@ def join_lines(values: pa.Array) -> bytes | None:
 
 
 def message_bytes(values: pa.Array) -> tuple[npt.NDArray[np.uint8], Indices]:
-    """All bytes of messages without NULLs, and the n + 1 places in them where messages begin and end."""
+    """All bytes of messages without NULLs, and the n + 1 offsets of their begins and ends."""
     _, offsets, data = values.buffers()
     dtype = np.int32 if pa.types.is_binary(values.type) else np.int64
     places = np.frombuffer(offsets, dtype=dtype)[values.offset : values.offset + len(values) + 1].astype(np.int64)
@@ -69,7 +69,7 @@ def assemble(
 ) -> Decoded:
     """The result for `total` messages of which `live` were decoded.
 
-    `good` and the keys of `bad` count live messages; None: all live ones are good.
+    `good` and the keys of `bad` index the live messages; None: all live ones are good.
     """
     live_count = total if live is None else len(live)
     bad_index = np.fromiter(sorted(bad), dtype=np.int64, count=len(bad))

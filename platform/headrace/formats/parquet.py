@@ -19,32 +19,32 @@ class ParquetFormat(FormatConfig):
     file_only: ClassVar[bool] = True
 
     def check_source(self, schema: Schema) -> list[str]:
-        """Every type can be read."""
+        """Accepts every type; rejects an empty schema."""
         return [] if len(schema) else ["a schema needs at least one column"]
 
     def check_sink(self, schema: Schema) -> list[str]:
-        """Every type can be written."""
+        """Accepts every type; rejects an empty schema."""
         return [] if len(schema) else ["there is no column to write"]
 
     def open_decoder(self, schema: Schema) -> Decoder:
-        """There is none: raises UserError."""
+        """Raises UserError: the format has no messages."""
         raise _only_for_files()
 
     def open_encoder(self, schema: Schema) -> Encoder:
-        """There is none: raises UserError."""
+        """Raises UserError: the format has no messages."""
         raise _only_for_files()
 
     def open_check(self, schema: Schema, node: str) -> RowCheck | None:
-        """Columns are written as they are."""
+        """Returns None: every value can be written."""
         return None
 
 
 def fit_to_schema(frame: pl.DataFrame, schema: Schema, *, place: str) -> pl.DataFrame:
     """The columns of a Parquet frame as exactly those of `schema`; others are dropped, missing ones NULL.
 
-    Only conversions that keep every value are made: a narrower integer or float, another time unit or zone. Raises
-    UserError where a column has another type, DataError where a `not null` column holds NULL or is missing; `place`
-    names the file in the message.
+    Converts only without loss: from a narrower integer or float, another time unit or zone. Raises UserError if a
+    column has another type, DataError if a `not null` column holds NULL or is missing; `place` names the file in the
+    message.
     """
     columns = [_fit_column(frame, item, place) for item in schema]
     return pl.DataFrame(columns, height=frame.height)
@@ -74,7 +74,7 @@ _UNSIGNED = (pl.UInt8, pl.UInt16, pl.UInt32)
 
 
 def _widens(found: pl.DataType, wanted: pl.DataType) -> bool:
-    """Whether every value of type `found` has its equal in `wanted`."""
+    """Whether every value of type `found` is representable in `wanted`."""
     if isinstance(found, pl.Null) or found == wanted:
         return True
     match wanted:
@@ -99,7 +99,7 @@ def _widens(found: pl.DataType, wanted: pl.DataType) -> bool:
 
 
 def _converted(value: pl.Expr, found: pl.DataType, wanted: pl.DataType) -> pl.Expr:
-    """A value of type `found` as `wanted`, which it widens to; structs field by field, as their order may differ."""
+    """A value of type `found` as the wider type `wanted`; structs field by field, because their order may differ."""
     if isinstance(wanted, pl.List) and isinstance(found, pl.List):
         return value.list.eval(_converted(pl.element(), _instance(found.inner), _instance(wanted.inner)))
     if isinstance(wanted, pl.Struct) and isinstance(found, pl.Struct):

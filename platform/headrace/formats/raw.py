@@ -26,31 +26,31 @@ class RawFormat(FormatConfig):
     )
 
     def check_source(self, schema: Schema) -> list[str]:
-        """One column of type string or binary; tombstones need one that may be NULL."""
+        """Requires one column of type string or binary, nullable if tombstones are kept."""
         problems = _check(schema)
         if not problems and self.tombstones == "keep" and not schema.fields[0].nullable:
             problems = ["tombstones: keep makes rows with NULL: leave out `not null`"]
         return problems
 
     def check_sink(self, schema: Schema) -> list[str]:
-        """One column of type string or binary."""
+        """Requires one column of type string or binary."""
         return _check(schema)
 
     def open_decoder(self, schema: Schema) -> Decoder:
-        """Reads a message as is; a string must be UTF-8."""
+        """A decoder that keeps messages unchanged; a string must be UTF-8."""
         return RawDecoder(_only(schema), keep_tombstones=self.tombstones == "keep")
 
     def open_encoder(self, schema: Schema) -> Encoder:
-        """Writes the column as is; NULL becomes an empty message."""
+        """An encoder that writes the column unchanged; NULL becomes an empty message."""
         return RawEncoder(_only(schema).name)
 
     def open_check(self, schema: Schema, node: str) -> RowCheck | None:
-        """Every value is a message."""
+        """Returns None: every value can be written."""
         return None
 
 
 class RawDecoder:
-    """Reads messages into one column."""
+    """Decodes messages into one column."""
 
     def __init__(self, field: Field, *, keep_tombstones: bool = False) -> None:
         self._field = field
@@ -72,7 +72,7 @@ class RawDecoder:
 
 
 class RawEncoder:
-    """Writes one column."""
+    """Encodes one column."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -84,7 +84,7 @@ class RawEncoder:
         return column.fill_null(pl.lit(empty)).to_arrow()
 
     def file_header(self) -> bytes:
-        """There is none."""
+        """Empty: there are no column names."""
         return b""
 
 

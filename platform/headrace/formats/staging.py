@@ -1,6 +1,6 @@
-"""Rows that were read one by one, as columns: values are staged in plain types and cast once.
+"""Rows that were decoded one by one, as columns: values are staged in plain types and cast once.
 
-Times are staged as integers, float32 as the float64 that is rounded once, decimals as `decimal.Decimal`.
+Times are staged as integers, float32 as a float64 that the cast rounds once, decimals as `decimal.Decimal`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def staged_frame(schema: Schema, rows: Sequence[list[object]]) -> pl.DataFrame:
 
 
 def staging_type(dtype: DataType) -> pl.DataType:
-    """The polars type that staged values of `dtype` fill."""
+    """The polars type in which values of `dtype` are staged."""
     match dtype:
         case Timestamp():
             return pl.Int64()

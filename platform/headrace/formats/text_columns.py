@@ -1,8 +1,8 @@
-"""Reads and writes columns of text: RFC 3339 timestamps and dates, by arithmetic on bytes.
+"""Parses and formats columns of text: RFC 3339 timestamps and dates, by arithmetic on bytes.
 
-Reading is exact where it says ok; what it does not say ok about (rare spellings as well as nonsense) is for
-`text_values`, value by value. The library's parser alone would not do: it accepts one-digit months, signs, blanks and
-second 60, so it only reads what was seen to have a digit wherever one belongs.
+A value marked as understood is exact. Others (rare spellings as well as invalid text) are left to `text_values`, one by
+one. The library's parser is too lenient on its own: it accepts one-digit months, signs, blanks and second 60. So it
+only parses texts that have been checked to have a digit at every digit position.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _Parse = Callable[[Bytes], tuple[Ints, Mask]]
 _DAYS_IN = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int32)
 _DAYS_BEFORE = np.cumsum(_DAYS_IN)[:12].astype(np.int32)
 _EPOCH_ORDINAL = 719_163
-"""Day number of 1970-01-01, where 0001-01-01 is 1."""
+"""Day number of 1970-01-01, with 0001-01-01 as day 1."""
 _SECOND_US = 1_000_000
 _TILE_ROWS = 8192
 _MATRIX_ROWS_MIN = 256
-"""Fewer rows are formatted faster by the library."""
+"""The library formats fewer rows faster."""
 _YEAR_1_US = (1 - _EPOCH_ORDINAL) * 86_400 * _SECOND_US
 _YEAR_10000_US = (3_652_060 - _EPOCH_ORDINAL) * 86_400 * _SECOND_US
 
 
 def parse_timestamps(texts: pl.Series) -> tuple[Ints, Mask]:
-    """String column to epoch microseconds and whether each was understood; NULLs are not."""
+    """String column to epoch microseconds, and the mask of values understood; NULLs are not."""
     uniform = _uniform_timestamps(texts)
     return uniform if uniform is not None else _by_length(texts, range(19, 36), _timestamps)
 
 
 def parse_dates(texts: pl.Series) -> tuple[Ints, Mask]:
-    """String column to days since the epoch and whether each was understood; NULLs are not."""
+    """String column to days since the epoch, and the mask of values understood; NULLs are not."""
     return _by_length(texts, range(10, 11), _days)
 
 
 def _uniform_timestamps(texts: pl.Series) -> tuple[Ints, Mask] | None:
-    """The common case: texts of one length in UTC, all of them good. None where it is not that."""
+    """The common case: valid texts of one length in UTC. None in other cases."""
     size = len(texts)
     lengths = texts.str.len_bytes()
     length = lengths.min()
@@ -77,7 +77,7 @@ def _uniform_timestamps(texts: pl.Series) -> tuple[Ints, Mask] | None:
 
 @lru_cache(maxsize=8)
 def _tiles(low: bytes, high: bytes) -> tuple[Bytes, Bytes]:
-    """`low` and the distance to `high`, `_TILE_ROWS` times over: comparing long rows of bytes is what is fast."""
+    """`low` and the distance to `high`, repeated `_TILE_ROWS` times: comparing long byte arrays is fast."""
     lowest = np.frombuffer(low, dtype=np.uint8)
     return np.tile(lowest, _TILE_ROWS), np.tile(np.frombuffer(high, dtype=np.uint8) - lowest, _TILE_ROWS)
 
@@ -97,12 +97,12 @@ def _by_length(texts: pl.Series, lengths: range, parse: _Parse) -> tuple[Ints, M
 
 
 def _matrix(texts: pl.Series, length: int) -> Bytes:
-    """Texts that are all `length` bytes long, one a row."""
+    """Texts of exactly `length` bytes, one per row."""
     return _bytes(texts).reshape(len(texts), length)
 
 
 def _bytes(texts: pl.Series) -> Bytes:
-    """All the bytes of texts without NULLs, end to end."""
+    """All bytes of texts without NULLs, concatenated."""
     array = texts.to_arrow(compat_level=pl.CompatLevel.oldest())
     _, offsets, data = array.buffers()
     begin, end = np.frombuffer(offsets, dtype=np.int64)[[array.offset, array.offset + len(array)]]
@@ -110,18 +110,21 @@ def _bytes(texts: pl.Series) -> Bytes:
 
 
 def _fits(rows: Bytes, low: bytes, high: bytes) -> Mask:
-    """Whether every byte of a row lies between those of `low` and `high` at its place."""
+    """Whether every byte of a row lies between those of `low` and `high` at its position."""
     lowest = np.frombuffer(low, dtype=np.uint8)
-    fits = (rows - lowest) <= np.frombuffer(high, dtype=np.uint8) - lowest  # wraps around for what is below
+    fits = (rows - lowest) <= np.frombuffer(
+        high, dtype=np.uint8
+    ) - lowest  # uint8 wraps around: a byte below `low` becomes large and fails the comparison
     return np.asarray(fits.all(axis=1))
 
 
 def _number(rows: Bytes, begin: int, end: int) -> Numbers:
-    """The decimal number that the digits at [begin, end) spell, of at most nine digits."""
+    """The decimal number of the digits at [begin, end), at most nine of them."""
     value = rows[:, begin].astype(np.int32)
     for place in range(begin + 1, end):
         value *= 10
         value += rows[:, place]
+    # subtracts the ASCII code of "0" from all digits at once
     value -= int("1" * (end - begin)) * ord("0")
     return value
 
@@ -167,7 +170,7 @@ def _timestamps(rows: Bytes) -> tuple[Ints, Mask]:
 
 
 def _fraction(rows: Bytes) -> tuple[Ints, Mask]:
-    """Microseconds of `.` and one to nine digits, floored; nothing at all is 0."""
+    """Microseconds of `.` and one to nine digits, floored; an empty text is 0."""
     size, width = rows.shape
     if width == 0:
         return np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.bool_)
@@ -186,7 +189,7 @@ def _zulu(rows: Bytes) -> tuple[Ints, Mask]:
 
 
 def _offset(rows: Bytes) -> tuple[Ints, Mask]:
-    """`+hh:mm` or `-hh:mm` as what must be added to reach UTC."""
+    """`+hh:mm` or `-hh:mm` as the microseconds to add to reach UTC."""
     hour, minute = _number(rows, 1, 3), _number(rows, 4, 6)
     negative = rows[:, 0] == ord("-")
     understood = _fits(rows[:, 1:], b"00:00", b"29:59") & (hour <= 23) & (negative | (rows[:, 0] == ord("+")))
@@ -220,7 +223,7 @@ def _format_by_library(column: pl.Series, micros: pl.Series) -> pl.Series:
 
 
 def _write_timestamps(values: Ints, fraction_digits: int) -> pl.Series:
-    """Texts of one length, written as one row of bytes for each place in them."""
+    """Texts of one length, written as one byte row per character position."""
     template = f"0000-00-00T00:00:00.{'0' * fraction_digits}Z".encode()
     places = np.empty((len(template), len(values)), dtype=np.uint8)
     for place, byte in enumerate(template):
@@ -242,7 +245,7 @@ def _write_timestamps(values: Ints, fraction_digits: int) -> pl.Series:
 
 
 def _divided(values: Whole, divisor: int) -> tuple[Whole, Whole]:
-    """Quotient (floored) and rest; far faster than divmod."""
+    """Quotient (floored) and remainder; much faster than divmod."""
     quotient = values // values.dtype.type(divisor)
     return quotient, values - quotient * values.dtype.type(divisor)
 
@@ -258,7 +261,7 @@ def _write_number(places: Bytes, number: Numbers, begin: int, end: int) -> None:
 def _civil(days: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Year, month and day of days since the epoch, in the proleptic Gregorian calendar.
 
-    Counts from 0000-03-01, so that the leap day is the last of a year.
+    Counts from 0000-03-01, so that the leap day is the last of a year (Howard Hinnant, `civil_from_days`).
     """
     era, day_of_era = _divided(days + np.int32(719_468), 146_097)
     year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365

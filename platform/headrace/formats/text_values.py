@@ -1,7 +1,7 @@
-"""Reads one value from its text: timestamps, dates, decimals, base64.
+"""Parses one value from its text: timestamps, dates, decimals, base64.
 
-The plain, exact reading of single values, for bad rows and tiny batches; `text_columns` does the same for columns and
-must agree with it. Knows nothing of messages.
+The simple, exact implementation for single values, for bad rows and tiny batches; `text_columns` does the same for
+columns and must agree with it. Knows nothing of messages.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 FLOAT32_LIMIT = float((1 << 128) - (1 << 103))
-"""The smallest magnitude that a float32 cannot hold: it rounds to infinity."""
+"""The smallest magnitude beyond float32: it rounds to infinity."""
 
 
 def parse_timestamp(text: str) -> int | None:
-    """RFC 3339 text (no zone: UTC; fraction floored) to epoch microseconds; None where it is no such text."""
+    """RFC 3339 text (no zone: UTC; fraction floored) to epoch microseconds; None for other text."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
@@ -48,14 +48,14 @@ def parse_timestamp(text: str) -> int | None:
 
 
 def scale_timestamp(value: int, unit: str) -> int | None:
-    """An integer in `unit` to epoch microseconds; None where 64 bits do not hold it."""
+    """An integer in `unit` to epoch microseconds; None if it exceeds 64 bits."""
     micros = value * MICROSECONDS[unit]
     return micros if INT64_MIN <= micros <= INT64_MAX else None
 
 
 @lru_cache(maxsize=4096)
 def parse_date(text: str) -> int | None:
-    """`YYYY-MM-DD` to days since the epoch; None where it is no date."""
+    """`YYYY-MM-DD` to days since the epoch; None for other text."""
     if _DATE.fullmatch(text) is None:
         return None
     try:
@@ -65,14 +65,14 @@ def parse_date(text: str) -> int | None:
 
 
 def parse_decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
-    """A decimal literal to exactly its value; None where it is none or has too many digits."""
+    """A decimal literal to its exact value; None for other text or too many digits."""
     if _DECIMAL.fullmatch(text) is None:
         return None
     return fit_decimal(decimal.Decimal(text), precision, scale)
 
 
 def fit_decimal(value: decimal.Decimal, precision: int, scale: int) -> decimal.Decimal | None:
-    """The same value with `scale` digits after the point; None where (precision, scale) cannot hold it exactly."""
+    """The same value with `scale` digits after the point; None if (precision, scale) cannot represent it exactly."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int), "JSON and CSV decimals are finite"
     kept = "".join(map(str, digits)).rstrip("0")
@@ -85,7 +85,7 @@ def fit_decimal(value: decimal.Decimal, precision: int, scale: int) -> decimal.D
 
 
 def parse_base64(text: str) -> bytes | None:
-    """Standard base64 with padding to bytes; None where it is none."""
+    """Standard base64 with padding to bytes; None for other text."""
     try:
         return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except (binascii.Error, UnicodeEncodeError):

@@ -1,5 +1,5 @@
-"""Which times can be written: the library's calendar ends long before 64 bits do, and it panics there; others end
-earlier."""
+"""The range of times that can be written. The library's calendar ends long before int64 does, and panics beyond; other
+calendars end earlier."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.connect.row_check import RowCheck, ValueCheck, columns_holding
 from headrace.core.types import DataType, Primitive, Schema, Timestamp
 
 TEXT_DAYS = (-96_465_292, 95_026_237)
-"""-262143-01-01 and the day after 262142-12-31, in days since the epoch: between them times have a text."""
+"""-262143-01-01 and the day after 262142-12-31, in days since the epoch: times between them can be formatted."""
 _NO_TEXT = "holds a time that cannot be written (years are between -262143 and 262142)"
 _DAY_US = 86_400 * 1_000_000
 
@@ -17,7 +17,7 @@ _DAY_US = 86_400 * 1_000_000
 def times_check(
     schema: Schema, node: str, *, days: tuple[int, int] = TEXT_DAYS, why: str = _NO_TEXT
 ) -> RowCheck | None:
-    """Refuses times that do not lie in [first day, end day); None: the columns hold none at all."""
+    """Rejects times outside of [first day, end day); None if the columns hold no times."""
     columns = columns_holding(schema, _is_time)
     if not columns:
         return None
@@ -35,7 +35,7 @@ def _is_time(dtype: DataType) -> bool:
 
 
 def _is_outside(values: pl.Series, first: int, end: int) -> bool:
-    """Whether a plain value lies outside; of other types none does."""
+    """Whether any plain value lies outside; values of other types never do."""
     if isinstance(values.dtype, pl.Datetime):
         first, end = first * _DAY_US, end * _DAY_US
     elif values.dtype != pl.Date:

@@ -1,1 +1,3 @@
-"""The whole of headrace on this host: the local engine, the development broker, the runner of `tests:` sections."""
+"""Headrace on this host: the local engine, runs in slot processes, a home's session cluster, inspection, `tests:`
+sections.
+"""

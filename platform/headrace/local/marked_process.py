@@ -1,7 +1,7 @@
-"""A process of ours that outlives the command that started it: started, recognised again by pid, ended.
+"""A process of Headrace that outlives the command that started it: started, recognised by its pid and marks, ended.
 
-A pid alone proves nothing, for the system gives it out again. So every such process carries marks in its command line
-(its role, the folder that it works for), and a process is only taken for it, or sent a signal, when they are found.
+A pid alone does not identify a process, because the system reuses pids. So every such process has marks in its command
+line (its role, the folder that it works for). A process without the marks is neither taken for it nor sent a signal.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from headrace.processes.detached import ModuleCommand, Surroundings, can_fork_of
 _LOOK_SECONDS = 0.02
 _KILL_SECONDS = 60.0
 _EXEC_SECONDS = 5.0
-"""What a process takes at most to become the program that it is started for."""
+"""How long the shell's child may take to execute its program."""
 
 _DETACH = 'log="$1"; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
 
 class MarkedProcess:
-    """One process, known by pid and marks; a process that merely has the same pid is never touched."""
+    """One process, identified by pid and marks. Another process with the same pid is never touched."""
 
     def __init__(self, pid: int, marks: tuple[str, ...], child: subprocess.Popen[bytes] | None = None) -> None:
         self.pid = pid
@@ -33,25 +33,26 @@ class MarkedProcess:
         self._child = child
 
     def is_alive(self) -> bool:
-        """Whether it runs. A process that has ended but was not waited for does not count."""
+        """Whether it runs. A zombie does not count."""
         if self._child is not None:
+            # poll also reaps: as a zombie the child would keep its pid
             return self._child.poll() is None
         arguments = command_line(self.pid)
         return all(mark in arguments for mark in self._marks)
 
     def terminate(self, *, patience_seconds: float) -> None:
-        """Ask it to end, and kill it when it has not within `patience_seconds`. Returns when it is gone."""
+        """Sends SIGTERM, and kills it after `patience_seconds`. Returns when it is gone."""
         self._signal(signal.SIGTERM)
         if not self.wait_gone(patience_seconds):
             self.kill()
 
     def kill(self) -> None:
-        """End it at once, as a crash would. Returns when it is gone."""
+        """Kills it, like a crash. Returns when it is gone."""
         self._signal(signal.SIGKILL)
         self.wait_gone(_KILL_SECONDS)
 
     def wait_gone(self, seconds: float) -> bool:
-        """Waits until it has ended and holds nothing any more, neither port nor lock; False: it has not."""
+        """Waits until it has ended and holds neither port nor lock any more. Returns False if it still runs then."""
         deadline = time.monotonic() + seconds
         while self.is_alive() or (self._child is None and _is_ending(self.pid)):
             if time.monotonic() > deadline:
@@ -62,6 +63,7 @@ class MarkedProcess:
     def _signal(self, number: signal.Signals) -> None:
         if self.is_alive():
             try:
+                # the process may end between the check and the signal
                 os.kill(self.pid, number)
             except ProcessLookupError:
                 return
@@ -77,12 +79,12 @@ def spawn_detached(
     inherit: tuple[int, ...] = (),
     umask: int = -1,
 ) -> int:
-    """Starts a process that outlives this one, and returns its pid. Nobody has to wait for it: it is nobody's child.
+    """Starts a process that outlives this one, and returns its pid. It is an orphan, so nobody has to wait for it.
 
-    It has a session of its own: Ctrl-C reaches the command at the terminal, not it. Its output is appended to `log`;
-    it keeps `inherit` open. `umask`: of the process, -1: as here.
+    It has a session of its own, so Ctrl-C at the terminal does not reach it. Its output is appended to `log`; it keeps
+    `inherit` open. `umask`: of the process, -1: as here.
     """
-    # made before the shell makes it, which would with the umask
+    # created here with mode 0600: the shell would create it with the umask's mode
     os.close(private_opener(str(log), os.O_WRONLY | os.O_CREAT))
     answer = subprocess.run(
         ["/bin/sh", "-c", _DETACH, f"{role}-start", str(log), *command],
@@ -101,8 +103,9 @@ def spawn_detached(
 
 
 def start_module(command: ModuleCommand, where: Surroundings) -> int:
-    """Starts a process of our own that outlives this one, and returns its pid: as `spawn_detached`, but forked off this
-    process where that does as well. Raises ExternalError."""
+    """Starts a process of Headrace that outlives this one, and returns its pid: forked off this process where that is
+    equivalent, else by `spawn_detached`. Raises ExternalError.
+    """
     if can_fork_off(where.environment):
         return fork_off(command, where)
     return spawn_detached(
@@ -111,10 +114,10 @@ def start_module(command: ModuleCommand, where: Surroundings) -> int:
 
 
 def command_line(pid: int) -> list[str]:
-    """The arguments of a running process; empty where there is none (or it waits to be reaped)."""
+    """Returns the arguments of a running process; empty if there is none (or it is a zombie)."""
     deadline = time.monotonic() + _EXEC_SECONDS
     try:
-        # a process that is just becoming another program has no arguments for a moment
+        # a process in the middle of its exec has no arguments for a moment
         while not (arguments := Path(f"/proc/{pid}/cmdline").read_bytes()) and _has_program(pid):
             if time.monotonic() > deadline:
                 break
@@ -130,7 +133,7 @@ def command_line(pid: int) -> list[str]:
 
 
 def _has_program(pid: int) -> bool:
-    """Whether it runs a program that we may know of: it has not ended, and is no thread of the kernel."""
+    """Whether it has an executable: it has not ended, and is no kernel thread."""
     try:
         Path(f"/proc/{pid}/exe").readlink()
     except OSError:
@@ -139,7 +142,7 @@ def _has_program(pid: int) -> bool:
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether it has given up its memory, and with it its arguments, but not yet all of its threads and files."""
+    """Whether it has released its memory, and with it its arguments, but not yet all of its threads and files."""
     process = Path(f"/proc/{pid}")
     try:
         if (process / "cmdline").read_bytes():
@@ -152,7 +155,7 @@ def _is_ending(pid: int) -> bool:
 
 
 def _wait_exec(pid: int) -> None:
-    """Wait until the shell's child has become the program: before that it has not the program's command line."""
+    """Waits until the shell's child has executed the program: before that its command line lacks the marks."""
     deadline = time.monotonic() + _EXEC_SECONDS
     while time.monotonic() < deadline:
         arguments = command_line(pid)

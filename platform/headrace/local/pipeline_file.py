@@ -1,7 +1,7 @@
-"""The file that holds a pipeline, read: nothing is planned, and nothing of the engine is loaded.
+"""Reads the file of a pipeline. Plans nothing, and imports nothing of the engine.
 
-FILE is `.yaml`/`.yml`, or `module.py[:name]` with a pipeline of the Python builder. Its folder becomes the first on
-the import path, so that `map` functions beside it are found.
+FILE is `.yaml`/`.yml`, or `module.py[:name]` with a pipeline of the Python builder. Its folder becomes the first entry
+of the import path, so that `map` functions beside it are found.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class PipelineSource(Protocol):
-    """What a Python file may hold: the builder of `headrace.api`."""
+    """The builder of `headrace.api`, which a Python file may contain."""
 
     def build(self) -> Pipeline:
-        """The pipeline as a model."""
+        """Returns the pipeline as a model."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A pipeline and, where it came from a file, the one who knows its places."""
+    """A pipeline and, if it came from a YAML file, the locator of its places there."""
 
     pipeline: Pipeline
     locator: Locator | None = None
 
 
 def load_file(file: str, set_: Sequence[str] = (), parallelism: int | None = None) -> Loaded:
-    """Loads FILE. Raises UserError where there is none, InvalidPipeline where it cannot be read."""
+    """Loads FILE. Raises UserError if it does not exist, InvalidPipelineError if it cannot be read."""
     path, _, name = file.partition(":") if ".py" in file else (file, "", "")
     overrides = [*set_, *([] if parallelism is None else [f"parallelism={parallelism}"])]
     _import_from(Path(path).resolve().parent)

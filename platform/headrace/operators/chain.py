@@ -1,14 +1,15 @@
 """The chain: operators fused into one call path, shared by every engine.
 
-A chain is a tree of links. Each link holds one operator and hands what the operator emits straight to the receivers
-of that output: further links, an exchange, a sink. Signals take the same path as batches, after them:
+A chain is a tree of links. Each link holds one operator and passes the rows that it emits to the receivers of that
+output: further links, an exchange, a sink. Signals take the same path as batches, after them:
 
     receiver.on_batch(frame) ──> operator ──emit──> receivers of the main output
                                     └──emit_side(late)──> receivers of `late`
-    receiver.on_signal(Watermark) ──> operator emits what is ready ──> every output, held back if it says so
+    receiver.on_signal(Watermark) ──> operator emits completed results ──> every output, held back if the operator asks
+    for it
     receiver.on_signal(Barrier)   ──> operator's snapshot to `states`  ──> every output
 
-So once a barrier's call to the head of a chain has returned, every operator of the chain has given its state.
+When a barrier's call to the head of a chain returns, every operator of the chain has passed on its state.
 
 A chain is used by one thread. It knows nothing of threads, channels or connectors.
 """
@@ -30,30 +31,30 @@ MAIN = ""
 
 
 class Receiver(Protocol):
-    """Takes batches and signals, in order."""
+    """Receives batches and signals, in order."""
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Takes a batch of at least one row."""
+        """Receives a batch of at least one row."""
         ...
 
     def on_signal(self, signal: Signal) -> None:
-        """Takes a signal; everything before it has been taken."""
+        """Receives a signal. All batches and signals sent before it have been received."""
         ...
 
 
 class StateReceiver(Protocol):
-    """Where the operators of one subtask put their state at a barrier."""
+    """Receives the state of one subtask's operators at a barrier."""
 
     def add_states(self, node: str, epoch: int, states: Sequence[StateSnapshot]) -> None:
-        """Takes one node's state as of the barrier of `epoch`."""
+        """Receives one node's state as of the barrier of `epoch`."""
         ...
 
 
 class Link:
     """One operator of a chain with the receivers of its outputs: a Receiver above, a Collector below.
 
-    `node` and `states`: where snapshots go, under which name; without `states` barriers only pass.
-    `counters` holds what the node did: `rows_in`, `rows_out`, and what the operator counts (`late`, `bad`, ..).
+    `node` and `states`: the receiver of snapshots, and their name; without `states` barriers are only passed on.
+    `counters` holds the node's counters: `rows_in`, `rows_out`, and what the operator counts (`late`, `bad`, ..).
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Link:
         self._operator.on_batch(batch, self)
 
     def on_signal(self, signal: Signal) -> None:
-        """Lets the operator act on time, then passes the signal on."""
+        """Lets the operator handle the signal, then passes the signal on."""
         match signal:
             case Watermark(ts):
                 self._on_watermark(ts)
@@ -89,13 +90,14 @@ class Link:
                     self._states.add_states(self._node, epoch, states)
                 self._pass_on(signal)
             case EndOfInput():
-                # nothing is closed: barriers still pass, and what the operator holds belongs to the last checkpoint
+                # the operator stays open: barriers still follow, and its state belongs to the last checkpoint
                 self._pass_on(signal)
             case _:
                 assert_never(signal)
 
     def _on_watermark(self, ts: int) -> None:
         held = self._operator.on_watermark(ts, self)
+        # downstream watermarks must grow: an operator may return an earlier hold than before
         if held > self._passed_on:
             self._passed_on = held
             self._pass_on(Watermark(held))
@@ -105,14 +107,14 @@ class Link:
             receiver.on_signal(signal)
 
     def emit(self, batch: pl.DataFrame) -> None:
-        """Hands rows of the main output down."""
+        """Passes rows of the main output on."""
         if batch.height:
             self.counters["rows_out"] += batch.height
             for receiver in self._main:
                 receiver.on_batch(batch)
 
     def emit_side(self, output: str, batch: pl.DataFrame) -> None:
-        """Hands rows of a side output down; nobody reads it: they end here, counted by the operator."""
+        """Passes rows of a side output on. Without a reader they are dropped; the operator has counted them."""
         if batch.height:
             for receiver in self._sides.get(output, ()):
                 receiver.on_batch(batch)
@@ -123,17 +125,17 @@ class Link:
 
 
 class Fan:
-    """Hands everything to several receivers: the outputs of a chain's head that has no operator (a source)."""
+    """Passes everything to several receivers: the outputs of a chain whose head has no operator (a source)."""
 
     def __init__(self, receivers: Sequence[Receiver]) -> None:
         self._receivers = tuple(receivers)
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Hands rows to each receiver."""
+        """Passes rows to each receiver."""
         for receiver in self._receivers:
             receiver.on_batch(batch)
 
     def on_signal(self, signal: Signal) -> None:
-        """Hands the signal to each receiver."""
+        """Passes the signal to each receiver."""
         for receiver in self._receivers:
             receiver.on_signal(signal)

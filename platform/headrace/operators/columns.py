@@ -1,4 +1,4 @@
-"""Looking up an input column that a step names."""
+"""Lookup of an input column that a step names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from headrace.core.types import Field, Schema
 
 
 def input_field(schema: Schema, name: str) -> Field:
-    """The input's field of that name. Raises UserError with the nearest name and all names."""
+    """The input's field with this name. Raises UserError with the nearest name and all names."""
     field = schema.get(name)
     if field is None:
         columns = f"columns: {', '.join(schema.names)}"

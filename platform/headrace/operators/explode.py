@@ -1,4 +1,5 @@
-"""Explode: one row for each element of a list. A NULL or empty list gives no row, as SQL's unnest; NULL elements do."""
+"""Explode: one row for each element of a list. A NULL or empty list yields no row, as SQL's unnest; a NULL element
+yields one."""
 
 from __future__ import annotations
 
@@ -13,20 +14,20 @@ from headrace.operators.columns import input_field
 from headrace.operators.operator import Collector, Operator, Stateless
 
 _ELEMENT_BITS = 21
-"""Of `__o_index`, for each explode on the way: three may follow one another, each list under 2,097,152 elements."""
+"""Bits of `__o_index` per explode: up to three may follow one another, each list under 2,097,152 elements."""
 _ELEMENT = "__element"
 
 
 @dataclass(frozen=True, slots=True)
 class ExplodeConfig:
-    """`explode: <list column>`: the element takes the list's name and place."""
+    """`explode: <list column>`: the element replaces the list, under its name."""
 
     node: str
     column: str
     input: Schema
 
     def output(self) -> Schema:
-        """The input's columns with the element's type. Raises UserError where the column is no list."""
+        """The input's columns with the element's type. Raises UserError if the column is not a list."""
         field = input_field(self.input, self.column)
         if not isinstance(field.type, ListOf):
             lists = [item.name for item in self.input if isinstance(item.type, ListOf)]
@@ -57,8 +58,8 @@ class _Explode(Stateless):
     def _numbered(self, batch: pl.DataFrame) -> pl.DataFrame:
         """Explodes and extends the place within the source row: old place, then element number.
 
-        Both are packed into one integer, so a row's place needs no knowledge of the other rows of its source row, which
-        may be in other batches or other subtasks by now.
+        Both are packed into one integer. So a row's place does not depend on the other rows of its source row, which
+        may be in other batches or subtasks.
         """
         length = pl.col(self._column).list.len()
         longest, place = batch.select(length.max(), pl.col(O_INDEX).max()).row(0)

@@ -61,9 +61,9 @@ class _Filter(Stateless):
             out.emit(passed)
 
     def _careful(self, batch: pl.DataFrame, out: Collector) -> pl.DataFrame:
-        """The way of predicates that can fail and of updating edges."""
+        """The path for predicates that can fail and for updating edges."""
         fails = self._predicate.fails
-        # with_columns, not select: a predicate without columns must answer for every row
+        # with_columns, not select: a predicate without columns must yield a value for every row
         answers = batch.with_columns(
             self._predicate.value.alias(_PASS), *([] if fails is None else [fails.alias(_FAILS)])
         )

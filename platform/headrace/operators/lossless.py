@@ -1,4 +1,4 @@
-"""Which polars types fit into which without losing anything: what a map function may return for a declared type."""
+"""Lossless conversions between polars types: the types that a map function may return for a declared type."""
 
 from __future__ import annotations
 

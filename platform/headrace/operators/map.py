@@ -1,7 +1,7 @@
 """Map: a vectorised Python function, named by import path, over the visible columns of a batch.
 
-Owns the import of the function and the check of what it returns: the same number of rows and exactly the declared
-columns. That rows keep their order is the function's promise; it cannot be checked.
+Owns the import of the function and the check of its result: the same number of rows and exactly the declared columns.
+The function must keep rows in order; that cannot be checked.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MapFunction = Callable[[pl.DataFrame], pl.DataFrame]
 class MapConfig:
     """`map: {function: pkg.mod:fn, schema: {..}}`. The function is imported when the step opens.
 
-    With `on_error` other than fail, a batch for which the function raises is tried in halves down to single rows, so
-    that only rows that fail alone are bad.
+    With `on_error` other than fail, a batch for which the function raises is bisected down to single rows, so that only
+    rows that fail alone are bad.
     """
 
     node: str
@@ -46,7 +46,7 @@ class MapConfig:
         return self.schema
 
     def open(self) -> Operator:
-        """A fresh live half. Raises UserError where the function cannot be imported."""
+        """A fresh live half. Raises UserError if the function cannot be imported."""
         return _Map(self, imported(self.node, self.function))
 
 
@@ -55,19 +55,19 @@ def imported(node: str, path: str) -> MapFunction:
     module_name, colon, attribute = path.partition(":")
     if not (colon and module_name and attribute):
         raise UserError(f"map step {node!r}: {path!r} names no function", remedy="write package.module:function")
-    found: object = _module(node, module_name)
+    target: object = _module(node, module_name)
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            names = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
+        if not hasattr(target, part):
+            names = [name for name, value in vars(target).items() if callable(value) and not name.startswith("_")]
             near = did_you_mean(part, names)
             has = f"it has: {', '.join(names[:20])}" if names else "it has no functions"
             raise UserError(
                 f"map step {node!r}: {module_name} has no {attribute!r}", remedy=f"{near} {has}" if near else has
             )
-        found = getattr(found, part)
-    if not callable(found):
-        raise UserError(f"map step {node!r}: {path} is {type(found).__name__}, not a function")
-    return found
+        target = getattr(target, part)
+    if not callable(target):
+        raise UserError(f"map step {node!r}: {path} is {type(target).__name__}, not a function")
+    return target
 
 
 def _module(node: str, name: str) -> ModuleType:
@@ -111,13 +111,13 @@ class _Map(Stateless):
         visible = batch[visible_columns(batch)]
         bad: dict[int, str] = {}
         try:
-            made = self._call(visible)
+            returned = self._call(visible)
         except _RaisedError as raised:
-            made = self._piecewise(visible, bad)
+            returned = self._piecewise(visible, bad)
             if self._config.on_error is OnError.FAIL:
                 self._fail(batch, bad, raised.cause, out)
-        self._find_missing(made, bad)
-        result = made.hstack(batch[hidden_columns(batch)].get_columns())
+        self._find_missing(returned, bad)
+        result = returned.hstack(batch[hidden_columns(batch)].get_columns())
         if bad:
             result = result.filter(self._errors.reject(batch, bad, out))
         if result.height:
@@ -125,13 +125,14 @@ class _Map(Stateless):
 
     def _call(self, rows: pl.DataFrame) -> pl.DataFrame:
         try:
-            made = self._function(rows)
+            returned = self._function(rows)
+        # a panic of polars is a BaseException
         except (Exception, pl.exceptions.PanicException) as cause:
             raise _RaisedError(cause) from cause
-        return self._checked(made, rows.height)
+        return self._checked(returned, rows.height)
 
     def _checked(self, made: object, height: int) -> pl.DataFrame:
-        """What the function made, with exactly the declared columns. Raises UserError where it is something else."""
+        """The function's result, with exactly the declared columns. Raises UserError if it is something else."""
         if not isinstance(made, pl.DataFrame):
             raise self._contract_error(f"gave {type(made).__name__}, not a polars DataFrame")
         if made.height != height:
@@ -158,9 +159,9 @@ class _Map(Stateless):
         )
 
     def _piecewise(self, rows: pl.DataFrame, bad: dict[int, str]) -> pl.DataFrame:
-        """Calls the function on parts of rows for which it raised as a whole; adds to `bad` the rows that fail alone.
+        """Calls the function on parts of a batch for which it raised; adds to `bad` the rows that fail alone.
 
-        Bad rows give NULLs, so that the result keeps its height. Where the node must not fail, the first is enough.
+        Bad rows become NULLs, so that the result keeps its height. With `on_error: fail` it stops at the first bad row.
         """
         pieces: list[pl.DataFrame] = []
         nulls = pl.DataFrame({name: [None] for name in self._types}, schema=self._types)
@@ -179,7 +180,7 @@ class _Map(Stateless):
         return pl.concat(pieces)
 
     def _find_missing(self, made: pl.DataFrame, bad: dict[int, str]) -> None:
-        """Adds to `bad` the rows with a NULL in a column that is declared not null."""
+        """Adds to `bad` the rows with a NULL in a column declared not null."""
         for name in self._required:
             column = made.get_column(name)
             if column.null_count():
@@ -190,7 +191,7 @@ class _Map(Stateless):
         return f"{self._config.function} raised {_exception_text(cause)} ({self._place(cause)})"
 
     def _place(self, cause: BaseException) -> str:
-        """file:line within the function's own file, as deep as the error went there."""
+        """file:line of the innermost frame in the function's own file."""
         frames = traceback.extract_tb(cause.__traceback__)
         code = getattr(self._function, "__code__", None)
         own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
@@ -198,7 +199,8 @@ class _Map(Stateless):
         return f"{where.filename}:{where.lineno}"
 
     def _fail(self, batch: pl.DataFrame, bad: dict[int, str], cause: BaseException, out: Collector) -> NoReturn:
-        """The function raised and must not: names the first row that is to blame, where one alone is."""
+        """Raises DataError for a function that raised: names the first bad row, or the batch if no single row fails
+        alone."""
         if bad:
             self._errors.reject(batch, bad, out, cause=cause)
         raise DataError(

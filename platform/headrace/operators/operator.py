@@ -1,9 +1,9 @@
-"""The operator contract, and what an operator may do with rows and with failures.
+"""The operator contract: live half, config half, collector, and the policies for failing rows.
 
     config (frozen) --open()--> Operator:  restore?  on_batch*  (on_watermark, snapshot interleaved)  close
 
-The chain calls `on_watermark` before it passes a watermark on; the operator emits what the watermark makes ready and
-returns how far time has come for those below it (itself, or less: a hold).
+The chain calls `on_watermark` before it passes a watermark on; the operator emits the results that the watermark
+completes, and returns the watermark for operators downstream (the same, or less: a hold).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 LATE = "late"
-"""Side output of rows that no window took."""
+"""Side output of rows that are late for all their windows."""
 BAD = "bad"
 """Side output of rows that failed; input columns and `reason`."""
 REASON = "reason"
 
 
 class OnError(StrEnum):
-    """What happens to a row that fails in a step."""
+    """The policy for a row that fails in a step."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -33,14 +33,14 @@ class OnError(StrEnum):
 
 
 class Collector(Protocol):
-    """Where an operator puts what it makes."""
+    """Receives an operator's output."""
 
     def emit(self, batch: pl.DataFrame) -> None:
         """Sends rows to the operator's main output, in order."""
         ...
 
     def emit_side(self, output: str, batch: pl.DataFrame) -> None:
-        """Sends rows to the side output of that name (dropped where nobody reads it)."""
+        """Sends rows to the side output with this name (dropped without a reader)."""
         ...
 
     def count(self, counter: str, rows: int) -> None:
@@ -52,32 +52,32 @@ class Operator(Protocol):
     """The live half of a node. Used by one thread at a time."""
 
     def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
-        """Takes a batch of at least one row, with hidden columns."""
+        """Processes a batch of at least one row, with hidden columns."""
         ...
 
     def on_watermark(self, watermark: int, out: Collector) -> int:
-        """Time has come to `watermark` (epoch ms). Emits what is ready; returns the watermark to pass on."""
+        """Handles the watermark (epoch ms): emits completed results, and returns the watermark to pass on."""
         ...
 
     def snapshot(self) -> Sequence[StateSnapshot]:
-        """All that it remembers, as of now: references to immutable frames, so that this takes no time. Changes
-        nothing. The same chunk id in a later snapshot means the same rows."""
+        """The whole state at this moment, as references to immutable frames, so that it is fast. Has no side effect on
+        results. The same chunk id in a later snapshot means the same rows."""
         ...
 
     def restore(self, states: RestoredStates) -> None:
-        """Takes back what snapshots gave, before the first batch: this subtask's share of the rows of all of them.
+        """Restores the state from snapshots, before the first batch: this subtask's share of the rows of all subtasks.
 
-        Raises UserError where a state does not fit this step any more.
+        Raises UserError if a state does not fit this step.
         """
         ...
 
     def close(self) -> None:
-        """Releases what it holds: at the end, also after a failure. Idempotent."""
+        """Releases all resources, at the end or after a failure. Idempotent."""
         ...
 
 
 class OperatorConfig(Protocol):
-    """The frozen half of a node; everything in it is plain data, so that a plan can be written down."""
+    """The frozen half of a node: plain data only, so that a plan can be serialised."""
 
     def open(self) -> Operator:
         """A fresh live half."""
@@ -85,18 +85,18 @@ class OperatorConfig(Protocol):
 
 
 class Stateless:
-    """Base of operators that keep nothing: time passes through."""
+    """Base of operators without state: watermarks pass through."""
 
     def on_watermark(self, watermark: int, out: Collector) -> int:
-        """Passes time on."""
+        """Passes the watermark on."""
         return watermark
 
     def snapshot(self) -> Sequence[StateSnapshot]:
-        """Nothing."""
+        """Returns no state."""
         return ()
 
     def restore(self, states: RestoredStates) -> None:
-        """Nothing: whatever an earlier version of the step kept is not needed."""
+        """Ignores state that an earlier version of the step had written."""
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing."""

@@ -22,9 +22,9 @@ class ProjectConfig:
     """`select: [col, ..]`, `select: {name: <expression>}` and `with_columns: {name: <expression>}`.
 
     columns      (name, expression) in the order written; expression None: the input's column of that name
-    keep_input   with_columns: all input columns stay, in place; a named one is replaced where it stands, new ones
-                 follow. All expressions read the input's columns
-    update_key   key of the updating edge, or None; the plan has checked that it is kept
+    keep_input   with_columns: all input columns stay; a named one is replaced in place, new ones follow. All
+                 expressions read the input's columns
+    update_key   key of the updating edge, or None; the plan has checked that the columns keep it
     has_time     rows have an event time, which expressions may read
     """
 
@@ -37,15 +37,16 @@ class ProjectConfig:
     has_time: bool = True
 
     def output(self) -> Schema:
-        """The columns that result. Raises UserError for an unknown or doubled column, ExpressionError for the rest."""
-        made = {name: Field(name, scalar.type, scalar.nullable) for name, scalar in self._compiled().items()}
-        made |= {name: input_field(self.input, name) for name, text in self.columns if text is None}
+        """The resulting columns. Raises UserError for an unknown or duplicate column, ExpressionError for other
+        faults."""
+        fields = {name: Field(name, scalar.type, scalar.nullable) for name, scalar in self._compiled().items()}
+        fields |= {name: input_field(self.input, name) for name, text in self.columns if text is None}
         names = [name for name, _ in self.columns]
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise UserError(f"column {doubled!r} is named twice")
         if self.keep_input:
             names = list(dict.fromkeys((*self.input.names, *names)))
-        return Schema(tuple(made[name] if name in made else self.input.field(name) for name in names))
+        return Schema(tuple(fields[name] if name in fields else self.input.field(name) for name in names))
 
     def open(self) -> Operator:
         """A fresh live half."""
@@ -74,7 +75,7 @@ class _Project(Stateless):
         self._updating = updating
 
     def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
-        # with_columns, not select: an expression without columns must answer for every row
+        # with_columns, not select: an expression without columns must yield a value for every row
         wide = batch.with_columns(self._values) if self._values else batch
         result = wide[[*self._names, *hidden_columns(batch)]]
         if any(wide.get_column(check).any() for check in self._checks):

@@ -1,4 +1,4 @@
-"""Drop and rename: changes of the columns' names only. No row and no value is touched."""
+"""Drop and rename: they change column names only, no row and no value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DropConfig:
     input: Schema
 
     def output(self) -> Schema:
-        """The columns that stay. Raises UserError for an unknown column."""
+        """The remaining columns. Raises UserError for an unknown column."""
         for name in self.columns:
             input_field(self.input, name)
         return Schema(tuple(field for field in self.input if field.name not in self.columns))
@@ -34,14 +34,14 @@ class DropConfig:
 
 @dataclass(frozen=True, slots=True)
 class RenameConfig:
-    """`rename: {old: new}`: all at once, so that two columns may swap their names. Columns keep their places."""
+    """`rename: {old: new}`: simultaneous, so two columns may swap their names. Columns keep their positions."""
 
     node: str
     names: tuple[tuple[str, str], ...]
     input: Schema
 
     def output(self) -> Schema:
-        """The columns by their new names. Raises UserError for an unknown column, or one name for two columns."""
+        """The columns under their new names. Raises UserError for an unknown column, or one name for two columns."""
         for old, _ in self.names:
             input_field(self.input, old)
         new_names = dict(self.names)

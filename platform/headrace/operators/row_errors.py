@@ -1,7 +1,7 @@
-"""What happens to a row for which a step has no answer: the job fails, or the row is skipped, or it is diverted.
+"""The `on_error` policy for rows that fail in a step: fail the job, skip the row, or divert it.
 
-Owns the policy, the texts that describe a bad row, and the `bad` side output. It does not find bad rows: operators do,
-and only batches that have some come here, so Python objects per row are fine.
+Owns the policy, the texts that describe a bad row, and the `bad` side output. Operators find bad rows; only batches
+with bad rows come here, so Python objects per row are acceptable.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class RowErrors:
     def reject(
         self, batch: pl.DataFrame, bad: BadRows, out: Collector, *, cause: BaseException | None = None
     ) -> pl.Series:
-        """Deals with the bad rows of an input batch; at least one. Gives the mask of its good rows.
+        """Applies the policy to the bad rows of an input batch; at least one. Returns the mask of its good rows.
 
-        Raises DataError with the first bad row, its reason and its source position where the node must not fail.
+        With `on_error: fail`, raises DataError with the first bad row, its reason and its source position.
         """
         assert bad, "only batches with bad rows are dealt with"
         match self._policy:
@@ -69,9 +69,9 @@ class RowErrors:
 
 
 def failed_rows(batch: pl.DataFrame, failures: Sequence[tuple[CompiledScalar, pl.Series]]) -> dict[int, str]:
-    """The bad rows that masks of failing expressions name (True: failed), each with its first reason.
+    """The rows marked by masks of failing expressions (True: failed), each with its first reason.
 
-    Deletes of an updating edge are never bad: beside their key they hold nothing.
+    Deletes of an updating edge are never bad: only their key has values.
     """
     bad: dict[int, str] = {}
     deletes = batch.get_column(OP) if OP in batch.columns else None
@@ -87,7 +87,7 @@ def failed_rows(batch: pl.DataFrame, failures: Sequence[tuple[CompiledScalar, pl
 
 
 def shown_row(values: Mapping[str, object]) -> str:
-    """`origin='EWR', delay=NULL`: values for people, long ones cut."""
+    """`origin='EWR', delay=NULL`: values as text, long ones truncated."""
     return ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
 
 
@@ -99,17 +99,19 @@ def _reason(text: str, inputs: Mapping[str, object]) -> str:
 
 
 def _diverted(batch: pl.DataFrame, bad: BadRows) -> pl.DataFrame:
-    """Input columns, `reason` (in the place of an input column of that name), hidden columns."""
+    """Input columns, `reason` (replaces an input column with that name), hidden columns."""
     numbers = sorted(bad)
     rows = batch[pl.Series(numbers, dtype=pl.UInt32)]
-    hidden = [name for name in hidden_columns(rows) if name != OP]  # bad rows are no deletes: the output appends
+    hidden = [
+        name for name in hidden_columns(rows) if name != OP
+    ]  # the side output is an append edge: a bad row is never a delete
     reasons = pl.Series(REASON, [bad[number] for number in numbers], dtype=pl.String)
     visible = [name for name in visible_columns(rows) if name != REASON]
     return rows.with_columns(reasons).select(*visible, REASON, *hidden)
 
 
 def _position(row: Mapping[str, object]) -> str | None:
-    """Where a row comes from, by its order columns; None where the batch has none."""
+    """A row's source position, from its order columns; None if the batch has none."""
     if row.get(O_NODE) is None:
         return None
     node, text, major, minor = (row[name] for name in (O_NODE, O_TEXT, O_MAJOR, O_MINOR))

@@ -1,4 +1,4 @@
-"""Union: rows of several inputs of one schema, as they come. The edges put the columns in order."""
+"""Union: rows of several inputs of one schema, in order of arrival. The edges order the columns."""
 
 from __future__ import annotations
 

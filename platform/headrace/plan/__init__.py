@@ -1,1 +1,2 @@
-"""From the pipeline model to what runs: logical (schemas flow), physical (tasks and edges), explain. No I/O."""
+"""From the pipeline model to an executable plan: logical (schemas flow), physical (tasks and edges), explain. No
+I/O."""

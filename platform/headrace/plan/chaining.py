@@ -1,7 +1,7 @@
 """From logical nodes to tasks: nodes whose rows stay in the same subtask are fused into one chain. Pure.
 
-A node joins the task of its producer when it reads one input, forward, at equal parallelism. Every other edge (a key
-by, a change of parallelism, a union) leads to a task of its own.
+A node joins the task of its producer if it reads one input, forward, at equal parallelism. Every other edge (a key by,
+a change of parallelism, a union) starts a new task.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def plan_physical(logical: LogicalPlan, pipeline: Pipeline) -> PhysicalPlan:
 
 
 def edge_partitioning(node: LogicalNode, source: str, output: str, nodes: Mapping[str, LogicalNode]) -> Partitioning:
-    """How the rows of one input of `node` are spread over its subtasks."""
+    """The partitioning of the rows of one input of `node` over its subtasks."""
     producer = nodes[source]
     same = producer.parallelism == node.parallelism
     asked = node.partitioning
@@ -76,14 +76,14 @@ def edge_partitioning(node: LogicalNode, source: str, output: str, nodes: Mappin
 
 
 def _by_key(spec: SinkSpec, schema: Schema) -> Partitioning:
-    """Rows of one key of the sink stay in order through a change of parallelism, where the key has a hash."""
+    """Keeps rows of one sink key in order through a change of parallelism, if the key is hashable."""
     keys = spec.config.key_columns or ()
     hashable = all(name in schema and not isinstance(schema.field(name).type, ListOf | Struct) for name in keys)
     return Hash(tuple(keys)) if keys and hashable else Rebalance()
 
 
 def _home(node: LogicalNode, nodes: Mapping[str, LogicalNode], task_of: Mapping[str, str]) -> str | None:
-    """The task that the node joins, or None where it heads a task."""
+    """The task that the node joins, or None if it heads a task."""
     if isinstance(node.spec, SourceSpec) or _is_union(node):
         return None
     ((source, output),) = node.inputs

@@ -1,4 +1,4 @@
-"""What the plan tells the live parts of sources and sinks when they are opened, in a slot or beside the coordinator."""
+"""The contexts with which sources and sinks are opened, in a slot or beside the coordinator, built from the plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec
 
 
 def source_context(spec: SourceSpec, pipeline: str, poll_rows_max: int) -> SourceContext:
-    """What the plan tells a source's enumerator and reader."""
+    """The context of a source's enumerator and reader."""
     wanted = {kind for kind, _ in spec.metadata}
     diverted = spec.on_error is OnError.DIVERT
     return SourceContext(
@@ -34,7 +34,7 @@ def sink_context(
     terms: CheckpointTerms,
     attempt: int = 0,
 ) -> SinkContext:
-    """What the plan tells a sink's writer and committer. `attempt`: 0 where there is none yet."""
+    """The context of a sink's writer and committer. `attempt`: 0 before the first attempt."""
     return SinkContext(
         job=job,
         node=spec.node,

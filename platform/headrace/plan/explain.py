@@ -1,6 +1,6 @@
-"""Shows plans: as JSON-able dicts in a canonical form, and as text. Pure; secrets are masked.
+"""Renders plans: as JSON-able dicts in a canonical form, and as text. Pure; secrets are masked.
 
-`plan_dict` is the identity of a physical plan: two pipelines are the same when it is equal.
+`plan_dict` is the identity of a physical plan: two plans are the same if their dicts are equal.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from headrace.spec.masking import masked_config
 
 
 def plan_dict(plan: PhysicalPlan) -> dict[str, Any]:
-    """The physical plan as plain JSON values, with `hash`: SHA-256 of all the rest in canonical JSON."""
+    """The physical plan as plain JSON values, with `hash`: SHA-256 of everything else in canonical JSON."""
     shown: dict[str, Any] = {
         "pipeline": plan.pipeline,
         "max_parallelism": plan.max_parallelism,
@@ -117,7 +117,7 @@ def _task_node(node: TaskNode) -> dict[str, Any]:
 def _config(config: Config, *, only_set: bool = False) -> dict[str, Any]:
     shown = config.model_dump(mode="json", by_alias=True, exclude_defaults=only_set)
     if only_set:
-        # a block that is given shows all that is written in it, defaults too: `create_topic: {partitions: 1}`
+        # a block that is set shows all its written fields, including defaults: `create_topic: {partitions: 1}`
         written = config.model_dump(mode="json", by_alias=True, exclude_unset=True)
         shown = {name: written.get(name, value) for name, value in shown.items()}
     return masked_config(config, shown)
@@ -128,7 +128,7 @@ def _format(spec: FormatSpec | None) -> dict[str, Any] | None:
 
 
 def _columns(schema: Schema) -> list[list[Any]]:
-    """Pairs, for the order of columns counts."""
+    """Pairs, because the order of columns matters."""
     return [[name, form] for name, form in schema_dict(schema).items()]
 
 
@@ -166,7 +166,7 @@ def _plain(value: Any) -> Any:
 
 
 def explain_dict(logical: LogicalPlan, physical: PhysicalPlan) -> dict[str, Any]:
-    """Both plans: `nodes` in flow order, and the physical plan as `plan_dict` gives it."""
+    """Both plans: `nodes` in flow order, and the physical plan as in `plan_dict`."""
     read = {reference for node in logical.nodes for reference in node.inputs}
     return {
         "pipeline": logical.pipeline,
@@ -216,7 +216,7 @@ def _reference(node: str, output: str) -> str:
 
 
 def time_text(time: TimeSpec) -> str | None:
-    """Where a source's event time comes from: `scheduled, out of orderness 30m`."""
+    """The origin of a source's event time: `scheduled, out of orderness 30m`."""
     if time is None:
         return None
     origin = time.expression if isinstance(time, RowTime) else "timestamp of the record"
@@ -280,7 +280,7 @@ def _window_text(window: Window) -> str:
 
 
 def explain_lines(logical: LogicalPlan, physical: PhysicalPlan) -> Iterator[str]:
-    """Both plans as text; a line that begins a section does not begin with a space."""
+    """Both plans as text; only the first line of a section starts without a space."""
     subtasks = sum(task.parallelism for task in physical.tasks)
     yield (
         f"{logical.pipeline}: {_count(len(logical.nodes), 'node')} in {_count(len(physical.tasks), 'task')}, "
@@ -313,7 +313,7 @@ def _node_lines(node: LogicalNode, read: set[tuple[str, str]]) -> Iterator[str]:
         yield f"  reads        {', '.join(_reference(*pair) for pair in node.inputs)}"
     yield f"  does         {_what(node)}"
     if isinstance(node.spec, SourceSpec):
-        # a source that has time keeps its origin to itself where nothing asks for it
+        # the origin of event time is omitted where no node uses event time
         unasked = "the record's, which no node asks for" if node.outputs[MAIN].timed else "none"
         yield f"  event time   {time_text(node.spec.time) or unasked}"
     if MAIN in node.outputs:

@@ -1,8 +1,8 @@
-"""The logical plan: nodes in flow order, each with the columns, time and kind of what it gives. Pure.
+"""The logical plan: nodes in flow order, each with the columns, time and kind of its outputs. Pure.
 
-`plan_logical` walks the pipeline from sources to sinks, lets each node's planner check it and say what flows out of
-it, and collects every problem. Two facts flow the other way, from consumers to producers, and are settled afterwards
-(`plan.needs`): whether rows must carry their place in the total order, and whether anything asks for event time.
+`plan_logical` walks the pipeline from sources to sinks. Each node's planner checks the node and derives its outputs;
+every problem is collected. Two facts flow from consumers to producers, and are determined afterwards (`plan.needs`):
+whether rows must carry their position in the total order, and whether any node uses event time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from headrace.plan.needs import settle_needs
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Forward
-from headrace.plan.problems import Locator, Problems, Unknown
+from headrace.plan.problems import Locator, Problems, UnknownInputError
 from headrace.plan.sinks import dead_letter_sinks, plan_sink
 from headrace.plan.sources import plan_source
 from headrace.plan.steps import plan_step
@@ -26,14 +26,14 @@ Reference = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class LogicalPlan:
-    """Every node of a pipeline that has a meaning, in flow order (inputs before their readers)."""
+    """Every node that feeds a sink, in flow order (inputs before their readers)."""
 
     pipeline: str
     nodes: tuple[LogicalNode, ...]
     max_parallelism: int
 
     def node(self, name: str) -> LogicalNode:
-        """The node of that name."""
+        """The node with this name."""
         return next(node for node in self.nodes if node.name == name)
 
     @property
@@ -54,26 +54,26 @@ class _Walk:
         self.streams |= {(node.name, output): stream for output, stream in node.outputs.items()}
 
     def inputs(self, references: tuple[str, ...]) -> list[Stream]:
-        """The streams that a node reads; Unknown where one of them could not be planned."""
+        """The streams that a node reads. Raises UnknownInputError if one of them could not be planned."""
         found = [self.streams.get(reference(text)) for text in references]
         if any(stream is None for stream in found):
-            raise Unknown
+            raise UnknownInputError
         return [stream for stream in found if stream is not None]
 
 
 def plan_logical(pipeline: Pipeline, locator: Locator | None = None) -> LogicalPlan:
-    """Plans a pipeline whose structure is valid. Raises InvalidPipeline with every problem, in file order."""
+    """Plans a pipeline with a valid structure. Raises InvalidPipelineError with every problem, in file order."""
     problems = Problems(locator)
     walk = _Walk(pipeline, problems)
     for name, source in pipeline.sources.items():
-        with suppress(Unknown):
+        with suppress(UnknownInputError):
             walk.add(plan_source(name, source, pipeline, problems))
     for name in _flow_order(pipeline):
         step = pipeline.steps[name]
-        with suppress(Unknown):
+        with suppress(UnknownInputError):
             walk.add(plan_step(name, step, walk.inputs(step.inputs), pipeline, problems))
     for name, sink in pipeline.sinks.items():
-        with suppress(Unknown):
+        with suppress(UnknownInputError):
             walk.add(plan_sink(name, sink, walk.inputs((sink.from_,))[0], pipeline, problems))
     for node in dead_letter_sinks(pipeline, walk.nodes, problems):
         walk.add(node)
@@ -99,7 +99,7 @@ def _check_forward(walk: _Walk) -> None:
 
 
 def _flow_order(pipeline: Pipeline) -> list[str]:
-    """Steps with inputs before their readers; ties in file order. The spec has refused cycles."""
+    """Steps with inputs before their readers; ties in file order. The spec has rejected cycles."""
     done = set(pipeline.sources)
     order: list[str] = []
     left = list(pipeline.steps)
@@ -112,7 +112,7 @@ def _flow_order(pipeline: Pipeline) -> list[str]:
 
 
 def _reachable(nodes: Mapping[str, LogicalNode]) -> tuple[LogicalNode, ...]:
-    """Nodes that feed a sink: what nobody reads is checked, but does not run."""
+    """Nodes that feed a sink. The others have been checked, but do not run."""
     wanted: set[str] = set()
     for node in reversed(list(nodes.values())):
         if node.is_sink or node.name in wanted:

@@ -1,7 +1,7 @@
-"""What consumers ask of producers: the total order of rows, and event time. Settled backwards, from sinks to sources.
+"""Requirements of consumers on producers: the total order of rows, and event time. Propagated from sinks to sources.
 
-Rows carry order columns only where an operator downstream is order-sensitive or can fail (its error names the row's
-source position), and a source that would have to ask for each record's timestamp does so only where time is used.
+Rows carry order columns only if an operator downstream is order-sensitive or can fail (its error names the row's source
+position). A source reads each record's timestamp only if event time is used.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import RecordTime, SinkSpec, SourceSpec, StepSpec
 
 OrderWanted = Mapping[tuple[str, str], bool]
-"""(node, output) -> whether a reader of that output wants order columns on it."""
+"""(node, output) -> whether a reader of that output needs order columns."""
 
 
 def settle_needs(nodes: Sequence[LogicalNode]) -> tuple[LogicalNode, ...]:
-    """The same nodes (in flow order), with sources and aggregates told what is asked of them."""
+    """The same nodes (in flow order), with the requirements of their readers set on sources and aggregates."""
     order = order_wanted(nodes)
     time: dict[str, bool] = {}
     settled: list[LogicalNode] = []
@@ -31,7 +31,7 @@ def settle_needs(nodes: Sequence[LogicalNode]) -> tuple[LogicalNode, ...]:
 
 
 def order_wanted(nodes: Sequence[LogicalNode]) -> OrderWanted:
-    """On which outputs of which nodes (in flow order) order columns are wanted."""
+    """The outputs (of nodes in flow order) that need order columns."""
     wanted: dict[tuple[str, str], bool] = {}
     for node in reversed(nodes):
         wanted |= {(node.name, output): False for output in node.outputs}
@@ -43,14 +43,14 @@ def order_wanted(nodes: Sequence[LogicalNode]) -> OrderWanted:
 
 
 def reads_order(reader: LogicalNode, wanted: OrderWanted) -> bool:
-    """Whether a node wants order columns on its input: for itself, or because it hands rows of its input on."""
+    """Whether a node needs order columns on its input: for itself, or because it passes input rows on."""
     if reader.needs_order:
         return True
     return any(wanted[reader.name, output] for output in reader.outputs if output != MAIN or not _makes_rows(reader))
 
 
 def _makes_rows(node: LogicalNode) -> bool:
-    """Whether the rows of the main output are new ones; side outputs always hold rows of the input."""
+    """Whether the rows of the main output are new ones; side outputs always hold input rows."""
     return isinstance(node.spec, StepSpec) and isinstance(node.spec.config, AggregateConfig)
 
 

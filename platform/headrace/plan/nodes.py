@@ -14,14 +14,14 @@ from headrace.plan.stream import Stream
 
 @dataclass(frozen=True, slots=True)
 class LogicalNode:
-    """A node with what it reads and gives.
+    """A node with its inputs and outputs.
 
     inputs          (node, output) that it reads
-    outputs         output name ("" is the main one) -> what flows there
+    outputs         output name ("" is the main one) -> its stream
     partitioning    how its input is spread; None: by the parallelism on both sides (forward or rebalance)
     not_replayable  reasons why its result does not depend on the log alone
-    needs_order     it asks for the total order (or the source position) of the rows it reads
-    needs_time      it asks for the event time of the rows it reads
+    needs_order     it uses the total order (or the source position) of its input rows
+    needs_time      it uses the event time of its input rows
     """
 
     name: str
@@ -36,7 +36,7 @@ class LogicalNode:
 
     @property
     def is_sink(self) -> bool:
-        """Whether the node ends a flow."""
+        """Whether the node is a sink."""
         return isinstance(self.spec, SinkSpec)
 
 

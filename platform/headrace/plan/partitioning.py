@@ -1,4 +1,4 @@
-"""How the rows of an edge are spread over the subtasks that read it. Shapes only; `exchange.partition` does it."""
+"""Partitionings of an edge's rows over the reading subtasks. Data only; `exchange.partition` implements them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Hash:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """Batches go round all subtasks."""
+    """Batches go to all subtasks in turn (round-robin)."""
 
     def __str__(self) -> str:
         return "rebalance"
@@ -33,7 +33,7 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """Batches go round a subset of subtasks that is this sender's own, as far as the numbers allow."""
+    """Batches go in turn to a subset of subtasks, which is this sender's alone as far as the parallelisms allow."""
 
     def __str__(self) -> str:
         return "rescale"

@@ -1,6 +1,6 @@
 """The physical plan: tasks (fused chains with a parallelism) and the edges between them. Frozen; has a canonical form.
 
-Owns the shapes only; `plan.chaining` makes a plan, `plan.explain` shows one, engines run one.
+Data only; `plan.chaining` builds a plan, `plan.explain` renders it, engines run it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RecordTime:
 
 
 TimeSpec = RowTime | RecordTime | None
-"""None: rows have no event time, or nothing in the pipeline asks for it."""
+"""None: rows have no event time, or no node uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class SourceSpec:
     """A source node, ready to open.
 
     schema    declared columns: what the format decodes
-    output    declared columns and the metadata columns behind them
+    output    declared columns, then the metadata columns
     metadata  (metadata field, column name)
-    order_columns    rows carry their place in the total order
+    order_columns    rows carry their position in the total order
     """
 
     node: str
@@ -69,7 +69,7 @@ class SourceSpec:
 
     @property
     def out_of_orderness_ms(self) -> int:
-        """How far rows may lie behind the latest one; 0 where they have no time."""
+        """How far rows may lag behind the latest one; 0 without event time."""
         return 0 if self.time is None else self.time.out_of_orderness_ms
 
 
@@ -87,7 +87,7 @@ class StepSpec:
 class SinkSpec:
     """A sink node, ready to open.
 
-    schema    visible columns of the rows that arrive
+    schema    visible columns of the incoming rows
     encoded   the columns that the format encodes: all of them, or the `value` of a dead letter
     update_key   key of an updating edge, or None
     implicit  made by the plan (dead letters), not by the user
@@ -108,7 +108,7 @@ TaskNode = SourceSpec | StepSpec | SinkSpec
 
 @dataclass(frozen=True, slots=True)
 class ChainEdge:
-    """Inside a task: `output` of node `source` ("" is the main one) goes straight to node `target`."""
+    """Inside a task: `output` of node `source` ("" is the main one) feeds node `target` directly."""
 
     source: str
     output: str
@@ -133,8 +133,8 @@ class Task:
 class TaskEdge:
     """Between tasks: `output` of node `source` in task `from_task` feeds task `to_task`.
 
-    columns     visible columns in the order in which the consumer wants them
-    order_columns   whether the order columns travel along
+    columns     visible columns in the consumer's order
+    order_columns   whether the order columns are sent too
     """
 
     from_task: str
@@ -148,7 +148,7 @@ class TaskEdge:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalPlan:
-    """All that an engine needs to run a pipeline."""
+    """Everything that an engine needs to run a pipeline."""
 
     pipeline: str
     max_parallelism: int
@@ -159,5 +159,5 @@ class PhysicalPlan:
     edges: tuple[TaskEdge, ...]
 
     def task(self, name: str) -> Task:
-        """The task of that name."""
+        """The task with this name."""
         return next(task for task in self.tasks if task.name == name)

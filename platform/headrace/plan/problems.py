@@ -1,4 +1,4 @@
-"""Collects what is wrong with a pipeline while it is planned, so that everything is said at once."""
+"""Collects the problems of a pipeline during planning, so that all are reported together."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from headrace.core.errors import ExpressionError, InvalidPipeline, Location, Problem, UserError
+from headrace.core.errors import ExpressionError, InvalidPipelineError, Location, Problem, UserError
 
 Path = tuple[str, ...]
 
 
 class Locator(Protocol):
-    """Knows where a path of the pipeline stands in its file."""
+    """Maps paths of the pipeline to places in its file."""
 
     def locate_in(self, path: Path, offset: int) -> Location:
-        """The place of character `offset` of the scalar at `path`, or the nearest place that is known."""
+        """The place of character `offset` of the scalar at `path`, or the nearest known place."""
         ...
 
 
-class Unknown(Exception):  # noqa: N818 - flow control inside the planner
-    """A node whose input is unknown because of an earlier problem: nothing more can be said of it."""
+class UnknownInputError(Exception):
+    """A node whose input is unknown because of an earlier problem; it is not checked further."""
 
 
 class Problems:
@@ -31,31 +31,33 @@ class Problems:
         self._found: list[Problem] = []
 
     def add(self, path: Path, message: str, remedy: str | None = None, *, offset: int | None = None) -> None:
-        """Notes a problem at `path`."""
+        """Records a problem at `path`."""
         location = None if self._locator is None else self._locator.locate_in(path, offset or 0)
         self._found.append(Problem(message, path, location, remedy))
 
     @contextmanager
     def at(self, path: Path) -> Iterator[None]:
-        """Turns a user's error inside the block into a problem at `path`, then gives the node up."""
+        """Turns a user error inside the block into a problem at `path`, and raises UnknownInputError to leave the
+        node.
+        """
         try:
             yield
         except ExpressionError as error:
             self.add(path, error.message, error.remedy, offset=error.offset)
-            raise Unknown from error
+            raise UnknownInputError from error
         except UserError as error:
             self.add(path, error.message, error.remedy)
-            raise Unknown from error
+            raise UnknownInputError from error
 
-    def refuse(self, path: Path, message: str, remedy: str | None = None) -> Unknown:
-        """Notes a problem and gives the exception that leaves the node."""
+    def refuse(self, path: Path, message: str, remedy: str | None = None) -> UnknownInputError:
+        """Records a problem, and returns the exception that leaves the node."""
         self.add(path, message, remedy)
-        return Unknown()
+        return UnknownInputError()
 
     def raise_if_any(self) -> None:
-        """Raises InvalidPipeline with all of them, in file order."""
+        """Raises InvalidPipelineError with all problems, in file order."""
         if self._found:
-            raise InvalidPipeline(sorted(self._found, key=_place))
+            raise InvalidPipelineError(sorted(self._found, key=_place))
 
 
 def _place(problem: Problem) -> tuple[int, int]:

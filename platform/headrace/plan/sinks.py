@@ -1,4 +1,4 @@
-"""Plans sink nodes, the user's and those that dead letters imply. Pure."""
+"""Plans sink nodes: those of the user, and those implied by dead letters. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headrace.spec.pipeline import Pipeline, SinkNode
 
 
 def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, problems: Problems) -> LogicalNode:
-    """The logical node of a sink. Raises Unknown once its problems are noted."""
+    """The logical node of a sink. Raises Unknown after recording its problems."""
     path = ("sinks", name)
     connector_path = (*path, node.connector)
     for column in node.config.referenced_columns:
@@ -75,7 +75,7 @@ def _check_kind(path: Path, node: SinkNode, stream: Stream, problems: Problems) 
             f"the rows of {node.from_} may be deletes, and this sink cannot write one",
             f"set `mode: upsert` with `key: [{key}]`",
         )
-    # who carries out deletes by a key keeps one row for it
+    # a sink that applies deletes by key keeps one row per key
     own = node.config.key_columns if node.config.accepts_deletes else None
     if own is not None and set(own) != set(stream.update_key):
         raise problems.refuse(
@@ -108,10 +108,10 @@ def dead_letter_sinks(
 ) -> Iterator[LogicalNode]:
     """The implicit sink `<node>.bad` of every node with `on_error: {dead_letter: <topic>}`.
 
-    They deliver exactly once if any sink of the job does: then diverted rows are not repeated either.
+    They are exactly-once if any sink of the job is: then diverted rows are not repeated either.
     """
     exact = [sink.config for sink in pipeline.sinks.values() if sink.config.exactly_once]
-    # the shortest one: every one of them has been found to fit the checkpoints
+    # the shortest one: all of them have been checked against the checkpoints
     commit_within_ms = min((each.commit_within_ms for each in exact if each.commit_within_ms is not None), default=None)
     for group, members in (("sources", pipeline.sources), ("steps", pipeline.steps)):
         for name, member in members.items():
@@ -159,7 +159,7 @@ def _dead_letter_node(name: str, node: LogicalNode, connector: str, fields: dict
         headers = {"topic": O_TEXT, "partition": O_MAJOR, "offset": O_MINOR, "reason": REASON}
         extra = {}
         encoded, format_name = Schema(tuple(field for field in schema if field.name != REASON)), "json"
-        # a writer gets the columns of its schema: the headers take the row's source position from these
+        # a writer receives only its schema's columns, and the headers need the row's source position
         place = (Field(O_TEXT, Primitive.STRING), Field(O_MAJOR, Primitive.INT64), Field(O_MINOR, Primitive.INT64))
         schema = Schema((*schema, *place))
     sink = registry.connector(connector).sink

@@ -17,7 +17,7 @@ from headrace.spec.pipeline import Pipeline, SourceNode
 
 
 def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Problems) -> LogicalNode:
-    """The logical node of a source. Raises Unknown once its problems are noted."""
+    """The logical node of a source. Raises Unknown after recording its problems."""
     path = ("sources", name)
     metadata = tuple(node.config.metadata_columns.items())
     output = _output(path, node, metadata, problems)
@@ -49,12 +49,12 @@ def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Probl
 
 
 def file_only(name: str, connector: str) -> tuple[str, str]:
-    """What is said where a connector of messages is given a format of files: message and remedy."""
+    """Message and remedy for a file format on a connector of messages."""
     return f"{name} is a format of whole files, and {connector} handles messages", "use json, csv or raw"
 
 
 def policy_of(rule: ErrorRule) -> OnError:
-    """How an operator treats a failing row: a dead letter is a diverted row with a sink of its own."""
+    """The operator's policy for a failing row: a dead letter is a diverted row with its own sink."""
     return OnError.DIVERT if isinstance(rule, DeadLetter) else rule
 
 

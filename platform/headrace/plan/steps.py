@@ -1,7 +1,7 @@
-"""Plans a step node: what its verb does to columns, time and the kind of the stream. Pure.
+"""Plans a step node: the effect of its verb on columns, time and the kind of the stream. Pure.
 
-Appended rows may go anywhere. Updating rows (they replace earlier ones by key) pass filters, and selections, drops and
-renames that keep the key; every other verb refuses them, for it would count a row and its replacement both.
+Every verb accepts appended rows. Updating rows (they replace earlier ones by key) pass filters, and selections, drops
+and renames that keep the key. Every other verb rejects them, because it would process a row and its replacement as two.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from headrace.spec.verbs import quoted
 def plan_step(
     name: str, node: StepNode, inputs: Sequence[Stream], pipeline: Pipeline, problems: Problems
 ) -> LogicalNode:
-    """The logical node of a step. Raises Unknown once its problems are noted."""
+    """The logical node of a step. Raises Unknown after recording its problems."""
     planner = _StepPlanner(name, node, inputs, pipeline, problems)
     return planner.plan()
 
 
 def partitioning_of(partition: Partition | None, stream: Stream, path: Path, problems: Problems) -> Partitioning | None:
-    """The partitioning that a node asks for, checked against what it reads."""
+    """The partitioning that a node requests, checked against its input."""
     match partition:
         case None:
             return None
@@ -70,7 +70,7 @@ def partitioning_of(partition: Partition | None, stream: Stream, path: Path, pro
 
 
 def spread_reasons(partitioning: Partitioning | None) -> tuple[str, ...]:
-    """Why the result of a node whose rows are spread like this does not depend on the log alone."""
+    """Reasons why, with this partitioning, a node's result does not depend on the log alone."""
     return (BROADCAST_REASON,) if isinstance(partitioning, Broadcast) else ()
 
 
@@ -86,7 +86,7 @@ _ROUTES: dict[Route, Partitioning] = {
 
 
 def require_column(schema: Schema, column: str, path: Path, problems: Problems) -> None:
-    """Refuses a column that is not there, with the nearest one that is."""
+    """Rejects an unknown column, with the nearest known one."""
     if column not in schema:
         hint = did_you_mean(column, schema.names)
         columns = f"columns: {', '.join(schema.names)}"
@@ -94,7 +94,7 @@ def require_column(schema: Schema, column: str, path: Path, problems: Problems) 
 
 
 def require_key(schema: Schema, column: str, path: Path, problems: Problems) -> None:
-    """Refuses a column that is not there, or whose values have no key group."""
+    """Rejects an unknown column, and one whose values have no key group."""
     require_column(schema, column, path, problems)
     kind = schema.field(column).type
     if isinstance(kind, ListOf | Struct):
@@ -300,7 +300,7 @@ class _StepPlanner:
         return self._aggregate_node(verb, config, output, needs_order=ordered and verb.order == "event")
 
     def _check_aggregates(self, verb: verbs.Aggregate) -> bool:
-        """Whether one of them depends on the order of rows."""
+        """Whether one of the aggregates depends on the order of rows."""
         schema = self._stream.schema
         made = {*verb.key_by, "window_start", "window_end"} if verb.window else set(verb.key_by)
         ordered = False
@@ -432,7 +432,7 @@ class _StepPlanner:
 
 
 def _nullable_union(schemas: Sequence[Schema]) -> Schema:
-    """The first one's columns; nullable where any input's is."""
+    """The first schema's columns; nullable if any input's column is."""
     first, *others = schemas
     return Schema(
         tuple(

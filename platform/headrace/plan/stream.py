@@ -1,4 +1,4 @@
-"""What flows along an edge: columns, time, and whether rows are appended or update earlier ones."""
+"""The stream on an edge: columns, time, and whether rows are appended or update earlier ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Stream:
     """Properties of one output of a node.
 
     timed        rows have an event time
-    update_key   columns by which a row replaces an earlier one; None: every row stands (append)
-    owner_keys   the update key's columns by which the rows are already spread over subtasks
+    update_key   columns by which a row replaces an earlier one; None: append only
+    owner_keys   the update key's columns by which the rows are already partitioned
     deletes      rows may be deletes of their key
     """
 

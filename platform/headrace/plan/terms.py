@@ -1,4 +1,4 @@
-"""What sinks are told of a pipeline's checkpoints. Pure."""
+"""The checkpoint settings that sinks depend on, from the pipeline. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from headrace.spec.pipeline import Pipeline
 
 RATE_DELAY_MS = 1_000
-"""The delay of `failure-rate`, which has none of its own."""
+"""The restart delay of `failure-rate`, which has no setting for it."""
 
 
 def checkpoint_terms(pipeline: Pipeline) -> CheckpointTerms:
-    """The terms of a pipeline's checkpoints."""
+    """The checkpoint terms of a pipeline."""
     checkpoint = pipeline.checkpoint
     return CheckpointTerms(
         interval_ms=checkpoint.interval_ms,

@@ -1,4 +1,4 @@
-"""What a job did, in four numbers, out of what its nodes counted. Pure."""
+"""A job's totals in four numbers, from the counters of its nodes. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec
 
 
 def row_totals(plan: PhysicalPlan, counters: Mapping[str, Mapping[str, int]]) -> tuple[int, int, int, int]:
-    """rows_in, rows_out, late and bad of a job. What a sink made by the plan writes (dead letters) counts as bad, not
-    as out."""
+    """rows_in, rows_out, late and bad of a job. Rows written by implicit sinks (dead letters) count as bad, not as
+    out."""
 
     def total(counter: str, kind: type[SourceSpec] | type[SinkSpec]) -> int:
         nodes = [node for task in plan.tasks for node in task.nodes if isinstance(node, kind)]

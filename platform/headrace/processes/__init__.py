@@ -1,4 +1,4 @@
-"""How Headrace starts the processes that run rows and connectors: slots and connector hosts.
+"""Starts the processes that run rows and connectors: slots and connector hosts.
 
     owner (worker, coordinator, `headrace run`)
       │  Starter.start(order) -> Child

@@ -1,10 +1,10 @@
-"""Forks a process of our own off this one, which outlives it.
+"""Forks a process of Headrace off this one, which outlives it (a daemon).
 
     this process ── fork (`double_fork`) ──> child: resets what it inherited ──"ready"──> runs its module
        └─ returns once the child is ready, which then shows its own command line
 
-The child begins with what this process has imported: an interpreter less to start. It ends as a fork of
-`multiprocessing` does: without the exit handlers of the process that it was forked off.
+The child starts with this process's imports, which saves the start of an interpreter. It ends like a fork of
+`multiprocessing`: without the exit handlers of the process that it was forked off.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _READY = b"\x01"
 class ModuleCommand:
     """`python <options> -m <module> <arguments>`.
 
-    module     one with `main()`, which takes its arguments from `sys.argv`; of a package, its `__main__`
-    arguments  the role first: it marks the process in lists of processes
-    options    of the interpreter, and of no effect but in lists of processes
+    module      one with `main()`, which takes its arguments from `sys.argv`; of a package, its `__main__`
+    arguments   the role first: it marks the process in lists of processes
+    options     of the interpreter; shown in lists of processes, without any other effect
     """
 
     module: str
@@ -58,7 +58,7 @@ class ModuleCommand:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a process runs. log: a file that its output is appended to, for its owner alone; environment: all of it."""
+    """Where a process runs. log: a file for its output, with mode 0600; environment: all of it."""
 
     folder: Path
     log: Path
@@ -66,10 +66,10 @@ class Surroundings:
 
 
 def can_fork_off(environment: Mapping[str, str]) -> bool:
-    """Whether a fork of this process is as good as a fresh interpreter with that environment.
+    """Whether a fork of this process equals a fresh interpreter with that environment.
 
-    Not where polars has been loaded for this process's own use: its allocator would miss the thread that returns memory
-    to the system, for as long as the fork lives.
+    False if this process has loaded polars for its own use: the fork's allocator would lack the thread that returns
+    memory to the system.
     """
     return (
         start_method() is StartMethod.FORKSERVER
@@ -79,10 +79,11 @@ def can_fork_off(environment: Mapping[str, str]) -> bool:
 
 
 def fork_off(command: ModuleCommand, where: Surroundings) -> int:
-    """Forks the process and returns its pid. To be called where `can_fork_off`. Raises ExternalError, OSError."""
+    """Forks the process and returns its pid. Requires `can_fork_off`. Raises ExternalError, OSError."""
     log = os.open(where.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
     ready, get_ready = os.pipe()
     try:
+        # flushed before the fork: the child would write buffered text a second time
         sys.stdout.flush()
         sys.stderr.flush()
         try:
@@ -91,7 +92,7 @@ def fork_off(command: ModuleCommand, where: Surroundings) -> int:
             raise ExternalError(f"{command.role} cannot be started: {error.strerror}", retry=True) from error
         finally:
             os.close(get_ready)
-        # nothing comes where the child has ended meanwhile, as whoever waits for it will see
+        # without an answer the child has ended, which the caller finds out when it waits for the process
         os.read(ready, len(_READY))
         return pid
     finally:
@@ -105,6 +106,7 @@ def _run_child(command: ModuleCommand, where: Surroundings, *, log: int, ready: 
         order = ProcessOrder(
             command.module, command.arguments, where.environment, stdout=log, stderr=log, keep=(ready,)
         )
+        # a copy: `place_descriptors` closes all descriptors and moves the copy back to the number
         reset(order, (os.dup(ready),), path=import_path(), shown=command.line)
         os.chdir(where.folder)
         os.write(ready, _READY)
@@ -117,9 +119,9 @@ def _run_child(command: ModuleCommand, where: Surroundings, *, log: int, ready: 
         code = 0
     except SystemExit as request:
         code = request.code if isinstance(request.code, int) else 0 if request.code is None else PROGRAM_FAILED
-    except BaseException:  # the shell of the process: its log has it
+    except BaseException:  # the shell of the process: its log has the error
         traceback.print_exc()
     finally:
-        # pools finish what they have begun
+        # as at a normal exit: thread pools finish their work
         threading._shutdown()  # type: ignore[attr-defined]
         os._exit(code)

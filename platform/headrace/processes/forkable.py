@@ -1,4 +1,4 @@
-"""Whether a fork of this process is as good as a fresh interpreter."""
+"""Checks whether a fork of this process equals a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ LIBRARY_THREADS = {"jemalloc_bg_thd", "polars-ooc-clea"}
 
 
 def has_one_thread() -> bool:
-    """Whether there is no other thread at all: no library runs here that would miss its own in a fork."""
+    """Whether this process has no other thread, so no library would miss its own in a fork."""
     return len(_others()) == 0
 
 
 def has_no_threads_at_work() -> bool:
-    """Whether no thread of this process, of whatever library, could hold a lock that a fork would find locked."""
+    """Whether no thread of any library could hold a lock, which a fork would find locked forever."""
     return all((task / "comm").read_text().strip() in LIBRARY_THREADS for task in _others())
 
 
@@ -25,7 +25,7 @@ def _others() -> list[Path]:
 
 
 def variables_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that take effect only while an interpreter starts: a fork has those of who forked it."""
+    """Returns the variables that only take effect while an interpreter starts: a fork keeps those of its parent."""
     return {
         name: value
         for name, value in environment.items()

@@ -5,9 +5,9 @@
                                       └──────────────────┘ it died, it hangs, files on the import path have changed (and
                                       a fresh interpreter  the installed version has not)
 
-An owner forks its first template off itself, before it has threads; it imports its programs when a process is first
-wanted. Later templates are fresh interpreters, for a process with threads must not fork. Where no template comes up,
-and where an order wants another PYTHONPATH, say, than the owner's, a process is started as a fresh interpreter.
+An owner forks its first template off itself, before it has threads; the template imports its programs when a process is
+first requested. Later templates are fresh interpreters, because a process with threads must not fork. If no template
+starts, or if an order needs another PYTHONPATH than the owner's, the process is started as a fresh interpreter.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from headrace.core.errors import ExternalError
+from headrace.core.network.frames import receive_exactly
 from headrace.processes import template
 from headrace.processes.child import Child, ForkedChild
 from headrace.processes.double_fork import quiet_fork
 from headrace.processes.forkable import has_no_threads_at_work, variables_at_start
 from headrace.processes.installation import Fingerprint, fingerprint, import_path, require_running_version
 from headrace.processes.method import StartMethod, start_method
-from headrace.processes.order import ProcessOrder, receive_exactly, send_order
+from headrace.processes.order import ProcessOrder, send_order
 from headrace.processes.orphans import Orphans
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.processes.title import set_command_line
@@ -39,21 +40,22 @@ from headrace.processes.title import set_command_line
 READY_SECONDS = 60.0
 """A template that is not ready by then is given up: importing takes seconds, even on a busy host."""
 ANSWER_SECONDS = 20.0
-"""A fork takes milliseconds; a template that does not answer is stopped or broken."""
+"""A fork takes milliseconds; a template that does not answer by then is stopped or broken."""
 FAILURES_MAX = 3
-"""Templates in a row that did not come up; after that the owner starts fresh interpreters only."""
+"""Consecutive templates that may fail; after that the owner only starts fresh interpreters."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 _log = logging.getLogger(__name__)
 
 
 def own_starter(programs: Sequence[str], *, imports_too: bool = False) -> Starter:
-    """The starter of a process that exists to own others, by HEADRACE_START_METHOD.
+    """Returns the starter of a process that exists to own others, by HEADRACE_START_METHOD.
 
-    To be called first thing: it forks the template off this process. In a process that has threads already, of polars
-    say, the template is a fresh interpreter. Raises UserError for a method that does not exist.
+    Must be called before anything else, because it forks the template off this process. If this process already has
+    threads, of polars for example, the template is a fresh interpreter. Raises UserError for an unknown method.
 
-    imports_too: this process needs what the programs need, which is imported once, before the fork; else it stays lean
+    imports_too: this process needs the programs' imports, too: they are imported once, before the fork; else it stays
+    small
     """
     if start_method() is StartMethod.SPAWN:
         return SpawnStarter()
@@ -75,8 +77,9 @@ class _Template:
         self._ready_by_s: float | None = None
 
     def is_ready(self, timeout_s: float) -> bool:
-        """Whether it takes orders; the first call has it prepare for them. Raises OSError where it has ended or is
-        late."""
+        """Whether it accepts orders; the first call makes it import its programs. Raises OSError if it has ended or is
+        late.
+        """
         if not self._ready:
             if self._ready_by_s is None:
                 self._ready_by_s = time.monotonic() + READY_SECONDS
@@ -94,10 +97,10 @@ class _Template:
         return True
 
     def fork(self, order: ProcessOrder, answer_s: float) -> int:
-        """The pid of the child. Raises OSError where the template fails, ExternalError where the fork does."""
+        """Returns the pid of the child. Raises OSError if the template fails, ExternalError if the fork does."""
         self._connection.settimeout(answer_s)
         send_order(self._connection, order)
-        answer = receive_exactly(self._connection, template.PID.size)
+        answer = receive_exactly(self._connection.recv_into, template.PID.size)
         if answer is None:
             raise OSError("it ended")
         pid = int(template.PID.unpack(answer)[0])
@@ -106,24 +109,25 @@ class _Template:
         return pid
 
     def has_ended(self) -> bool:
-        """Whether its process is gone."""
+        """Whether its process has ended."""
         return self.process.poll() is not None
 
     def end(self) -> None:
-        """Ends it; its children go on."""
+        """Kills the template; its children live on."""
+        # a template ends when its socket closes; the kill is for one that hangs
         self._connection.close()
         self.process.kill()
         self.process.wait()
 
 
 class TemplateStarter:
-    """Starts processes from a template. May be used by several threads.
+    """Starts processes from a template. Safe to use from several threads.
 
-    programs       what templates import
-    first          the template that this process forked off itself
-    reaps_orphans  this process collects the exit codes of processes that nobody started here: descendants of its
-                   children, which it adopts as a subreaper. Not for a process that has other children than these
-    answer_s       how long a template may take to fork
+    programs        modules that templates import
+    first           the template that this process forked off itself
+    reaps_orphans   this process collects the exit codes of unknown processes: descendants of its children, which it
+                    adopts as a subreaper. Not for a process that has other children than these
+    answer_s        how long a template may take to fork
     """
 
     def __init__(
@@ -135,7 +139,7 @@ class TemplateStarter:
         answer_s: float = ANSWER_SECONDS,
     ) -> None:
         self._programs = tuple(programs)
-        # as it is now: what a job puts on the path is not for other processes
+        # captured now: a job's own entries on the path are not for other processes
         self._path = import_path()
         self._at_start = variables_at_start(os.environ)
         self._template = first
@@ -150,7 +154,8 @@ class TemplateStarter:
         become_subreaper()
 
     def ready(self) -> bool:
-        """Whether `start` would return at once; starts a template where there is none."""
+        """Whether `start` would return at once; starts a template if there is none."""
+        # another thread starts a process just now, and this call must not block
         if not self._lock.acquire(blocking=False):
             return False
         try:
@@ -161,7 +166,7 @@ class TemplateStarter:
             self._lock.release()
 
     def start(self, order: ProcessOrder) -> Child:
-        """Starts a process; waits for a template where there is none. Raises ExternalError, UserError."""
+        """Starts a process; waits for a template if there is none. Raises ExternalError, UserError."""
         with self._lock:
             while (
                 self._failures < FAILURES_MAX
@@ -169,6 +174,7 @@ class TemplateStarter:
                 and variables_at_start(order.environment) == self._at_start
             ):
                 try:
+                    # each round forks, waits, or discards a template: `FAILURES_MAX` ends the loop
                     if self._prepared(timeout_s=READY_SECONDS):
                         return self._fork(order)
                 except OSError as error:
@@ -178,7 +184,7 @@ class TemplateStarter:
             return child
 
     def close(self) -> None:
-        """Ends the template; started processes stay. Idempotent."""
+        """Ends the template; started processes live on. Idempotent."""
         with self._lock:
             self._closed = True
             if self._template is not None:
@@ -186,11 +192,13 @@ class TemplateStarter:
                 self._template = None
 
     def _prepared(self, timeout_s: float) -> bool:
-        """Whether orders can be taken: by a template, or because there will be none."""
+        """Whether orders can be accepted: by a template, or because there will be none."""
         if self._failures >= FAILURES_MAX or self._closed:
             return True
         current = fingerprint(self._path)
         if self._template is not None and self._template.path != current:
+            # changed packages are fine, another headrace version is not: its slots would not speak this worker's
+            # protocol
             require_running_version("a process was")
             _log.info("packages have changed: a new template is started")
             self._template.end()
@@ -232,7 +240,7 @@ class TemplateStarter:
 
 
 def become_subreaper() -> None:
-    """Makes Linux give this process the orphans among its descendants; pid 1 gets them anyway."""
+    """Makes Linux reparent orphaned descendants to this process; pid 1 receives them anyway."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -243,6 +251,7 @@ def _fork_off(programs: Sequence[str]) -> _Template:
     owner = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
+    # before the fork: the template's grandchildren must find this process as their subreaper
     become_subreaper()
     pid = quiet_fork()
     if pid == 0:
@@ -252,7 +261,7 @@ def _fork_off(programs: Sequence[str]) -> _Template:
 
 
 def _become_template(connection: socket.socket, owner: int, programs: Sequence[str]) -> NoReturn:
-    """The fork's life: it lets go of what it has from its owner, but for stderr, and serves."""
+    """Runs in the fork: closes what it inherited, except stderr, and serves."""
     try:
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -268,7 +277,7 @@ def _become_template(connection: socket.socket, owner: int, programs: Sequence[s
         command = [sys.executable, "-P", "-m", template.PROGRAM, *_arguments(number, owner, programs)]
         set_command_line(command, os.environ, template.ROLE)
         template.serve(connection, owner, programs)
-    except BaseException:  # the shell of the process: the owner starts another one
+    except BaseException:  # the shell of the process: the owner starts another template
         traceback.print_exc()
         os._exit(template.PROGRAM_FAILED)
 

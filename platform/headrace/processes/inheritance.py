@@ -1,4 +1,5 @@
-"""What a forked child resets of its template's: after this it is as a fresh interpreter, but for the imports.
+"""Resets what a forked child inherits from its template: after this it equals a fresh interpreter, except for the
+imports.
 
 Descriptors, session, signals, environment, time zone, standard streams, faulthandler, import path, command line,
 temporary folder, logging and random numbers. Umask and working directory are the owner's, as in a fresh interpreter.
@@ -30,10 +31,11 @@ _IGNORED = {signal.SIGPIPE, signal.SIGXFSZ}
 def reset(order: ProcessOrder, kept: Sequence[int], *, path: Sequence[str], shown: Sequence[str] | None = None) -> None:
     """Resets this process.
 
-    kept   the received descriptors that become those in `order.keep`
-    path   for imports
-    shown  the command line in lists of processes; None: as `SpawnStarter` would start it
+    kept    the received descriptors that become those in `order.keep`
+    path    for imports
+    shown   the command line in lists of processes; None: as `SpawnStarter` would start it
     """
+    # a session of its own: Ctrl-C in the owner's terminal must not reach it
     os.setsid()
     _reset_signals()
     place_descriptors(order, kept)
@@ -45,9 +47,11 @@ def reset(order: ProcessOrder, kept: Sequence[int], *, path: Sequence[str], show
     sys.argv = [order.program, *order.arguments]
     command = [sys.executable, "-P", "-X", "faulthandler", "-m", *sys.argv]
     set_command_line(command if shown is None else shown, order.environment, order.role)
+    # cached by the template from its own TMPDIR
     tempfile.tempdir = None
     logging.root.handlers.clear()
     logging.root.setLevel(logging.WARNING)
+    # each child inherits the template's generator: without a new seed all children draw the same numbers
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
@@ -55,7 +59,7 @@ def reset(order: ProcessOrder, kept: Sequence[int], *, path: Sequence[str], show
 
 
 def _reset_streams() -> None:
-    """Standard streams over descriptors 0 to 2, unbuffered: the process may be killed at any moment."""
+    """Opens standard streams over descriptors 0 to 2, unbuffered, because the process may be killed at any moment."""
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - open for the process's life
     sys.stdout = _writing(1, "strict")
     sys.stderr = _writing(2, "backslashreplace")
@@ -72,7 +76,7 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     kept = {signal.SIGKILL, signal.SIGSTOP, signal.SIGINT, *_IGNORED}
     for number in signal.valid_signals() - kept:
-        # the C library keeps some for itself
+        # the C library reserves some signals
         with suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Whether the code on disk is still the code that runs."""
+"""Checks whether the code on disk is still the code that runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from headrace.core.errors import UserError
 _VERSION = re.compile(r'^__version__ = "([^"]+)"', re.MULTILINE)
 
 _IMPORTED = (".py", ".so", ".pth", ".zip", ".dist-info", ".egg-info", ".egg-link")
-"""How the names end that say which packages an entry of the import path has."""
+"""Name endings of an import path entry's files that can be imported, or name a package."""
 _ENTRIES_MAX = 256
 
 Fingerprint = tuple[tuple[str, int], ...]
-"""(entry, hash of what can be imported from it) of each entry of an import path that exists."""
+"""(entry, hash of what can be imported from it) of each existing entry of an import path."""
 
 
 _begins_with_own = not sys.flags.safe_path
@@ -28,21 +28,21 @@ _begins_with_own = not sys.flags.safe_path
 
 
 def import_path() -> list[str]:
-    """The import path for other processes: without what is this process's own."""
+    """Returns the import path for other processes: without this process's own entry."""
     return sys.path[1:] if _begins_with_own else list(sys.path)
 
 
 def set_import_path(path: Sequence[str]) -> None:
-    """Sets the import path of a forked process to that of `import_path` in the one that it was forked off."""
+    """Sets the import path of a forked process to the `import_path` of its parent."""
     global _begins_with_own  # noqa: PLW0603 - as `sys.path`, of which it is a part
     _begins_with_own = False
     sys.path[:] = path
 
 
 def fingerprint(path: Sequence[str]) -> Fingerprint:
-    """Changes when packages are installed or removed in a folder of the path.
+    """Returns a value that changes when packages are installed or removed in a folder of the path.
 
-    It costs one stat an entry, and a look into the folders in which files were made or removed since the last call.
+    It costs one stat for each entry, and a scan of the folders whose content changed since the last call.
     """
     found = []
     for entry in path:
@@ -54,7 +54,7 @@ def fingerprint(path: Sequence[str]) -> Fingerprint:
 
 @lru_cache(maxsize=_ENTRIES_MAX)
 def _importable(entry: str, inode: int, modified_ns: int) -> int:
-    """A hash of what can be imported from an entry: folders of data and logs are on import paths, too.
+    """Returns a hash of what can be imported from an entry: import paths also contain folders of data and logs.
 
     inode, modified_ns: of the entry, so that each state of a folder is read once.
     """
@@ -74,7 +74,7 @@ def _identity(item: os.DirEntry[str]) -> tuple[str, int, int]:
 
 
 def require_running_version(role: str) -> None:
-    """Raises UserError where another version of headrace is installed than the one that runs."""
+    """Raises UserError if the installed headrace version is not the running one."""
     installed = _installed_version()
     if installed is not None and installed != headrace.__version__:
         raise UserError(

@@ -1,4 +1,4 @@
-"""How processes are started: forked from a template, or as fresh interpreters."""
+"""The start method of processes: forked from a template, or fresh interpreters."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ METHOD_VARIABLE = "HEADRACE_START_METHOD"
 
 
 class StartMethod(StrEnum):
-    """As in `multiprocessing`: what a fork server is there, the template is here."""
+    """As in `multiprocessing`; the template is the fork server."""
 
     FORKSERVER = "forkserver"
     SPAWN = "spawn"
 
 
 def start_method(environment: Mapping[str, str] = os.environ) -> StartMethod:
-    """The method that HEADRACE_START_METHOD names; forkserver on Linux and spawn elsewhere. Raises UserError."""
-    # a process is adopted by PR_SET_CHILD_SUBREAPER, which only Linux has; and macOS libraries do not survive forks
+    """Returns the method in HEADRACE_START_METHOD; forkserver on Linux and spawn elsewhere. Raises UserError."""
+    # adoption needs PR_SET_CHILD_SUBREAPER, which only Linux has; and macOS libraries do not survive forks
     can_fork = sys.platform == "linux"
     named = environment.get(METHOD_VARIABLE, "")
     if not named:

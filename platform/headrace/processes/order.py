@@ -1,29 +1,31 @@
-"""A process to start: its program, arguments, environment and descriptors, and how an order travels to the template."""
+"""The order to start a process: its program, arguments, environment and descriptors, and its encoding for the
+template.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headrace.core.network.frames import LENGTH_BYTES, decode_length, encode_frame, receive_exactly
+
 ORDER_BYTES_MAX = 8 << 20
-"""An order is mostly its environment; Linux bounds that to 6 MiB."""
+"""An order is mostly its environment; Linux limits that to 6 MiB."""
 DESCRIPTORS_MAX = 16
-_LENGTH = struct.Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessOrder:
     """One process to start.
 
-    program      a module with `main(arguments: list[str])`, which ends the process
-    arguments    the role first: it marks the process in lists of processes
-    environment  all of it, not what comes on top of the owner's
-    stdout       a descriptor of the owner; as are stderr and those in `keep`
-    keep         descriptors that the process inherits under the same numbers
+    program       a module with `main(arguments: list[str])`, which ends the process
+    arguments     the role first: it marks the process in lists of processes
+    environment   all of it, not only additions to the owner's
+    stdout        a descriptor of the owner; as are stderr and those in `keep`
+    keep          descriptors that the process inherits under the same numbers
     """
 
     program: str
@@ -35,34 +37,33 @@ class ProcessOrder:
 
     @property
     def role(self) -> str:
-        """What lists of processes show."""
+        """The name in lists of processes."""
         return self.arguments[0]
 
 
 def send_order(connection: socket.socket, order: ProcessOrder) -> None:
-    """Sends an order and its descriptors. Raises OSError where the template is gone."""
+    """Sends an order and its descriptors. Raises OSError if the template is gone."""
     document = {
         "program": order.program,
         "arguments": order.arguments,
         "environment": dict(order.environment),
         "keep": order.keep,
     }
-    # surrogates: an environment may hold bytes that are not UTF-8
-    body = json.dumps(document).encode("ascii")
-    socket.send_fds(connection, [_LENGTH.pack(len(body))], [order.stdout, order.stderr, *order.keep])
-    connection.sendall(body)
+    # JSON in ASCII keeps surrogates: an environment may contain bytes that are not UTF-8
+    frame = encode_frame(json.dumps(document).encode("ascii"), bytes_max=ORDER_BYTES_MAX)
+    # the descriptors travel with the length, because SCM_RIGHTS needs at least one byte of data
+    socket.send_fds(connection, [frame[:LENGTH_BYTES]], [order.stdout, order.stderr, *order.keep])
+    connection.sendall(memoryview(frame)[LENGTH_BYTES:])
 
 
 def receive_order(connection: socket.socket) -> tuple[ProcessOrder, list[int]] | None:
-    """The next order, with the descriptors as they are numbered here; `keep` has the owner's numbers. None: the owner
-    is gone."""
-    head, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, DESCRIPTORS_MAX)
-    if len(head) < _LENGTH.size:
+    """Returns the next order, with its descriptors as numbered here; `keep` has the owner's numbers. None: the owner is
+    gone. Raises OSError if the owner goes within an order.
+    """
+    head, descriptors, _, _ = socket.recv_fds(connection, LENGTH_BYTES, DESCRIPTORS_MAX)
+    if len(head) < LENGTH_BYTES:
         return None
-    (length,) = _LENGTH.unpack(head)
-    if length > ORDER_BYTES_MAX:
-        return None
-    body = receive_exactly(connection, length)
+    body = receive_exactly(connection.recv_into, decode_length(head, bytes_max=ORDER_BYTES_MAX))
     if body is None:
         return None
     document = json.loads(body)
@@ -77,20 +78,9 @@ def receive_order(connection: socket.socket) -> tuple[ProcessOrder, list[int]] |
     return order, descriptors[2:]
 
 
-def receive_exactly(connection: socket.socket, count: int) -> bytes | None:
-    """`count` bytes; None at the end of the stream."""
-    data = bytearray()
-    while len(data) < count:
-        part = connection.recv(count - len(data))
-        if not part:
-            return None
-        data += part
-    return bytes(data)
-
-
 def place_descriptors(order: ProcessOrder, kept: Sequence[int]) -> None:
-    """Makes the received descriptors 0 to 2 and the owner's numbers in `keep`; all others are closed."""
-    # above every target first, so that no target overwrites a descriptor that is still to be placed
+    """Moves the received descriptors to 0 to 2 and to the owner's numbers in `keep`; closes all others."""
+    # first above every target, so that no dup2 overwrites a descriptor that is still to be placed
     floor = max(2, *order.keep, 0) + 1
     sources = [os.open(os.devnull, os.O_RDONLY), order.stdout, order.stderr, *kept]
     lifted = [_lift(descriptor, floor) for descriptor in sources]

@@ -1,7 +1,7 @@
-"""Exit codes that nobody waits for: descendants of our children that outlived their parents.
+"""Collects the exit codes of orphans: descendants of our children that outlived their parents.
 
-A subreaper, and pid 1 of a container, becomes the parent of every orphan below it. An orphan that ends stays in the
-process table until its exit code is collected.
+A subreaper, and pid 1 of a container, becomes the parent of every orphan below it. An ended orphan stays in the process
+table (as a zombie) until its exit code is collected.
 """
 
 from __future__ import annotations
@@ -13,29 +13,31 @@ import weakref
 from headrace.processes.child import Child
 
 ORPHAN_SECONDS = 2.0
-"""A process that has ended for longer is an orphan: code that starts a process collects its exit code sooner."""
+"""A process that has been a zombie for longer is an orphan: code that starts a process collects its exit code
+sooner.
+"""
 
 
 class Orphans:
-    """Collects what ended and is no child that was started here."""
+    """Collects ended processes that were not started here."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakValueDictionary[int, Child] = weakref.WeakValueDictionary()
         self._ended: tuple[int, float] = (0, 0.0)
 
     def know(self, child: Child) -> None:
-        """Leaves this child's exit code to the child."""
+        """Leaves this child's exit code to its `Child`."""
         self._known[child.pid] = child
 
     def reap(self) -> None:
-        """Collects exit codes of orphans that have ended. To be called now and then."""
+        """Collects exit codes of ended orphans. Must be called now and then."""
         while True:
             try:
-                # looked at first: collecting a child's own code would lose it
+                # WNOWAIT: only look, because collecting a known child's code here would lose it
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            # a child that was started here hides those behind it until its code is collected
+            # waitid returns one process: a known child hides those behind it until its `Child` collects the code
             if ended is None or ended.si_pid in self._known or not self._is_orphan(ended.si_pid):
                 return
             os.waitpid(ended.si_pid, os.WNOHANG)

@@ -1,8 +1,8 @@
-"""Choosing and checking TCP ports, on loopback where nothing else is said.
+"""Chooses and checks TCP ports, on loopback by default.
 
-A port that is free now may be taken a moment later, so whoever starts the broker tries again with others. Ports are
-drawn below the range from which the system serves outgoing connections: from within it, a client that keeps dialling
-a stopped broker can one day be given the broker's own port, and then holds it.
+A port that is free now may be taken a moment later, so the caller retries with others. Ports are drawn below the
+system's range for outgoing connections: within it, a client that keeps dialling a stopped broker can be assigned the
+broker's own port, and then holds it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DRAWS_MAX = 200
 
 
 def free_port(*, other_than: int = 0, host: str = LOOPBACK) -> int:
-    """A port that nothing listens on now. Raises ExternalError when 200 draws find none."""
+    """Returns a port that nothing listens on now. Raises ExternalError after `_DRAWS_MAX` draws without one."""
     draw = random.SystemRandom()
     for _ in range(_DRAWS_MAX):
         port = draw.randrange(_LOWEST, _first_outgoing_port())
@@ -30,8 +30,9 @@ def free_port(*, other_than: int = 0, host: str = LOOPBACK) -> int:
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Whether a server could listen on this port now; connections that linger do not count."""
+    """Whether a server could listen on this port now; lingering connections do not count."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # as servers set it: sockets in TIME_WAIT do not block them
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

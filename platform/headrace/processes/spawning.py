@@ -1,4 +1,4 @@
-"""Starts each process as a fresh interpreter. Works everywhere; costs the imports of the program each time."""
+"""Starts each process as a fresh interpreter. Works on every system; costs the program's imports each time."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from headrace.processes.order import ProcessOrder
 
 
 class Starter(Protocol):
-    """Starts processes for one owner. May be used by several threads."""
+    """Starts processes for one owner. Safe to use from several threads."""
 
     def ready(self) -> bool:
-        """Whether `start` would return at once; prepares for that where it would not. Never blocks for long."""
+        """Whether `start` would return at once; prepares for that if not. Never blocks for long."""
         ...
 
     def start(self, order: ProcessOrder) -> Child:
-        """Starts the process in a session of its own. Raises ExternalError where it cannot be started, UserError where
-        another version is installed than the one that runs."""
+        """Starts the process in a new session. Raises ExternalError if it cannot be started, UserError if another
+        version is installed than the one that runs.
+        """
         ...
 
     def close(self) -> None:
-        """Ends what the starter itself runs; started processes stay. Idempotent."""
+        """Ends the starter's own processes; started processes live on. Idempotent."""
         ...
 
 
 class SpawnStarter:
-    """A fresh interpreter for each order."""
+    """Starts a fresh interpreter for each order."""
 
     def ready(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def start(self, order: ProcessOrder) -> Child:
         """Starts a process. Raises ExternalError."""
-        # -P: the folder that the owner was started in is nothing to the program
+        # -P: the owner's working directory must not be on the program's import path
         command = [sys.executable, "-P", "-X", "faulthandler", "-m", order.program, *order.arguments]
         try:
             process = subprocess.Popen(
@@ -47,11 +48,11 @@ class SpawnStarter:
                 stderr=order.stderr,
                 env=dict(order.environment),
                 pass_fds=order.keep,
-                start_new_session=True,  # Ctrl-C in a terminal is the owner's to answer
+                start_new_session=True,  # Ctrl-C in a terminal signals only the owner
             )
         except OSError as error:
             raise ExternalError(f"{order.role} cannot be started: {error}", retry=True) from error
         return SpawnedChild(process)
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Does nothing: the starter has no process."""

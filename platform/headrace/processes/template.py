@@ -1,4 +1,4 @@
-"""The template: a process in which everything is imported and nothing has run, and which forks children on request.
+"""The template: a process that has imported everything and run nothing, and forks children on request (a fork server).
 
     owner ──"prepare"──> template imports its programs ──"ready"──> owner
     owner ──order, descriptors──> template ── fork ──> middle ── fork ──> child
@@ -6,14 +6,14 @@
       │                             └─ "go" once the middle has been reaped      itself a subreaper
       └── signals, exit code ── child: resets what it inherited, then runs its program
 
-* The child is the owner's, not the template's: it survives the template, and its exit code goes to the owner.
-* The child waits for "go". Before that its parent is the middle, whose end would kill a child that has asked for a
+* The child belongs to the owner, not to the template: it survives the template, and its exit code goes to the owner.
+* The child waits for "go". Before that its parent is the middle process, whose exit would kill a child that has set a
   parent-death signal.
-* The template has one thread and holds no lock of a library that a child could find locked: it opens no socket but its
-  own, runs no polars query, and loads no connector of a third party, for one that starts a thread when it is imported
-  would spoil it. A library's own threads (polars' cleaner) do not exist in a child.
+* The template has one thread and holds no library lock that a child could inherit locked. It opens no socket but its
+  own, runs no polars query, and loads no third-party connector, because one that starts a thread on import would break
+  that. A library's own threads (polars' cleaner) do not exist in a child.
 
-It ends with its owner, whose end closes its socket.
+The template exits with its owner, whose end closes the socket.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from headrace.processes.order import ProcessOrder, receive_order
 
 PROGRAM, ROLE = "headrace.processes.template", "headrace-template"
 PREPARE, READY = b"p", b"\x01"
-"""What an owner sends before the first order, and the answer."""
+"""The owner's message before the first order, and the answer."""
 PID = struct.Struct(">i")
 """The answer to an order: the child's pid, or minus the error number of the fork."""
 PREPARED_ENVIRONMENT = {
-    # before polars and numpy load: neither may start threads
+    # set before polars and numpy load: neither may start threads
     "POLARS_MAX_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
-    # jemalloc's threads, which return memory to the system, do not survive a fork; `memory_decay` stands in for them,
-    # which takes one arena that every thread's frees go to
+    # jemalloc's threads, which return memory to the system, do not survive a fork. `memory_decay` replaces them; it
+    # needs one arena, which receives the frees of every thread.
     "_RJEM_MALLOC_CONF": "background_thread:false,narenas:1,dirty_decay_ms:500,muzzy_decay_ms:0",
 }
 OWNER_GONE, PROGRAM_FAILED = 71, 1
@@ -55,9 +55,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def preload(programs: Sequence[str]) -> None:
-    """Imports what the programs need, with memory and threads set up for forks where polars is not loaded yet."""
+    """Imports the programs' modules, with memory and threads set up for forks if polars is not loaded yet."""
     before = {name: os.environ.get(name) for name in PREPARED_ENVIRONMENT}
-    # over what is there: polars leaves a setting for jemalloc in the environment of processes below it
+    # overwrites existing values: polars leaves a jemalloc setting in the environment of its child processes
     os.environ.update(PREPARED_ENVIRONMENT)
     try:
         for program in programs:
@@ -71,7 +71,7 @@ def preload(programs: Sequence[str]) -> None:
 
 
 def serve(connection: socket.socket, owner: int, programs: Sequence[str]) -> NoReturn:
-    """Imports the programs once the owner asks for that, and forks a child for each order until the owner is gone."""
+    """Imports the programs when the owner asks for it, then forks a child for each order until the owner is gone."""
     try:
         if connection.recv(len(PREPARE)):
             preload(programs)
@@ -80,23 +80,24 @@ def serve(connection: socket.socket, owner: int, programs: Sequence[str]) -> NoR
             connection.sendall(READY)
             _Server(connection, owner).run()
     except OSError:
-        pass  # the owner is gone in the middle of a word
-    except BaseException:  # the shell of the process: its log has it, and the owner starts another one
+        pass  # the owner died in the middle of a message
+    except BaseException:  # the shell of the process: its log has the error, and the owner starts another template
         traceback.print_exc()
         os._exit(PROGRAM_FAILED)
     os._exit(0)
 
 
 def die_with_parent(parent: int, code: int = OWNER_GONE) -> None:
-    """Asks Linux to kill this process with its parent; exits if the parent is gone already."""
+    """Makes Linux kill this process when its parent dies; exits if the parent is gone already."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # the parent may have died before prctl took effect: then no signal comes
     if os.getppid() != parent:
         os._exit(code)
 
 
 class _Server:
-    """Takes orders one after the other. owner: the process that adopts the children."""
+    """Accepts one order after the other. owner: the process that adopts the children."""
 
     def __init__(self, connection: socket.socket, owner: int) -> None:
         self._connection = connection
@@ -104,7 +105,7 @@ class _Server:
         self._path = import_path()
 
     def run(self) -> None:
-        """Returns when the owner is gone. Raises OSError where it goes in the middle of a word."""
+        """Returns when the owner is gone. Raises OSError if it dies in the middle of a message."""
         while (received := receive_order(self._connection)) is not None:
             order, kept = received
             answer = self._fork(order, kept)
@@ -117,7 +118,7 @@ class _Server:
         go, say_go = os.pipe()
         try:
             pid = double_fork(lambda: self._run_child(order, kept, go=go, say_go=say_go))
-            # the middle is reaped: Linux has given the child to the owner
+            # the middle is reaped, so Linux has reparented the child to the owner
             os.write(say_go, b"g")
         except OSError as error:
             return -(error.errno or errno.EAGAIN)
@@ -130,7 +131,7 @@ class _Server:
     def _run_child(self, order: ProcessOrder, kept: Sequence[int], *, go: int, say_go: int) -> NoReturn:
         try:
             os.close(say_go)
-            # where the template dies before "go", the owner may not know this child, which then ends
+            # if the template dies before "go", the owner may not know this child: it exits
             if not os.read(go, 1) or os.getppid() != self._owner:
                 os._exit(OWNER_GONE)
             self._connection.detach()
@@ -140,7 +141,7 @@ class _Server:
             main.main(list(order.arguments))
         except SystemExit as request:
             os._exit(request.code if isinstance(request.code, int) else PROGRAM_FAILED)
-        except BaseException:  # the shell of the process: its log has it
+        except BaseException:  # the shell of the process: its log has the error
             traceback.print_exc()
             os._exit(PROGRAM_FAILED)
         os._exit(0)

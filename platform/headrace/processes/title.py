@@ -1,7 +1,7 @@
-"""The command line by which a forked process is found: `ps`, `pkill -f`, `/proc/PID/cmdline` and `environ`.
+"""Sets the command line of a forked process, for `ps`, `pkill -f`, `/proc/PID/cmdline` and `environ`.
 
-A fork shows the command line of the process that it was forked off. Linux lets a process say where its arguments and
-its environment lie (PR_SET_MM_MAP); where that is switched off, they are written over the old ones, cut to their size.
+A fork shows its parent's command line. Linux lets a process name the memory of its arguments and environment
+(PR_SET_MM_MAP). Where that is disabled, they are written over the old ones, cut to their size.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class _Map(ctypes.Structure):
     )
 
 
-# the kernel reads arguments and environment from here for as long as the process lives
+# kept alive: the kernel reads arguments and environment from this memory for as long as the process lives
 _area: mmap.mmap | None = None
 
 
 def set_command_line(arguments: Sequence[str], environment: Mapping[str, str], name: str) -> None:
-    """Makes lists of processes show this. `name`: a word of at most 15 bytes, for `ps -o comm` and `top`.
+    """Sets what lists of processes show. `name`: a word of at most 15 bytes, for `ps -o comm` and `top`.
 
-    To be called by a process with a single thread: the end of the heap must not move meanwhile.
+    Requires a process with a single thread: the end of the heap must not move meanwhile.
     """
     if sys.platform != "linux":
         return
@@ -60,9 +60,9 @@ def replace_last_argument(before: str, after: str) -> None:
 
 
 def _move(libc: ctypes.CDLL, arguments: bytes, variables: bytes) -> bool:
-    """Puts both into memory of their own. Returns whether the kernel takes them from there."""
+    """Copies both into new memory. Returns whether the kernel reads them from there."""
     global _area  # noqa: PLW0603 - one process, one command line
-    # private: the kernel shows no memory that may be a file's
+    # private: the kernel accepts no memory that may be a file's
     area = mmap.mmap(-1, len(arguments) + len(variables) + 1, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     area.write(arguments + variables)
     start = ctypes.addressof(ctypes.c_char.from_buffer(area))
@@ -87,7 +87,7 @@ def _move(libc: ctypes.CDLL, arguments: bytes, variables: bytes) -> bool:
     prctl = libc.prctl
     prctl.argtypes = [ctypes.c_int, *([ctypes.c_ulong] * 4)]
     address, size = ctypes.addressof(code), ctypes.sizeof(code)
-    # the last thing before the call: whatever allocates in between may move the end of the heap
+    # last, directly before the call: an allocation in between may move the end of the heap
     code.brk = sbrk(0)
     if prctl(_PR_SET_MM, _PR_SET_MM_MAP, address, size, 0) != 0:
         return False
@@ -98,7 +98,7 @@ def _move(libc: ctypes.CDLL, arguments: bytes, variables: bytes) -> bool:
 def _overwrite(arguments: bytes) -> None:
     start, end = _argument_area()
     room = end - start
-    # the last byte stays NUL: otherwise the kernel takes what follows, the environment, for arguments too
+    # the last byte stays NUL: otherwise the kernel reads the environment behind it as arguments, too
     ctypes.memmove(start, arguments[: room - 1].ljust(room, b"\0"), room)
 
 
@@ -108,6 +108,6 @@ def _argument_area() -> tuple[int, int]:
 
 
 def _stat() -> list[int]:
-    """The fields of /proc/self/stat from the fourth on, which is number 1 here: the state is a letter."""
+    """Returns the fields of /proc/self/stat from the fourth on, which has index 1: the state, a letter, is left out."""
     text = Path("/proc/self/stat").read_text()
     return [0, *(int(field) for field in text.rpartition(")")[2].split()[1:])]

@@ -17,19 +17,21 @@ from dataclasses import dataclass, field, replace
 import grpc
 
 from headrace.core.errors import ExternalError
+from headrace.core.retry import Backoff
 from headrace.rpc import codec
 from headrace.rpc.credentials import channel_to, diagnosis
 from headrace.rpc.introduction import Introduction
-from headrace.rpc.messages import ClusterTimes, FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
-from headrace.rpc.outbox import Outbox, OutboxFull
+from headrace.rpc.messages import FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
+from headrace.rpc.outbox import Outbox, OutboxFullError
 from headrace.rpc.parts import in_parts
-from headrace.rpc.v1 import control_pb2, control_pb2_grpc
+from headrace.rpc.time_settings import ClusterTimes
+from headrace.rpc.v1 import control_pb2, control_pb2_grpc, messages_pb2
 from headrace.tls.files import TlsFiles
 
 _log = logging.getLogger(__name__)
 
 FRAME_BYTES_MAX = 64 << 20
-BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX = 0.1, 2.0
+BACKOFF = Backoff(first_s=0.1, max_s=2.0)
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", FRAME_BYTES_MAX),
     ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
@@ -73,7 +75,7 @@ class ControlClient:
         self._times = times
         self._handlers = handlers
         self._changed = threading.Condition()
-        self._outbox: Outbox[control_pb2.FromWorker] = Outbox()
+        self._outbox: Outbox[messages_pb2.FromWorker] = Outbox()
         self._session = secrets.token_hex(8)
         self._heard = 0
         self._heard_s = self._dialled_s = time.monotonic()
@@ -102,7 +104,7 @@ class ControlClient:
         with self._changed:
             try:
                 self._outbox.add(proto, proto.ByteSize())
-            except OutboxFull:
+            except OutboxFullError:
                 self._start_anew()
             self._changed.notify_all()
 
@@ -152,17 +154,17 @@ class ControlClient:
                 self._changed.wait_for(lambda: self._closing, self._times.heartbeat / 1_000)
 
     def _run_streams(self) -> None:
-        backoff_s = BACKOFF_SECONDS_MIN
+        backoff_s = 0.0
         while not self._closing:
             try:
                 if self._run_stream():
-                    backoff_s = BACKOFF_SECONDS_MIN
+                    backoff_s = 0.0
             except Exception:  # the shell of a thread: without it the worker would be deaf for good
                 _log.exception("a word of the coordinator could not be dealt with: joining anew")
                 self._start_anew()
+            backoff_s = BACKOFF.next_s(backoff_s)
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, backoff_s)
-            backoff_s = min(backoff_s * 2, BACKOFF_SECONDS_MAX)
 
     def _run_stream(self) -> bool:
         """One stream from registration to its end. Gives whether the coordinator let the worker in."""

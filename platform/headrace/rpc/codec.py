@@ -1,145 +1,126 @@
 """Control messages to their protobuf form and back, exactly.
 
-One rule for all of them: a message and its fields have the same names on both sides, a union is a oneof named `kind`
-with one field a member, `None` is a field that is not set. The protobuf side comes from `schemas/headrace/rpc/v1`; a
-test sends every message there and back. Nothing of a job's rows passes here, so that reflection costs nothing.
+Both sides come from `schemas/headrace/rpc/v1/messages.proto` and have the same names. A union is a message with one
+oneof `kind`; `None` is a field that is not set. What a worker passes on for its slots is bytes: coordinator and slot
+decode it. Nothing of a job's rows passes here, so that reflection costs nothing.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from types import UnionType
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TypeVar, cast
 
-from google.protobuf.message import Message
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 
 from headrace.core.errors import ExternalError
-from headrace.rpc.messages import FromSlot, FromWorker, SlotInfo, ToSlot, ToWorker
-from headrace.rpc.v1 import control_pb2
+from headrace.rpc import messages
+from headrace.rpc.messages import (
+    CancelSlot,
+    Deploy,
+    FinishSlot,
+    FromSlot,
+    FromWorker,
+    SlotInfo,
+    TellSlot,
+    ToSlot,
+    ToWorker,
+)
+from headrace.rpc.v1 import messages_pb2
 
 _Proto = TypeVar("_Proto", bound=Message)
 
 
-def from_worker_proto(message: FromWorker) -> control_pb2.FromWorker:
+def from_worker_proto(message: FromWorker) -> messages_pb2.FromWorker:
     """As protobuf."""
-    return _encode_union(message, control_pb2.FromWorker())
+    return _union(message, messages_pb2.FromWorker())
 
 
-def from_worker(proto: control_pb2.FromWorker) -> FromWorker:
+def from_worker(proto: messages_pb2.FromWorker) -> FromWorker:
     """From protobuf. Raises ExternalError for a kind that this version does not know."""
-    return cast("FromWorker", _decode_union(FromWorker, proto))
+    return cast("FromWorker", _member(proto))
 
 
-def to_worker_proto(message: ToWorker) -> control_pb2.ToWorker:
+def to_worker_proto(message: ToWorker) -> messages_pb2.ToWorker:
     """As protobuf."""
-    return _encode_union(message, control_pb2.ToWorker())
+    return _union(message, messages_pb2.ToWorker())
 
 
-def to_worker(proto: control_pb2.ToWorker) -> ToWorker:
+def to_worker(proto: messages_pb2.ToWorker) -> ToWorker:
     """From protobuf. Raises ExternalError for a kind that this version does not know."""
-    return cast("ToWorker", _decode_union(ToWorker, proto))
+    return cast("ToWorker", _member(proto))
 
 
-def from_slot_proto(message: FromSlot) -> control_pb2.FromSlot:
-    """As protobuf."""
-    return _encode_union(message, control_pb2.FromSlot())
+def slot_info_bytes(info: SlotInfo) -> bytes:
+    """As bytes."""
+    return _written(info, messages_pb2.SlotInfo()).SerializeToString()
 
 
-def from_slot(proto: control_pb2.FromSlot) -> FromSlot:
-    """From protobuf. Raises ExternalError for a kind that this version does not know."""
-    return cast("FromSlot", _decode_union(FromSlot, proto))
+def slot_info(data: bytes) -> SlotInfo:
+    """From bytes. Raises ExternalError."""
+    return cast("SlotInfo", _read(_parsed(data, messages_pb2.SlotInfo)))
 
 
-def to_slot_proto(message: ToSlot) -> control_pb2.ToSlot:
-    """As protobuf."""
-    return _encode_union(message, control_pb2.ToSlot())
+def tell_slot(slot: str, message: ToSlot) -> TellSlot:
+    """A message for a slot as its worker gets it: encoded, with what the worker has to know of it."""
+    payload = _union(message, messages_pb2.ToSlot()).SerializeToString()
+    leaves = isinstance(message, CancelSlot | FinishSlot)
+    return TellSlot(slot, payload, deploys=isinstance(message, Deploy), leaves=leaves)
 
 
-def to_slot(proto: control_pb2.ToSlot) -> ToSlot:
-    """From protobuf. Raises ExternalError for a kind that this version does not know."""
-    return cast("ToSlot", _decode_union(ToSlot, proto))
+def to_slot(payload: bytes) -> ToSlot:
+    """The message that a slot got. Raises ExternalError for a kind that this version does not know."""
+    return cast("ToSlot", _member(_parsed(payload, messages_pb2.ToSlot)))
 
 
-def slot_info_proto(info: SlotInfo) -> control_pb2.SlotInfo:
-    """As protobuf."""
-    proto = control_pb2.SlotInfo()
-    _encode(info, proto)
+def from_slot_bytes(message: FromSlot) -> bytes:
+    """A slot's message as its worker gets it."""
+    return _union(message, messages_pb2.FromSlot()).SerializeToString()
+
+
+def from_slot(payload: bytes) -> FromSlot:
+    """The message of a slot. Raises ExternalError for a kind that this version does not know."""
+    return cast("FromSlot", _member(_parsed(payload, messages_pb2.FromSlot)))
+
+
+@cache
+def _members(union: Descriptor) -> dict[str, str]:
+    """Name of a message -> the field of the union that carries it."""
+    return {field.message_type.name: field.name for field in union.fields if field.message_type is not None}
+
+
+@cache
+def _fields(message: Descriptor) -> tuple[FieldDescriptor, ...]:
+    return tuple(message.fields)
+
+
+def _union(message: object, proto: _Proto) -> _Proto:
+    _written(message, getattr(proto, _members(proto.DESCRIPTOR)[type(message).__name__]))
     return proto
 
 
-def slot_info(proto: control_pb2.SlotInfo) -> SlotInfo:
-    """From protobuf."""
-    return cast("SlotInfo", _decode(SlotInfo, proto))
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """A field of a dataclass. `kind`: its type without None; `optional`: it may be None."""
-
-    name: str
-    kind: Any
-    optional: bool
-
-
-@cache
-def _fields(cls: type) -> tuple[_Field, ...]:
-    hints = get_type_hints(cls)
-    return tuple(_field(each.name, hints[each.name]) for each in fields(cls))
-
-
-def _field(name: str, hint: Any) -> _Field:
-    members = [each for each in get_args(hint) if each is not type(None)] if _is_union(hint) else [hint]
-    optional = _is_union(hint) and type(None) in get_args(hint)
-    return _Field(name, members[0] if len(members) == 1 else hint, optional)
-
-
-def _is_union(hint: Any) -> bool:
-    return isinstance(hint, UnionType)
-
-
-@cache
-def _members(union: UnionType) -> dict[str, type]:
-    """The oneof's field -> the class that it carries."""
-    return {_snake(cls.__name__): cls for cls in get_args(union)}
-
-
-@cache
-def _snake(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-def _encode_union(value: object, proto: _Proto) -> _Proto:
-    _encode(value, getattr(proto, _snake(type(value).__name__)))
-    return proto
-
-
-def _encode(value: Any, proto: Message) -> None:
-    """Writes a dataclass into its message."""
+def _written(message: object, proto: _Proto) -> _Proto:
     proto.SetInParent()  # a message without fields is there all the same
-    for field in _fields(value.__class__):
-        given = getattr(value, field.name)
-        if given is None:
-            continue
-        if _is_union(field.kind):
-            _encode_union(given, getattr(proto, field.name))
-        elif is_dataclass(field.kind):
-            _encode(given, getattr(proto, field.name))
-        elif isinstance(given, tuple):
-            for item in given:
-                _encode(item, getattr(proto, field.name).add())
-        elif isinstance(given, dict):
-            for key, at in given.items():
-                _encode_time(at, getattr(proto, field.name)[_text(key)])
-        else:
-            setattr(proto, field.name, _text(given) if isinstance(given, str) else given)
-
-
-def _encode_time(at: int | None, proto: control_pb2.Time) -> None:
-    proto.SetInParent()
-    if at is not None:
-        proto.value = at
+    for field in _fields(proto.DESCRIPTOR):
+        value = getattr(message, field.name)
+        match value:
+            case None:
+                pass
+            case tuple():
+                for item in value:
+                    _written(item, getattr(proto, field.name).add())
+            case dict():
+                for key, at in value.items():
+                    entry = getattr(proto, field.name)[_text(key)]
+                    if at is not None:
+                        entry.value = at
+            case str():
+                setattr(proto, field.name, _text(value))
+            case int() | bytes():
+                setattr(proto, field.name, value)
+            case _:
+                _written(value, getattr(proto, field.name))
+    return proto
 
 
 def _text(text: str) -> str:
@@ -147,28 +128,32 @@ def _text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _decode_union(union: UnionType, proto: Message) -> object:
-    kind = proto.WhichOneof("kind")
+def _parsed(data: bytes, kind: type[_Proto]) -> _Proto:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise ExternalError("a control message is malformed", retry=True) from error
+
+
+def _member(union: Message) -> object:
+    kind = union.WhichOneof("kind")
     if kind is None:
-        raise ExternalError("a control message of a kind that this version does not know", remedy="update this side")
-    return _decode(_members(union)[kind], getattr(proto, kind))
+        text = "a control message of a kind that this version does not know"
+        raise ExternalError(text, remedy="update this side", retry=True)
+    return _read(getattr(union, kind))
 
 
-def _decode(cls: type, proto: Message) -> object:
-    return cls(**{field.name: _decode_field(field, proto) for field in _fields(cls)})
+def _read(proto: Message) -> object:
+    values = {field.name: _value(field, proto) for field in _fields(proto.DESCRIPTOR)}
+    return getattr(messages, proto.DESCRIPTOR.name)(**values)
 
 
-def _decode_field(field: _Field, proto: Message) -> object:
-    if field.optional and not proto.HasField(field.name):
-        return None
-    given = getattr(proto, field.name)
-    if _is_union(field.kind):
-        return _decode_union(field.kind, given)
-    if is_dataclass(field.kind):
-        return _decode(cast("type", field.kind), given)
-    origin = get_origin(field.kind)
-    if origin is tuple:
-        return tuple(_decode(get_args(field.kind)[0], item) for item in given)
-    if origin is dict:
-        return {key: at.value if at.HasField("value") else None for key, at in given.items()}
-    return cast("object", given)
+def _value(field: FieldDescriptor, proto: Message) -> object:
+    value = getattr(proto, field.name)
+    if field.message_type is None:
+        return None if field.has_presence and not proto.HasField(field.name) else value
+    if not field.is_repeated:
+        return _read(value)
+    if field.message_type.GetOptions().map_entry:
+        return {key: at.value if at.HasField("value") else None for key, at in value.items()}
+    return tuple(_read(item) for item in value)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import traceback
 from typing import assert_never
 
-from headrace.core.errors import DataError, Domain, ExternalError, HeadraceError, InternalError, Unreachable, UserError
+from headrace.core.errors import (
+    DataError,
+    Domain,
+    ExternalError,
+    HeadraceError,
+    InternalError,
+    UnreachableError,
+    UserError,
+)
 from headrace.rpc.messages import Failure
 
 TRACE_FRAMES = 8
@@ -26,7 +34,7 @@ def failure_of(error: BaseException, *, node: str | None = None, subtask: int | 
                 subtask=subtask,
                 place=placed.place if placed else None,
                 trace=_trace(error) if error.domain is Domain.INTERNAL else None,
-                unreachable=isinstance(error, Unreachable),
+                unreachable=isinstance(error, UnreachableError),
             )
         case OSError():
             text = f"{type(error).__name__}: {error}"
@@ -40,7 +48,7 @@ def failure_of(error: BaseException, *, node: str | None = None, subtask: int | 
 def error_of(failure: Failure) -> HeadraceError:
     """The error that a failure tells of, for a caller to raise; the other side's trace is a note of it."""
     if failure.unreachable:
-        return Unreachable(failure.message, remedy=failure.remedy)
+        return UnreachableError(failure.message, remedy=failure.remedy)
     domain = Domain(failure.domain)
     match domain:
         case Domain.USER:

@@ -1,11 +1,14 @@
-"""What coordinator, workers and slots say to each other. Shapes only; `rpc.codec` gives them their protobuf form.
+"""The messages that coordinator, workers and slots exchange.
 
     slot ──pipe──> worker (supervisor) ──one gRPC stream──> coordinator        FromWorker, FromSlot inside of it
     slot <──pipe── worker (supervisor) <──────────────────── coordinator       ToWorker,   ToSlot inside of it
 
-What slots say about a job carries job and attempt, so that words of an older attempt are known as such. Documents
-(deployment, snapshots, status) travel as JSON bytes with schemas of their own: they are kept and shown as well.
+The worker passes a slot's messages on as bytes. What a slot reports about a job carries job and attempt, so that a
+message of an older attempt is known as one. Documents (deployment, snapshots, status) travel as JSON bytes with
+schemas of their own, because they are also stored and shown.
 """
+
+# Generated from schemas/headrace/rpc/v1/messages.proto by `python -m headrace.rpc.generate`. DO NOT EDIT.
 
 from __future__ import annotations
 
@@ -14,16 +17,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a slot listens for rows: TCP for other hosts, a Unix socket for this one (empty: none)."""
+    """Where a slot listens for rows: TCP for other hosts, a Unix socket for the same one (empty: none)."""
 
     host: str
     port: int
-    unix_path: str = ""
+    unix_path: str
 
 
 @dataclass(frozen=True, slots=True)
 class SlotInfo:
-    """A slot process that is up and idle. `slot` names the process, not the place: a replacement has a new id."""
+    """A slot process that is up. `slot` names the process, not the place: a replacement has a new id."""
 
     slot: str
     pid: int
@@ -32,10 +35,12 @@ class SlotInfo:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error on its way to people. `place`: topic, partition and offset where known, as text.
+    """An error on its way to people.
 
-    domain   user | external | internal (core.errors.Domain); retry: whether a restart may help
-    unreachable   nobody answered there (core.errors.Unreachable)
+    domain       user | external | internal (core.errors.Domain)
+    retry        whether a restart may help
+    place        topic, partition and offset where known, as text
+    unreachable  nobody answered there (core.errors.Unreachable)
     """
 
     message: str
@@ -50,7 +55,7 @@ class Failure:
     unreachable: bool = False
 
 
-# ---- slot -> coordinator -----------------------------------------------------------------------------------------
+# ---- slot -> coordinator ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How the slot's subtasks stand: JSON of rpc.status.SlotStatus. Sent a few times a second."""
+    """The state of the slot's subtasks: JSON of rpc.status.SlotStatus. Sent a few times a second."""
 
     job: str
     attempt: int
@@ -114,7 +119,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The slot has left the attempt on command (Finish or Cancel); its process exits now."""
+    """The slot has left the attempt on command (FinishSlot or CancelSlot); its process exits now."""
 
     job: str
     attempt: int
@@ -123,17 +128,21 @@ class Left:
 FromSlot = Deployed | Failed | InputEnded | Acked | Declined | Status | Left
 
 
-# ---- coordinator -> slot -----------------------------------------------------------------------------------------
+# ---- coordinator -> slot ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """Open these subtasks. deployment: JSON of rpc.deployment.Deployment. `token`: the attempt's secret."""
+    """Open these subtasks.
+
+    token        the attempt's secret
+    deployment   JSON of rpc.deployment.Deployment; holds the pipeline's secrets
+    """
 
     job: str
     attempt: int
     token: str = field(repr=False)
-    deployment: bytes = field(repr=False)  # holds the pipeline's secrets
+    deployment: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +171,15 @@ class LimitTime:
 
 @dataclass(frozen=True, slots=True)
 class TriggerEpoch:
-    """Sources: emit the barrier. savepoint: URL of a folder that gets the state in savepoint form too, or empty.
+    """Sources: emit the barrier. savepoint: URL of a folder that also gets the state in savepoint form, or empty.
 
-    stop, drain   as in worker.control.Trigger
+    stop, drain   as in worker.task.control.Trigger
     """
 
     epoch: int
-    savepoint: str = ""
-    stop: bool = False
-    drain: bool = False
+    savepoint: str
+    stop: bool
+    drain: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +192,7 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class EpochCompleted:
-    """Complete and committed; what it prepared is finished, so that its names may be used again."""
+    """The epoch is complete and committed; the names that it prepared may be used again."""
 
     epoch: int
     renamed: tuple[Renamed, ...] = ()
@@ -191,7 +200,7 @@ class EpochCompleted:
 
 @dataclass(frozen=True, slots=True)
 class EpochAborted:
-    """Given up: drop what is kept for it."""
+    """The epoch is given up: drop what is kept for it."""
 
     epoch: int
 
@@ -219,14 +228,14 @@ ToSlot = (
 )
 
 
-# ---- worker <-> coordinator --------------------------------------------------------------------------------------
+# ---- worker <-> coordinator ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """First message of a stream. A worker that reconnects says the same id, with its slots as they are now.
+    """First message of a stream. A worker that reconnects sends the same id, with its slots as they are now.
 
-    busy  slots that run an attempt (a coordinator that knows nothing of it cancels them)
+    busy  slots that run an attempt (a coordinator that knows nothing of it kills them)
     """
 
     worker: str
@@ -240,7 +249,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Still here; sent every heartbeat interval in both directions."""
+    """The sender is alive; sent every heartbeat interval in both directions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +270,10 @@ class SlotDown:
 
 @dataclass(frozen=True, slots=True)
 class SlotSaid:
-    """A slot's own words, passed on."""
+    """A message of a slot, passed on. payload: a FromSlot, which the worker does not decode."""
 
     slot: str
-    said: FromSlot
+    payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +286,7 @@ FromWorker = Register | Heartbeat | SlotUp | SlotDown | SlotSaid | WorkerLeaving
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """Welcome. cluster: the coordinator's cluster id."""
+    """The worker has joined. cluster: the coordinator's cluster id."""
 
     cluster: str
     heartbeat_ms: int
@@ -294,10 +303,17 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class TellSlot:
-    """To be passed on to a slot. Unknown slots are ignored: their SlotDown is on its way."""
+    """A message for a slot. Unknown slots are ignored: their SlotDown is on its way.
+
+    payload  a ToSlot, which the worker does not decode
+    deploys  it is a Deploy: the slot is busy from now on
+    leaves   it ends the attempt: a slot that has not exited after the cancel grace is killed
+    """
 
     slot: str
-    told: ToSlot
+    payload: bytes = field(repr=False)
+    deploys: bool
+    leaves: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,21 +329,3 @@ class StopWorker:
 
 
 ToWorker = Registered | Refused | Heartbeat | TellSlot | KillSlot | StopWorker
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterTimes:
-    """The control plane's times in ms, of which the defaults are DESIGN section 6's.
-
-    heartbeat    between two beats, on the stream, on the pipe between supervisor and slot, and between slots
-    worker_lost  a worker without a beat for this long is lost; so is a slot for another one
-    reconnect    a dropped stream that does not come back within this counts as loss
-    lease        a slot without a beat of its supervisor, or a worker without its coordinator, for this long stops
-    cancel       a subtask that has not stopped this long after cancel gets its slot killed
-    """
-
-    heartbeat: int = 2_000
-    worker_lost: int = 15_000
-    reconnect: int = 2_000
-    lease: int = 10_000
-    cancel: int = 30_000

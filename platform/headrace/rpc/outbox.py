@@ -12,7 +12,7 @@ BYTES_MAX = 128 << 20
 _Message = TypeVar("_Message")
 
 
-class OutboxFull(Exception):  # noqa: N818 - reads as the sentence it is
+class OutboxFullError(Exception):
     """The other side has not heard anything for so long that no more can be kept."""
 
 
@@ -38,9 +38,9 @@ class Outbox(Generic[_Message]):
         return len(self._unsent) + len(self._sent)
 
     def add(self, message: _Message, size: int) -> None:
-        """Takes a message of `size` bytes. Raises OutboxFull; one message alone always fits."""
+        """Takes a message of `size` bytes. Raises OutboxFullError; one message alone always fits."""
         if len(self) and (len(self) >= self._messages_max or self._bytes + size > self._bytes_max):
-            raise OutboxFull
+            raise OutboxFullError
         self.last += 1
         self._bytes += size
         self._unsent.append(_Kept(self.last, message, size))

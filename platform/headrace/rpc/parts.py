@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from google.protobuf.message import DecodeError
 
 from headrace.core.errors import ExternalError
-from headrace.rpc.v1 import control_pb2
+from headrace.rpc.v1 import control_pb2, messages_pb2
 
 PART_BYTES = 1 << 20
 WORKER_FRAME_BYTES_MAX = PART_BYTES + (64 << 10)
@@ -44,7 +44,7 @@ class Assembly:
             return None
         data, self._data = bytes(self._data), bytearray()
         try:
-            message = control_pb2.FromWorker.FromString(data)
+            message = messages_pb2.FromWorker.FromString(data)
         except DecodeError as error:
             raise ExternalError("a message of its session is malformed") from error
         return control_pb2.WorkerFrame(number=frame.number, heard=frame.heard, message=message)

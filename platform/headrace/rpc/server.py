@@ -14,6 +14,7 @@ Decides who is connected. What that means for jobs is for whoever takes the even
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -32,11 +33,11 @@ from headrace.core.settings import WHERE_A_TOKEN_LIES
 from headrace.rpc import codec
 from headrace.rpc.credentials import server_credentials
 from headrace.rpc.introduction import terms_of
-from headrace.rpc.messages import ClusterTimes, FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
-from headrace.rpc.outbox import OutboxFull
+from headrace.rpc.messages import FromWorker, Heartbeat, Refused, Register, Registered, ToWorker
+from headrace.rpc.outbox import Outbox, OutboxFullError
 from headrace.rpc.parts import WORKER_FRAME_BYTES_MAX, Assembly
-from headrace.rpc.session import Session
-from headrace.rpc.v1 import control_pb2, control_pb2_grpc
+from headrace.rpc.time_settings import ClusterTimes
+from headrace.rpc.v1 import control_pb2, control_pb2_grpc, messages_pb2
 from headrace.tls.files import TlsFiles
 
 FRAME_BYTES_MAX = 64 << 20
@@ -57,6 +58,9 @@ STREAM_OPTIONS = (
 )
 STOP_GRACE_SECONDS = 2.0
 """How long `stop` waits for workers to take what was sent to them."""
+_STREAMS = itertools.count(1)
+_UNTOLD_MAX = 1_000
+"""Messages taken from a worker after which it is told so before the next beat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,101 @@ class WorkerDisconnected:
 WorkerEvent = WorkerConnected | WorkerSaid | WorkerDisconnected
 
 
+class _Session:
+    """A worker as the server knows it: what was sent and received, over all streams of one session.
+
+    Belongs to the loop; times are the loop's, in seconds.
+
+    stream     number of the stream that carries it now; 0: none
+    heard_s    when the worker was last heard
+    dropped_s  when the last stream ended
+    leaving    the worker has said goodbye
+    confirmed  the worker has spoken in it: it knows of this session, and counts in it
+    over       nothing more is to be sent
+    """
+
+    def __init__(self, name: str, register: Register, now_s: float) -> None:
+        self.name = name
+        self.register = register
+        self.stream = 0
+        self.heard_s = now_s
+        self.dropped_s = now_s
+        self.leaving = False
+        self.confirmed = False
+        self.over = False
+        self._outbox: Outbox[messages_pb2.ToWorker] = Outbox()
+        self._heard = 0
+        self._told = 0
+        self._tell_heard = False
+        self._wake = asyncio.Event()
+
+    def attach(self, heard: int) -> int:
+        """A stream begins; one that is still there ends. `heard` by the worker so far. Gives the stream's number."""
+        self._outbox.forget(heard)
+        self._outbox.rewind()
+        self.stream = next(_STREAMS)
+        self._wake.set()
+        self._wake = asyncio.Event()
+        return self.stream
+
+    def detach(self, stream: int, now_s: float) -> None:
+        """That stream has ended; nothing happens if another has taken its place."""
+        if self.stream == stream:
+            self.stream = 0
+            self.dropped_s = now_s
+            self._wake.set()
+
+    def end(self) -> None:
+        """No stream carries it any more, once what was to be sent is sent."""
+        self.over = True
+        self._wake.set()
+
+    def send(self, message: ToWorker) -> None:
+        """Queues a message. Raises OutboxFullError."""
+        proto = codec.to_worker_proto(message)
+        self._outbox.add(proto, proto.ByteSize())
+        self._wake.set()
+
+    def hear(self, frame: control_pb2.WorkerFrame, now_s: float) -> bool:
+        """Takes note of a frame. Gives whether its message is new: to be acted on. Raises ExternalError for a gap."""
+        self.heard_s = now_s
+        self.confirmed = True
+        self._outbox.forget(frame.heard)
+        if frame.number <= self._heard:
+            return False
+        if frame.number != self._heard + 1:
+            raise ExternalError(f"message {self._heard + 1} of its session is missing")
+        self._heard = frame.number
+        self.leaving = self.leaving or frame.message.WhichOneof("kind") == "worker_leaving"
+        # beats tell what was heard; not soon enough for one that waits to leave, or that has much to keep
+        self._tell_heard = self.leaving or frame.number - self._told >= _UNTOLD_MAX
+        if self._tell_heard:
+            self._wake.set()
+        return True
+
+    def frame(self, message: ToWorker) -> control_pb2.CoordinatorFrame:
+        """A frame that is not counted."""
+        return control_pb2.CoordinatorFrame(heard=self._heard, message=codec.to_worker_proto(message))
+
+    async def frames(self, stream: int, heartbeat_s: float) -> AsyncIterator[control_pb2.CoordinatorFrame]:
+        """What that stream is to carry, beats included, until it is replaced or the session is over."""
+        loop = asyncio.get_running_loop()
+        beat_s = loop.time()
+        while self.stream == stream:
+            self._wake.clear()
+            if self._tell_heard or loop.time() >= beat_s:
+                self._tell_heard, self._told = False, self._heard
+                beat_s = loop.time() + heartbeat_s
+                yield self.frame(Heartbeat())
+            elif (taken := self._outbox.take()) is not None:
+                number, message = taken
+                yield control_pb2.CoordinatorFrame(number=number, heard=self._heard, message=message)
+            elif self.over:
+                return
+            else:
+                await _wait(self._wake, beat_s - loop.time())
+
+
 class ControlServer(control_pb2_grpc.ControlServicer):
     """Serves workers in the running asyncio loop. `on_event` is called in that loop and must not block."""
 
@@ -98,7 +197,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         self._times = times
         self._on_event = on_event
         self._token = ""
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, _Session] = {}
         self._unregistered: Entrance[asyncio.Timeout] = Entrance(UNREGISTERED_MAX)
         self._server: grpc.aio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -131,7 +230,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
             return
         try:
             session.send(message)
-        except OutboxFull:
+        except OutboxFullError:
             # told from the loop, not from here: the caller is in the middle of something
             loop = asyncio.get_running_loop()
             loop.call_soon(self._lose, session, "it does not take its commands")
@@ -207,7 +306,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         reason = f"worker {register.worker!r} is here already (pid {known.register.pid} at {known.register.host})"
         return Refused(reason, "give each worker another --id")
 
-    def _session(self, register: Register, name: str) -> tuple[Session, bool]:
+    def _session(self, register: Register, name: str) -> tuple[_Session, bool]:
         """The session that goes on, or a new one; and whether it goes on."""
         known = self._sessions.get(register.worker)
         now_s = asyncio.get_running_loop().time()
@@ -217,12 +316,12 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         if known is not None:
             # of the same name: its welcome was lost, and the worker still counts in the session before
             self._lose(known, "it was started anew" if known.name != name else "it did not hear that it had joined")
-        session = Session(name, register, now_s)
+        session = _Session(name, register, now_s)
         self._sessions[register.worker] = session
         self._on_event(WorkerConnected(register.worker, register))
         return session, False
 
-    async def _read(self, session: Session, stream: int, requests: AsyncIterator[control_pb2.WorkerFrame]) -> None:
+    async def _read(self, session: _Session, stream: int, requests: AsyncIterator[control_pb2.WorkerFrame]) -> None:
         """Takes what the stream brings until it ends."""
         loop = asyncio.get_running_loop()
         # a stream that breaks off raises what gRPC likes: it is dropped, whatever the reason
@@ -234,7 +333,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
                 self._take(session, assembly, frame, loop.time())
         self._dropped(session, stream)
 
-    def _take(self, session: Session, assembly: Assembly, part: control_pb2.WorkerFrame, now_s: float) -> None:
+    def _take(self, session: _Session, assembly: Assembly, part: control_pb2.WorkerFrame, now_s: float) -> None:
         session.heard_s = now_s
         try:
             frame = assembly.add(part)
@@ -247,12 +346,12 @@ class ControlServer(control_pb2_grpc.ControlServicer):
         if not isinstance(message, Heartbeat | Register):
             self._on_event(WorkerSaid(session.register.worker, message))
 
-    def _dropped(self, session: Session, stream: int) -> None:
+    def _dropped(self, session: _Session, stream: int) -> None:
         session.detach(stream, asyncio.get_running_loop().time())
         if session.leaving and not session.stream:
             self._lose(session, "it has left", clean=True)
 
-    def _lose(self, session: Session, reason: str, *, clean: bool = False) -> None:
+    def _lose(self, session: _Session, reason: str, *, clean: bool = False) -> None:
         """Tells of the loss, once."""
         worker = session.register.worker
         if self._sessions.get(worker) is session:
@@ -276,7 +375,7 @@ class ControlServer(control_pb2_grpc.ControlServicer):
                 session.dropped_s += stood_still_s
                 self._judge(session, now_s)
 
-    def _judge(self, session: Session, now_s: float) -> None:
+    def _judge(self, session: _Session, now_s: float) -> None:
         times = self._times
         if now_s - session.heard_s > times.worker_lost / 1_000:
             self._lose(session, f"no heartbeat for {times.worker_lost / 1_000:g} s")
@@ -291,3 +390,11 @@ def _registration(first: control_pb2.WorkerFrame) -> Register | None:
     except ExternalError:
         return None
     return message if isinstance(message, Register) else None
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(max(seconds, 0)):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,4 +1,4 @@
-"""The control plane's times as an operator sets them: environment variables, the same for coordinator and workers.
+"""The control plane's times, and how an operator sets them: environment variables, the same for all its processes.
 
 | variable               | default | what                                                                        |
 |------------------------|---------|-----------------------------------------------------------------------------|
@@ -15,12 +15,30 @@ and worker in one, takes them too.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from headrace.core.config import parse_duration_ms
 from headrace.core.errors import UserError
-from headrace.rpc.messages import ClusterTimes
 
 _VARIABLES = {name: f"HEADRACE_{name.upper()}" for name in ("heartbeat", "lease", "worker_lost", "reconnect", "cancel")}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTimes:
+    """The control plane's times in ms.
+
+    heartbeat    between two beats, on the stream, on the pipe between supervisor and slot, and between slots
+    worker_lost  a worker without a beat for this long is lost; so is a slot for another one
+    reconnect    a dropped stream that does not come back within this counts as loss
+    lease        a slot without a beat of its supervisor, or a worker without its coordinator, for this long stops
+    cancel       a subtask that has not stopped this long after cancel gets its slot killed
+    """
+
+    heartbeat: int = 2_000
+    worker_lost: int = 15_000
+    reconnect: int = 2_000
+    lease: int = 10_000
+    cancel: int = 30_000
 
 
 def times_from(environment: Mapping[str, str]) -> ClusterTimes:

@@ -1,10 +1,10 @@
-"""The Spark engine: a pipeline over a bounded range of its sources, or in increments, in tasks of a Spark cluster.
+"""The Spark engine: runs a pipeline over a bounded range of its sources, or in increments, in tasks of a Spark cluster.
 
-Spark schedules, retries and shuffles opaque blobs; what happens to rows is done by the operators that run live, opened
-by the worker's own code. Importing this package, or anything in it but what says so, does not import pyspark.
+Spark schedules, retries and shuffles opaque blobs. The operators of the live engine process the rows, opened by the
+worker's own code. Importing this package, or a module in it that does not say otherwise, does not import pyspark.
 
-What users call is offered here lazily (`__init__.pyi` beside this file tells type checkers the same); some of it lives
-in `headrace.api`, above this package, where it can take a pipeline in any form.
+The public functions are loaded lazily (`__init__.pyi` beside this file has the same names for type checkers). Some of
+them live in `headrace.api`, above this package, where they accept a pipeline in any form.
 """
 
 __all__ = ["replay", "verify", "bootstrap", "bootstrap_columns", "register"]
@@ -16,12 +16,13 @@ _HOMES = {
     "bootstrap_columns": ("headrace.spark.savepoints.bootstrapping", "bootstrap_columns"),
     "register": ("headrace.spark.state_source", "register_state"),
 }
-"""Name -> module and name there. No module of this package is called as one of these: importing it would hide the
-function."""
+"""Name -> module and name there. No module of this package may have one of these names: importing it would hide the
+function.
+"""
 
 
 def __getattr__(name: str) -> object:
-    """Imports what is asked for; from then on it is here."""
+    """Imports a public name on first use, and keeps it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'headrace.spark' has no attribute {name!r}")
     import importlib

@@ -9,10 +9,10 @@
     node    default: the only one; state: default the node's only one
     epoch   of a job's folder: which of its checkpoints; default: the newest
 
-What is read is fixed by `load()`, also while the job goes on. One Spark partition for each file of state. States kept
-by key have the column `__kg`, the key group. Whole numbers of 128 bits are decimal(38,0).
+`load()` fixes the files, even while the job goes on. Each file of state is one Spark partition. Keyed states have the
+column `__kg`, the key group. Integers of 128 bits are decimal(38,0).
 
-Imports pyspark: nothing but the front door of `headrace.spark` and Spark's own processes import this module.
+Imports pyspark: only `headrace.spark` (lazily) and Spark's own processes import this module.
 """
 
 from __future__ import annotations
@@ -47,33 +47,35 @@ class StateReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not typ
         self._names = list(names)
 
     def partitions(self) -> list[FilePartition]:
-        """One for each file."""
+        """Returns one partition for each file."""
         return [FilePartition(part) for part in self._table.parts]
 
     def read(self, partition: FilePartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of one file; Spark asks for None where there is none."""
+        """Returns the rows of one file; Spark passes None if there is no file."""
         if partition is not None:
             yield from self._table.batches(partition.part, self._names)
 
 
 class StateSource(DataSource):  # type: ignore[misc]  # pyspark is not typed here
-    """What `spark.read.format("headrace_state")` opens. Spark pickles it after `schema`, so what was found is kept."""
+    """The data source behind `spark.read.format("headrace_state")`. Spark pickles it after `schema`, so it keeps what
+    it found.
+    """
 
     _found: StateTable | None = None
 
     @classmethod
     def name(cls) -> str:
-        """How it is asked for."""
+        """The format's name."""
         return NAME
 
     def schema(self) -> StructType:
-        """The state's columns. Raises UserError with the choice of states, ExternalError."""
+        """Returns the state's columns. Raises UserError with the candidate states, ExternalError."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return from_arrow_schema(self._table().schema())
 
     def reader(self, schema: StructType) -> StateReader:
-        """A reader of the columns that `schema` names, which may be fewer than there are."""
+        """Returns a reader of the columns in `schema`, which may be a subset."""
         table = self._table()
         there = table.schema().names
         for name in schema.names:
@@ -89,7 +91,7 @@ class StateSource(DataSource):  # type: ignore[misc]  # pyspark is not typed her
 
 
 def register_state(spark: SparkSession) -> None:
-    """Makes `headrace_state` known to a session."""
+    """Registers `headrace_state` in a session."""
     spark.dataSource.register(StateSource)
 
 

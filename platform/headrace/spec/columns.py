@@ -1,6 +1,6 @@
 """Schemas as a pipeline file writes them: a mapping of column name to type, structs as nested mappings, lists as `[T]`.
 
-Owns both directions. `Timestamp.unit` is written out, although it is no part of a type's identity: a source needs it.
+Owns both directions. The file form includes `Timestamp.unit`, which is not part of a type's identity: sources need it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pydantic import AfterValidator, PlainSerializer, PlainValidator, WithJsonSc
 from headrace.core.errors import UserError
 from headrace.core.ids import HIDDEN_PREFIX
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, parse_type
-from headrace.spec.reading.finding import Finding, Wrong, collecting, wrong
+from headrace.spec.reading.finding import Finding, FindingsError, collecting, wrong
 from headrace.spec.reading.wording import kind_of
 
 _COMMA = 'quote the type if it holds a comma, such as ["decimal(10,2)"]'
 
 
 def check_column_name(name: str) -> str:
-    """The name, or ValueError where headrace keeps such names for itself."""
+    """The name. Raises ValueError for a name that is reserved for headrace."""
     if not name:
         raise wrong("a column has no name")
     if name.startswith(HIDDEN_PREFIX):
@@ -29,7 +29,7 @@ def check_column_name(name: str) -> str:
 
 
 def read_schema(data: object) -> Schema:
-    """A schema from its file form (a Schema stays as it is). Raises Wrong with paths inside `data`."""
+    """A schema from its file form (a Schema is returned unchanged). Raises FindingsError with paths inside `data`."""
     if isinstance(data, Schema):
         return data
     return Schema(_read_fields(data))
@@ -80,7 +80,7 @@ def _read_fields(data: object) -> tuple[Field, ...]:
         with collecting(findings, str(name)):
             fields.append(Field(check_column_name(str(name)), *_read_type(value)))
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     return tuple(fields)
 
 
@@ -103,8 +103,8 @@ def _read_list(data: list[object] | tuple[object, ...]) -> ListOf:
         raise wrong(f"a list type holds exactly one type, not {len(data)}", _COMMA)
     try:
         return ListOf(*_read_type(data[0]))
-    except Wrong as found:
-        raise Wrong([finding.under("0") for finding in found.findings]) from found
+    except FindingsError as found:
+        raise FindingsError([finding.under("0") for finding in found.findings]) from found
 
 
 def _read_text(text: str) -> tuple[DataType, bool]:

@@ -1,4 +1,4 @@
-"""The fields of a config model for people: name, type, default, description, as a pipeline file knows them."""
+"""The documented fields of a config model: name, type, default, description, as in a pipeline file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.spec.reading.wording import file_key, is_secret
 
 @dataclass(frozen=True, slots=True)
 class ConfigField:
-    """One field; `default` is a JSON value in its file form, None also where there is none."""
+    """One field; `default` is a JSON value in its file form, None also without a default."""
 
     name: str
     type: str
@@ -25,14 +25,14 @@ class ConfigField:
 
     @property
     def default_text(self) -> str:
-        """The default in a table: empty where there is none."""
+        """The default for a table; empty without a default."""
         if self.default is None or (isinstance(self.default, dict) and not any(self.default.values())):
             return ""
         return self.default if isinstance(self.default, str) else json.dumps(self.default, ensure_ascii=False)
 
 
 def config_fields(model: type[BaseModel]) -> tuple[ConfigField, ...]:
-    """The fields that a pipeline file may give, in the model's order."""
+    """The fields that a pipeline file may set, in the model's order."""
     schema = model.model_json_schema(by_alias=True, mode="validation")
     known = schema.get("$defs", {})
     made = []
@@ -54,7 +54,7 @@ def config_fields(model: type[BaseModel]) -> tuple[ConfigField, ...]:
 
 def _default(shown: dict[str, Any]) -> Any:
     default = shown.get("default")
-    # pydantic shows the default of the model, which counts milliseconds
+    # pydantic reports the model's default, which is in milliseconds
     return duration_text(default) if shown.get("format") == "duration" and isinstance(default, int) else default
 
 

@@ -1,4 +1,4 @@
-"""The connector block of a source or sink: which connector it is, shared connections, its config, its format."""
+"""The connector block of a source or sink: the connector, shared connections, its config, its format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from headrace.connect import registry
 from headrace.connect.registry import Connector
 from headrace.core.errors import UserError, did_you_mean
-from headrace.spec.reading.finding import Finding, Path, Wrong, collecting, joined, wrong
+from headrace.spec.reading.finding import Finding, FindingsError, Path, collecting, joined, wrong
 from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
 
 Side = Literal["source", "sink"]
@@ -18,7 +18,8 @@ USE = "use"
 
 
 def read_connections(data: object, findings: list[Finding]) -> Connections:
-    """The `connections:` section. Fields are checked where they are used; names of connectors and fields here."""
+    """Reads the `connections:` section. Checks names of connectors and fields; fields are validated where they are
+    used."""
     connections: dict[str, dict[str, Mapping[str, Any]]] = {}
     if data is None:
         return connections
@@ -48,7 +49,7 @@ def _connection_fields(kind: str) -> tuple[str, ...]:
 def _check_connection(fields: Mapping[str, Any], known: tuple[str, ...]) -> None:
     strangers = [unknown_key(str(key), known) for key in fields if key not in known]
     if strangers:
-        raise Wrong(strangers)
+        raise FindingsError(strangers)
 
 
 def _known_fields(connector: Connector) -> tuple[str, ...]:
@@ -66,14 +67,14 @@ def _connector(name: str) -> Connector:
 def read_connector(
     body: Mapping[str, Any], own: tuple[str, ...], side: Side, connections: Connections
 ) -> tuple[str, Any]:
-    """Finds and reads the one connector of a node whose other keys are `own`: its name and its config.
+    """Reads the one connector of a node whose other keys are `own`: its name and its config.
 
-    Raises Wrong with paths inside the node; a mistake in a shared connection is blamed on the connection.
+    Raises FindingsError with paths inside the node; a mistake in a shared connection is reported at the connection.
     """
     findings: list[Finding] = []
     name = _only_connector(body, own, side, findings)
     if name is None:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     connector = _connector_at(name)
     model = connector.source if side == "source" else connector.sink
     if model is None:
@@ -88,14 +89,14 @@ def read_connector(
         fields = {} if fields is None else _mapping(fields, "its fields as a mapping")
         shared = _shared(fields, name, connections)
     if len(findings) > broken:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     merged = merge(_only_of(shared, file_keys(model), connector), {key: fields[key] for key in fields if key != USE})
     try:
         config = read_model(model, merged)
-    except Wrong as found:
+    except FindingsError as found:
         findings.extend(_blamed(finding, fields, shared, name) for finding in found.findings)
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     return name, config
 
 
@@ -103,7 +104,7 @@ def _connector_at(name: str) -> Connector:
     findings: list[Finding] = []
     with collecting(findings, name):
         return _connector(name)
-    raise Wrong(findings)
+    raise FindingsError(findings)
 
 
 def _only_connector(body: Mapping[str, Any], own: tuple[str, ...], side: Side, findings: list[Finding]) -> str | None:
@@ -152,13 +153,13 @@ def _shared(fields: Mapping[str, Any], name: str, connections: Connections) -> M
 
 
 def _only_of(shared: Mapping[str, Any], keys: tuple[str, ...], connector: Connector) -> dict[str, Any]:
-    """A connection serves sources and sinks: fields that only the other side has are left out."""
+    """The fields for this side: a connection serves sources and sinks, so fields of the other side are dropped."""
     other_side = [key for key in _known_fields(connector) if key not in keys]
     return {key: value for key, value in shared.items() if key not in other_side}
 
 
 def merge(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`own` over `shared`; mappings in both are merged."""
+    """`own` over `shared`; mappings present in both are merged."""
     merged = dict(shared)
     for key, value in own.items():
         below = merged.get(key)

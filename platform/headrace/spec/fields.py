@@ -13,13 +13,13 @@ from headrace.connect.format import FormatConfig
 from headrace.core.errors import UserError, did_you_mean
 from headrace.operators.operator import OnError
 from headrace.spec.model import FileModel
-from headrace.spec.reading.finding import Finding, Wrong, collecting, joined, wrong
+from headrace.spec.reading.finding import Finding, FindingsError, collecting, joined, wrong
 from headrace.spec.reading.wording import kind_of, read_model, unknown_key
 from headrace.spec.verbs import ColumnList
 
 MAX_PARALLELISM = 32_768
 FORMAT_COMMENT = "an installed format"
-"""Marks, in a generated schema, where the schema of the installed formats belongs."""
+"""Placeholder in a generated schema for the schema of the installed formats."""
 
 Parallelism = Annotated[int, Field(ge=1, le=MAX_PARALLELISM)]
 
@@ -31,7 +31,7 @@ class DeadLetter(FileModel):
 
 
 ErrorRule = OnError | DeadLetter
-"""What happens to a row that fails."""
+"""The policy for a failing row."""
 
 
 class Route(StrEnum):
@@ -67,7 +67,7 @@ class FormatUse(FileModel):
 
 
 def read_error_rule(data: object) -> ErrorRule:
-    """`fail`, `skip`, `divert` or `{dead_letter: topic}`. Raises Wrong."""
+    """`fail`, `skip`, `divert` or `{dead_letter: topic}`. Raises FindingsError."""
     if isinstance(data, OnError | DeadLetter):
         return data
     valid = [*OnError, "{dead_letter: <topic>}"]
@@ -84,11 +84,11 @@ def read_error_rule(data: object) -> ErrorRule:
         findings: list[Finding] = []
         with collecting(findings):
             return read_model(DeadLetter, {"topic": data["dead_letter"]})
-        raise Wrong(
+        raise FindingsError(
             [Finding(f.message.replace("'topic'", "'dead_letter'"), f.remedy, ("dead_letter",)) for f in findings]
         )
     if isinstance(data, Mapping) and len(data) == 1:
-        raise Wrong([unknown_key(str(next(iter(data))), ("dead_letter",))])
+        raise FindingsError([unknown_key(str(next(iter(data))), ("dead_letter",))])
     raise wrong(f"{kind_of(data)} is not valid for 'on_error'", f"valid values: {', '.join(valid)}")
 
 
@@ -98,7 +98,7 @@ def error_rule_form(rule: ErrorRule) -> object:
 
 
 def read_partition(data: object) -> Partition:
-    """`forward`, .. or `{hash: [cols]}`. Raises Wrong."""
+    """`forward`, .. or `{hash: [cols]}`. Raises FindingsError."""
     if isinstance(data, Route | HashBy):
         return data
     if isinstance(data, Mapping):
@@ -116,7 +116,7 @@ def partition_form(partition: Partition) -> object:
 
 
 def read_format(data: object) -> FormatUse:
-    """A format's name, or `{name: {options}}`. Raises Wrong."""
+    """A format's name, or `{name: {options}}`. Raises FindingsError."""
     if isinstance(data, FormatUse):
         return data
     if isinstance(data, str):
@@ -132,7 +132,7 @@ def read_format(data: object) -> FormatUse:
         return FormatUse(
             name=str(name), config=_format_config(str(name), {} if options is None else options, named_by_key=True)
         )
-    raise Wrong(findings)
+    raise FindingsError(findings)
 
 
 def _format_config(name: str, options: object, *, named_by_key: bool) -> FormatConfig:

@@ -1,7 +1,7 @@
-"""How nodes hang together: names, dangling references, side outputs, cycles, where dead letters can go.
+"""The graph of nodes: names, dangling references, side outputs, cycles, targets of dead letters.
 
-Pure checks over a light view of the nodes, taken from the file form, so that a node that cannot be read still counts as
-a name and one mistake is not reported at every node below it.
+Pure checks over a light view of the nodes, built from the file form. So a node that cannot be read still defines a
+name, and one mistake is not reported at every node downstream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KAFKA = "kafka"
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A node as far as it can be seen: what it reads (with the path of each reference) and its side outputs."""
+    """The visible part of a node: its inputs (with the path of each reference) and its side outputs."""
 
     name: str
     group: str
@@ -32,12 +32,12 @@ class GraphNode:
 
     @property
     def path(self) -> Path:
-        """Where the node stands."""
+        """The node's path in the file form."""
         return (self.group, self.name)
 
 
 def check_graph(data: Mapping[str, object]) -> list[Finding]:
-    """Everything wrong with how the nodes of a pipeline's file form hang together."""
+    """Every problem in the graph of a pipeline's file form."""
     findings: list[Finding] = []
     nodes: dict[str, GraphNode] = {}
     for group in GROUPS:
@@ -126,7 +126,7 @@ def _upstream(node: GraphNode, nodes: Mapping[str, GraphNode]) -> list[GraphNode
 
 
 def _cycles(nodes: Mapping[str, GraphNode]) -> list[Finding]:
-    """One finding a cycle, at the reference by which its first node (in file order) reads it."""
+    """One finding per cycle, at the reference by which its first node (in file order) reads it."""
     nodes = {name: node for name, node in nodes.items() if node.group == "steps"}
     findings: list[Finding] = []
     done: set[str] = set()
@@ -141,7 +141,7 @@ def _cycles(nodes: Mapping[str, GraphNode]) -> list[Finding]:
 
 
 def _find_cycles(start: GraphNode, nodes: Mapping[str, GraphNode], done: set[str]) -> list[list[str]]:
-    """Depth first without recursion: a file may be long. A cycle is listed from each reader to what it reads."""
+    """Iterative depth-first search, because a file may be long. A cycle is listed from each reader to its input."""
     if start.name in done:
         return []
     stack = [(start, iter(_upstream(start, nodes)))]

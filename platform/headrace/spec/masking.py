@@ -1,4 +1,4 @@
-"""Hides secrets in what is shown: fields that a connector marks `secret()`, and settings whose name says so."""
+"""Masks secrets in displayed configs: fields marked `secret()`, and settings with a telling name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def masked_config(config: BaseModel, shown: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _masked_by_name(value: Any) -> Any:
-    """Client properties are free text (`sasl.password`): there the name has to tell."""
+    """Masks by name: client properties are free-form (`sasl.password`), so the model marks no secrets in them."""
     if isinstance(value, Mapping):
         return {
             key: MASK if isinstance(item, str) and _TELLING.search(str(key)) else _masked_by_name(item)

@@ -3,7 +3,7 @@
     pipeline.to_dict()  the canonical file form, without defaults; `reading.read` returns an equal Pipeline for it
     pipeline.shown()    the same with secrets masked, for explain and logs
 
-A node's name is its key. Whether columns exist and expressions type is the plan's business.
+A node's name is its key. The plan checks columns and types of expressions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from headrace.spec.verbs import Expression, Union, Verb, verb_dict, verb_name
 
 NotNegative = Annotated[Duration, Field(ge=0)]
 Row = dict[str, Any]
-"""A row of a test case as it was written: column name to text (or Python value), list, mapping or None."""
+"""A row of a test case as written: column name to text (or Python value), list, mapping or None."""
 
 
 class EventTime(FileModel):
@@ -65,7 +65,7 @@ class EventTime(FileModel):
     )
 
     def model_post_init(self, context: object, /) -> None:
-        """Refuses two origins of time."""
+        """Rejects two origins of time."""
         if self.column is not None and self.value is not None:
             raise wrong("takes column or value, not both", "keep one of them")
 
@@ -129,7 +129,7 @@ class StepNode(StepFields):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The nodes (or side outputs) that it reads."""
+        """The nodes (or side outputs) that the step reads."""
         if isinstance(self.verb, Union):
             return self.verb.inputs
         assert self.from_ is not None, "a step that is no union has a from"
@@ -211,7 +211,7 @@ class Pipeline(PipelineFields):
     tests: tuple[TestCase, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The canonical file form: plain data without defaults. Holds secrets: `shown` does not."""
+        """The canonical file form: plain data without defaults. Contains secrets, unlike `shown`."""
         data: dict[str, Any] = {"name": self.name}
         if self.parallelism != 1:
             data["parallelism"] = self.parallelism
@@ -231,20 +231,13 @@ class Pipeline(PipelineFields):
         return data
 
     def shown(self) -> dict[str, Any]:
-        """The file form with secrets masked: what explain, manifests and logs may hold."""
+        """The file form with secrets masked, for explain, manifests and logs."""
         data = self.to_dict()
         for group, nodes in (("sources", self.sources), ("sinks", self.sinks)):
             for name, node in nodes.items():
                 shown = masked_config(node.config, data[group][name][node.connector])
                 data[group][name][node.connector] = shown
         return data
-
-    def node_parallelism(self, name: str) -> int:
-        """Subtasks of a node: its own, else the pipeline's. KeyError where there is no such node."""
-        for nodes in (self.sources, self.steps, self.sinks):
-            if name in nodes:
-                return nodes[name].parallelism or self.parallelism
-        raise KeyError(name)
 
 
 def config_dict(config: Config) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Writes the JSON schema of the pipeline file, for editors: `python -m headrace.spec.render [FILE]`.
 
-Built from the models and from the fields of the installed connectors and formats. It helps to write a file; the loader
-alone decides what is valid. So it is lenient where the loader types text by its field: a number may stand where text
-is taken, and `${VAR}` anywhere.
+Built from the models and from the fields of the installed connectors and formats. The schema helps to write a file;
+only the loader decides validity. So the schema is lenient where the loader types text by its field: it accepts a number
+for text, and `${VAR}` anywhere.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def _with_connector(model: type[BaseModel], side: Side, connectors: Iterable[Con
 
 
 def _connector_schema(schema: Schema) -> Schema:
-    """A connection may give the required fields; without any, the block may be empty."""
+    """Requires the connector's fields or a connection, which may set them; without required fields the block may be
+    empty."""
     required = schema.pop("required", [])
     schema["properties"] = {USE: {"type": "string", "description": "a name in connections:"}, **schema["properties"]}
     if required:
@@ -166,7 +167,7 @@ def _verb_fields(name: str, verb: type[Verb], defs: Schema) -> Schema:
 
 
 def _lenient(data: object) -> object:
-    """Numbers where text is taken, variables everywhere; generated titles say nothing and go."""
+    """Accepts numbers for text, and variables everywhere; drops generated titles."""
     if isinstance(data, list):
         return [_lenient(item) for item in data]
     if not isinstance(data, dict):
@@ -196,7 +197,7 @@ def _lenient(data: object) -> object:
 
 
 def _duration(data: Mapping[str, Any]) -> Schema:
-    """Lengths are texts such as 30s; JSON schema's own format `duration` is another one."""
+    """Durations are texts such as 30s; JSON schema's own format `duration` differs."""
     kept = {key: data[key] for key in ("description", "examples", "default") if key in data}
     if isinstance(kept.get("default"), int):
         kept["default"] = duration_text(kept["default"])
@@ -204,7 +205,7 @@ def _duration(data: Mapping[str, Any]) -> Schema:
 
 
 def write_rendered(arguments: list[str], target: Path, text: str) -> None:
-    """Writes a generated file to the place named in the arguments, else to `target`, its own in the repository."""
+    """Writes a generated file to the path in the arguments, else to `target`, its path in the repository."""
     chosen = Path(arguments[0]) if arguments else target
     chosen.parent.mkdir(parents=True, exist_ok=True)
     chosen.write_text(text, encoding="utf-8")
@@ -212,7 +213,7 @@ def write_rendered(arguments: list[str], target: Path, text: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the schema to the file named, else to its place in the repository."""
+    """Writes the schema to the file named, else to its path in the repository."""
     write_rendered(arguments, TARGET, rendered())
 
 

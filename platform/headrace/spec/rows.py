@@ -1,4 +1,4 @@
-"""Rows of test cases: each scalar typed by its column, whether it was quoted or not."""
+"""Rows of test cases: each scalar typed by its column, quoted or not."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, assert_never
 
 from headrace.core.errors import did_you_mean
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp
-from headrace.spec.reading.finding import Finding, Wrong, collecting, joined, wrong
+from headrace.spec.reading.finding import Finding, FindingsError, collecting, joined, wrong
 from headrace.spec.reading.wording import kind_of
 
 TIMESTAMP_KEY = "$timestamp"
-"""The record's timestamp: RFC 3339 or epoch ms; read as epoch ms."""
+"""The record's timestamp: RFC 3339 or epoch ms; parsed to epoch ms."""
 PARTITION_KEY = "$partition"
-"""The source partition that the row arrives on; default 0."""
+"""The source partition of the row; default 0."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -27,10 +27,10 @@ _INT_BITS = {Primitive.INT32: 31, Primitive.INT64: 63}
 
 
 def row_values(row: Mapping[str, Any], schema: Schema, also: Sequence[str] = ()) -> dict[str, Any]:
-    """The row with every column of `schema`, as Python values; a column that is not written is None.
+    """The row with every column of `schema`, as Python values; an omitted column is None.
 
-    `$timestamp` (epoch ms) and `$partition` come back as ints where they are written; columns in `also` (metadata) as
-    they were written. Raises Wrong with paths inside the row.
+    `$timestamp` (epoch ms) and `$partition` are returned as ints if present; columns in `also` (metadata) unchanged.
+    Raises FindingsError with paths inside the row.
     """
     findings: list[Finding] = []
     values: dict[str, Any] = {}
@@ -50,7 +50,7 @@ def row_values(row: Mapping[str, Any], schema: Schema, also: Sequence[str] = ())
         if row.get(PARTITION_KEY) is not None:
             values[PARTITION_KEY] = _whole(row[PARTITION_KEY], 31)
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     return values
 
 
@@ -63,7 +63,7 @@ def _field_value(value: Any, item: Field) -> Any:
 
 
 def typed_value(value: Any, dtype: DataType) -> Any:
-    """Text (or a Python value) as a value of `dtype`; None stays. Raises Wrong.
+    """Text (or a Python value) as a value of `dtype`; None stays None. Raises FindingsError.
 
     bool, int, float, str, bytes (written as base64), Decimal, date, datetime in UTC, list, dict.
     """
@@ -95,7 +95,7 @@ def _list(value: Any, element: Field) -> list[Any]:
         with collecting(findings, str(index)):
             values.append(_field_value(item, element))
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     return values
 
 

@@ -1,4 +1,4 @@
-"""What a step does: a closed union of frozen verbs, and their file form.
+"""The verbs of steps: a closed union of frozen models, and their file form.
 
 A verb's fields hold expressions as text; only their shape is checked here.
 """
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from headrace.core.config import Duration
 from headrace.spec.columns import ColumnName, Columns, check_column_name, schema_dict
 from headrace.spec.model import FileModel
-from headrace.spec.reading.finding import Finding, Path, Wrong, collecting, wrong
+from headrace.spec.reading.finding import Finding, FindingsError, Path, collecting, wrong
 from headrace.spec.reading.wording import kind_of, read_model
 from headrace.spec.window import WindowField, window_dict
 
@@ -37,12 +37,12 @@ Expression = Annotated[str, BeforeValidator(_written)]
 
 
 def quoted(column: str) -> str:
-    """A column's name as an SQL expression that reads it."""
+    """An SQL expression that reads the column."""
     return '"' + column.replace('"', '""') + '"'
 
 
 def _named_expressions(data: object) -> object:
-    """`{name: <expression>}`, or pairs as they are."""
+    """Parses `{name: <expression>}`; pairs are returned unchanged."""
     if isinstance(data, tuple):
         return data
     if not isinstance(data, Mapping):
@@ -55,12 +55,12 @@ def _named_expressions(data: object) -> object:
         with collecting(findings, str(name)):
             pairs.append((check_column_name(str(name)), _written(text)))
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     return tuple(pairs)
 
 
 def _selected(data: object) -> object:
-    """`[col, ..]` or `{name: <expression>}`."""
+    """Parses `[col, ..]` or `{name: <expression>}`."""
     if not isinstance(data, list):
         return _named_expressions(data)
     findings: list[Finding] = []
@@ -69,7 +69,7 @@ def _selected(data: object) -> object:
         with collecting(findings, str(index)):
             names.append(_listed_name(item, names))
     if findings or not names:
-        raise Wrong(findings or [Finding("is empty", "list at least one column")])
+        raise FindingsError(findings or [Finding("is empty", "list at least one column")])
     return tuple((name, quoted(name)) for name in names)
 
 
@@ -94,7 +94,7 @@ def _column_list(data: object) -> object:
         with collecting(findings, str(index)):
             names.append(_listed_name(item, names))
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     return tuple(names)
 
 
@@ -109,7 +109,7 @@ def _renames(data: object) -> object:
         with collecting(findings, str(old)):
             targets.append(_listed_name(new, targets))
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     return tuple(zip(map(str, data), targets, strict=True))
 
 
@@ -136,7 +136,7 @@ def _inputs(data: object) -> object:
                 raise wrong(f"{item!r} is listed twice", "list each input once")
             names.append(item)
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     return tuple(names)
 
 
@@ -250,7 +250,7 @@ def verb_name(verb: Verb) -> str:
 
 
 def read_verb(name: str, body: Mapping[str, Any]) -> Verb:
-    """The verb `name` of a step's mapping `body`. Raises Wrong with paths inside the step."""
+    """The verb `name` of a step's mapping `body`. Raises FindingsError with paths inside the step."""
     model = VERBS[name]
     if body[name] is None:
         raise wrong(f"{name!r} has no value", "write one after the colon", name)
@@ -261,19 +261,19 @@ def read_verb(name: str, body: Mapping[str, Any]) -> Verb:
     field = next(iter(model.model_fields))
     try:
         return read_model(model, {field: body[name]})
-    except Wrong as found:
-        raise Wrong([_moved(finding, (name,)) for finding in found.findings]) from found
+    except FindingsError as found:
+        raise FindingsError([_moved(finding, (name,)) for finding in found.findings]) from found
 
 
 def _under(name: str, read: Callable[[], Verb]) -> Verb:
     findings: list[Finding] = []
     with collecting(findings, name):
         return read()
-    raise Wrong(findings)
+    raise FindingsError(findings)
 
 
 def _moved(finding: Finding, prefix: Path) -> Finding:
-    """The one field of a verb is not written: its path begins with the verb instead."""
+    """Replaces the verb's only field, which the file does not write, by the verb in the path."""
     return Finding(
         finding.message, finding.remedy, (*prefix, *finding.path[1:]), finding.on_key and len(finding.path) > 1
     )

@@ -1,6 +1,6 @@
 """Windows as a pipeline file writes them: `{tumbling: 1h}`, `{sliding: 10m, every: 1m}`, `{cumulate: 1d, every: 1h}`.
 
-Data only; how rows find their windows is the operators' business.
+Data only; the operators assign rows to windows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 from headrace.core.config import Duration, duration_text
 from headrace.core.errors import did_you_mean
 from headrace.spec.model import FileModel
-from headrace.spec.reading.finding import Finding, Wrong, joined, wrong
+from headrace.spec.reading.finding import Finding, FindingsError, joined, wrong
 from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
 
 NOT_IN_THIS_VERSION = "not in this version"
@@ -94,7 +94,7 @@ LATER_KINDS = ("session", "count", "global")
 
 
 def read_window(data: object) -> Window:
-    """A window from its file form (a Window stays as it is). Raises Wrong."""
+    """A window from its file form (a Window is returned unchanged). Raises FindingsError."""
     if isinstance(data, Tumbling | Sliding | Cumulate):
         return data
     if not isinstance(data, Mapping):
@@ -108,7 +108,7 @@ def read_window(data: object) -> Window:
         raise wrong(f"a window has one kind, not {len(kinds)}", f"keep one of {', '.join(map(str, kinds))}", kinds[1])
     known = {key for model in KINDS.values() for key in file_keys(model)}
     strangers: list[Finding] = [unknown_key(str(key), tuple(KINDS)) for key in data if key not in known]
-    raise Wrong(
+    raise FindingsError(
         strangers or [Finding("a window has no kind", f"write one of {', '.join(KINDS)}, such as tumbling: 1h")]
     )
 
@@ -121,7 +121,7 @@ def window_dict(window: Window) -> dict[str, Any]:
 
 
 def window_json_schema() -> dict[str, Any]:
-    """What an editor offers under `window:`."""
+    """The JSON schema of `window:`, for editors."""
     return {"oneOf": [{"title": kind, **model.model_json_schema(by_alias=True)} for kind, model in KINDS.items()]}
 
 

@@ -1,1 +1,1 @@
-"""What operators remember, apart from how: named states as columnar chunks, and their form in files."""
+"""The state of operators: named states as columnar chunks, and their form in files. Knows no operator."""

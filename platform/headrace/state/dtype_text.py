@@ -1,8 +1,9 @@
-"""Polars types out of their text, as manifests hold them: `Int64`, `Decimal(precision=38, scale=2)`, `List(String)`.
+"""Parses polars types from their text, as manifests hold them: `Int64`, `Decimal(precision=38, scale=2)`,
+`List(String)`.
 
     dtype_of("Datetime(time_unit='us', time_zone='UTC')")  -> pl.Datetime("us", "UTC")
 
-The inverse of `str(dtype)` for every type that state has. The text is parsed, never run.
+The inverse of `str(dtype)` for every type that state has. The text is parsed, never evaluated.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PLAIN: Mapping[str, pl.DataType] = {
 
 
 def dtype_of(text: str) -> pl.DataType:
-    """The type. Raises ExternalError for text that names none (of a newer version)."""
+    """The type. Raises ExternalError for a text that names no known type (written by a newer version)."""
     try:
         return _dtype(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, KeyError, TypeError) as error:

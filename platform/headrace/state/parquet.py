@@ -3,14 +3,14 @@
     write_chunks([chunk, ..])   -> files; each chunk is one row group of one of them
     read_row_groups(data, [..]) -> the frames of those row groups, as they were
     write_table(frames)         -> one file with all rows, for people and other engines too (savepoint form)
-    plain_batches(data, schema) -> its rows as Arrow that every engine takes, without a way through frames
+    plain_batches(data, schema) -> its rows as Arrow types that every engine reads, without polars frames between
 
-Chunks of one state may differ in columns: a file has the union of them, and what a chunk did not have is NULL in its
-row group and left out again when it is read (`headrace.absent` in the file's metadata). Chunks in which one column
-has different types go to different files. Whole numbers of 128 bits, which Parquet does not have, are written as
-decimal(38, 0) and named in `headrace.int128`. Timestamps are microseconds; nothing is dictionary-typed.
+Chunks of one state may differ in columns: a file has their union. A column that a chunk lacks is NULL in its row group
+and dropped again on reading (`headrace.absent` in the file's metadata). Chunks in which one column has different types
+go to different files. Parquet has no 128-bit integers: they are written as decimal(38, 0) and listed in
+`headrace.int128`. Timestamps are microseconds; nothing is dictionary-typed.
 
-Knows nothing of where files lie. The one module of this layer that uses pyarrow.
+Knows nothing of storage. The one module of this layer that uses pyarrow.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def checksum(data: bytes) -> str:
 
 
 def write_chunks(chunks: Iterable[Chunk]) -> list[StateFile]:
-    """Files with one row group per chunk that has rows; chunks without rows are left out."""
+    """Files with one row group per non-empty chunk; empty chunks are omitted."""
     sets: list[tuple[pl.Schema, list[Chunk]]] = []
     for chunk in chunks:
         if not chunk.frame.height:
@@ -90,8 +90,8 @@ def write_table(frames: Sequence[pl.DataFrame]) -> list[StateFile]:
 
 
 def read_row_groups(data: bytes, row_groups: Sequence[int] | None = None) -> list[pl.DataFrame]:
-    """The frames of these row groups (None: all), as they were written. Raises InternalError for bytes that are no
-    such file."""
+    """The frames of these row groups (None: all), as they were written. Raises InternalError for bytes that are not
+    such a file."""
     try:
         file = pq.ParquetFile(io.BytesIO(data))
         metadata = file.schema_arrow.metadata or {}
@@ -104,8 +104,8 @@ def read_row_groups(data: bytes, row_groups: Sequence[int] | None = None) -> lis
 
 
 def plain_schema(columns: Mapping[str, str]) -> pa.Schema:
-    """The Arrow schema for columns of a state (name -> polars type as text) with types that other engines have: whole
-    numbers of 128 bits as decimal(38, 0), unsigned ones as wider signed ones, no large and no view types."""
+    """The Arrow schema for a state's columns (name -> polars type as text), with types that other engines have: 128-bit
+    integers as decimal(38, 0), unsigned integers as wider signed ones, no large and no view types."""
     return pa.schema([(name, _plain_type(dtype_of(text))) for name, text in columns.items()])
 
 
@@ -114,7 +114,7 @@ def plain_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of these row groups (None: all) as batches of `schema`; a column that the file lacks is NULL.
 
-    Raises InternalError for bytes that are no such file.
+    Raises InternalError for bytes that are not such a file.
     """
     try:
         file = pq.ParquetFile(io.BytesIO(data))

@@ -1,11 +1,11 @@
-"""Which rows of a state belong to a subtask, whatever parallelism wrote them. Pure.
+"""Selects the rows of a state that belong to a subtask, whatever parallelism wrote them. Pure.
 
     KEYED      rows whose key group the subtask owns; without key columns: all to subtask 0
     LIST       every `parallelism`-th row
     UNION      all rows
-    BROADCAST  all rows (of one subtask's copy: which one is read is up to the caller)
+    BROADCAST  all rows (of one subtask's copy, chosen by the caller)
 
-Knows nothing of files: `needed` says from a file's key groups whether it must be read at all.
+Knows nothing of files: `needed` decides from a file's key groups whether the file must be read.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def share(
 ) -> pl.DataFrame:
     """The rows of `frame` that belong to `subtask`.
 
-    `first_row`: how many rows of a LIST state were in the frames before this one, so that short frames spread too.
+    `first_row`: rows of a LIST state in the frames before this one, so that short frames are spread too.
     """
     match kind:
         case StateKind.UNION | StateKind.BROADCAST:

@@ -1,11 +1,11 @@
-"""State as operators hand it over at a barrier and get it back: named, columnar, immutable.
+"""State as operators snapshot and restore it: named, columnar, immutable.
 
-A state is a set of rows, held as chunks. A chunk never changes: what an operator learns goes into new chunks, and
-merging old ones gives a new one. So a snapshot is a list of references, taken between two batches, and a checkpoint
-writes only the chunks that no earlier one has written.
+A state is a set of rows, held as chunks. A chunk never changes: an operator adds rows as new chunks, and merging old
+chunks creates a new one. So a snapshot is a list of references, taken between two batches, and a checkpoint writes only
+the chunks that no earlier one has written.
 
-A frame is self-describing: its column names and types say what it holds, and the operator that wrote it reads any
-frame that an earlier version of it wrote, or refuses it in `restore` with a UserError.
+A frame is self-describing by its column names and types. The operator that wrote it reads any frame that an earlier
+version of it wrote, or rejects it in `restore` with a UserError.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StateKind(StrEnum):
-    """How a state's rows find their subtask when the parallelism changes.
+    """How a state's rows are redistributed over subtasks when the parallelism changes.
 
     KEYED      by the key group of the state's key columns (no key columns: all rows to subtask 0)
     LIST       rows are spread evenly

@@ -1,5 +1,4 @@
-"""What every sink that delivers exactly once must do, as tests that a connector's author runs against it, beside those
-of `sink_conformance`.
+"""The contract of every exactly-once sink, as tests for a connector's author, in addition to `sink_conformance`.
 
     class TestMySinkCommits(CommitterConformance):
         @pytest.fixture
@@ -7,9 +6,9 @@ of `sink_conformance`.
             config = MyConfig(.., delivery="exactly-once")
             return SinkUnderTest(config, SinkContext(.., schema=SCHEMA), visible=read_back)
 
-`visible` reads what is committed. Each test is a job of its own, in its own surroundings. Here the suite is the engine:
-it takes checkpoints, loses slots and coordinators, and starts attempts as `headrace.connect.sink` says. What passes
-between writers, journal and committers goes through JSON on the way.
+`visible` reads committed rows. Each test is a job of its own, with external objects of its own. The suite acts as the
+engine: it takes checkpoints, loses slots and coordinators, and starts attempts as `headrace.connect.sink` defines.
+Values between writers, journal and committers pass through JSON.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from headrace.testing.sink_conformance import Feeder, SinkUnderTest, by_number, 
 TERMS = CheckpointTerms(
     interval_ms=1_000, timeout_ms=10_000, aligned=True, tolerable_failures=2, restart_delay_ms=1_000
 )
-"""Terms that every sink can live with."""
+"""Terms that every sink accepts."""
 
 PATIENCE_S = 120.0
-"""So long after a commit its rows may take to be seen by others."""
+"""How long committed rows may take to become visible to others."""
 _Seen = TypeVar("_Seen")
 
 
@@ -46,42 +45,42 @@ class _Attempt:
 
     @property
     def names(self) -> list[str]:
-        """As the attempt's record has them."""
+        """The names in the attempt's record."""
         return [name for context in self._contexts for name in self._config.transactions(context)]
 
     def write(self, begin: int, end: int) -> None:
-        """Rows [begin, end), spread over the writers."""
+        """Writes rows [begin, end), spread over the writers."""
         rows = made_rows(begin, end)
         for subtask, feeder in enumerate(self.feeders):
             feeder.write(rows[subtask :: len(self.feeders)])
 
     def flush(self, epoch: int) -> list[Committable]:
-        """The barrier: what all writers gave."""
+        """Flushes all writers, as at a barrier. Returns their committables."""
         return [_sent(each) for feeder in self.feeders for each in feeder.flush(epoch)]
 
     def decide(self, epoch: int) -> list[Committable]:
-        """The barrier and the decision: what the checkpoint's record has."""
+        """Flushes and describes. Returns the committables of the checkpoint's record."""
         return [_sent(each) for each in self.committer.describe(self.flush(epoch))]
 
     def checkpoint(self, epoch: int) -> list[Committable]:
-        """The whole of it: what was committed."""
+        """Takes a whole checkpoint. Returns the committed committables."""
         decided = self.decide(epoch)
         assert not self.committer.commit(decided), "nothing is lost"
         self.committed(epoch, decided)
         return decided
 
     def committed(self, epoch: int, decided: Sequence[Committable]) -> None:
-        """The `committed` record stands."""
+        """Notifies the writers that the `committed` record stands."""
         for feeder in self.feeders:
             feeder.committed(epoch, decided)
 
     def lose_slots(self) -> None:
-        """The slots end; the coordinator lives."""
+        """Ends the slots; the coordinator lives."""
         for feeder in self.feeders:
             feeder.close()
 
     def lose_coordinator(self, sink: SinkUnderTest) -> None:
-        """Another coordinator takes over, with a committer that knows nothing."""
+        """Replaces the coordinator: the new committer has no memory."""
         self.committer.close()
         self.committer = opened_committer(sink)
 
@@ -92,19 +91,19 @@ class _Attempt:
 
 
 def opened_committer(sink: SinkUnderTest) -> Committer:
-    """The sink's committer, as the coordinator opens it: before there is an attempt."""
+    """Opens the sink's committer like a coordinator: before there is an attempt."""
     committer = sink.config.open_committer(replace(sink.context, checkpoint=sink.context.checkpoint or TERMS))
     assert committer is not None, "a sink that delivers exactly once has a committer"
     return committer
 
 
 def _sent(committable: Committable) -> Committable:
-    """As it comes out of a message or a record."""
+    """Returns the committable after a round trip through a message or record."""
     return Committable(**json.loads(json.dumps(asdict(committable))))
 
 
 def _settled(look: Callable[[], _Seen], wanted: _Seen) -> _Seen:
-    """What is seen once it is what is wanted; or when patience ends."""
+    """Returns what is visible once it equals the expectation, or after PATIENCE_S."""
     deadline = time.monotonic() + PATIENCE_S
     while (seen := look()) != wanted and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -112,7 +111,7 @@ def _settled(look: Callable[[], _Seen], wanted: _Seen) -> _Seen:
 
 
 def _assert_visible(sink: SinkUnderTest, *ranges: tuple[int, int]) -> None:
-    """These rows and no others can be seen, each once, value for value."""
+    """Asserts that exactly these rows are visible, each once, value for value."""
     wanted = rows_of(*(made_rows(begin, end) for begin, end in sorted(ranges)))
     assert _settled(lambda: by_number(sink.visible()), wanted) == wanted
 
@@ -125,7 +124,7 @@ class CommitterConformance:
     """The tests. Subclass it and define the fixture `sink`."""
 
     def test_it_says_what_it_is(self, sink: SinkUnderTest) -> None:
-        """Names of writers and attempts are told beforehand, always the same, and never another one's."""
+        """The names of writers and attempts are known beforehand, stable, and disjoint."""
         assert sink.config.exactly_once
         contexts = [replace(sink.context, attempt=a, subtask=s, parallelism=2) for a in (1, 2) for s in (0, 1)]
         named = [sink.config.transactions(context) for context in contexts]
@@ -134,7 +133,7 @@ class CommitterConformance:
         assert len(set(names)) == len(names)
 
     def test_terms_that_cannot_hold_are_refused(self, sink: SinkUnderTest) -> None:
-        """Checkpoints that are off, or not aligned; what is not known is not judged."""
+        """The sink rejects disabled and unaligned checkpoints; it accepts unknown terms."""
 
         def refused(terms: CheckpointTerms | None) -> bool:
             return bool(sink.config.check(replace(sink.context, checkpoint=terms)))
@@ -145,7 +144,7 @@ class CommitterConformance:
         assert refused(replace(TERMS, aligned=False))
 
     def test_rows_appear_by_the_commit(self, sink: SinkUnderTest) -> None:
-        """Not by the barrier, and not by the decision; then all at once."""
+        """Rows become visible at the commit, all at once: not at the barrier, and not at the decision."""
         attempt = _Attempt(sink)
         attempt.write(0, 23)
         _assert_visible(sink)
@@ -158,7 +157,7 @@ class CommitterConformance:
         attempt.close()
 
     def test_committables_tell_what_is_in_them(self, sink: SinkUnderTest) -> None:
-        """Whose they are, of which epoch, and how many rows."""
+        """A committable has its sink, its subtask, its epoch, and its number of rows."""
         attempt = _Attempt(sink, parallelism=2)
         attempt.write(0, 9)
         decided = attempt.decide(4)
@@ -169,7 +168,7 @@ class CommitterConformance:
         attempt.close()
 
     def test_a_second_commit_changes_nothing(self, sink: SinkUnderTest) -> None:
-        """Whoever makes it: the same committer, or one that knows nothing of the first."""
+        """Commits are idempotent: for the same committer, and for one without memory of the first."""
         attempt = _Attempt(sink)
         attempt.write(0, 10)
         decided = attempt.checkpoint(1)
@@ -180,7 +179,7 @@ class CommitterConformance:
         attempt.close()
 
     def test_a_commit_that_was_cut_short_goes_on(self, sink: SinkUnderTest) -> None:
-        """A coordinator that died between one committable and the next."""
+        """A coordinator dies between two committables; the next one commits all."""
         attempt = _Attempt(sink, parallelism=3)
         attempt.write(0, 30)
         decided = attempt.decide(1)
@@ -191,7 +190,7 @@ class CommitterConformance:
         attempt.close()
 
     def test_prepared_output_outlives_its_writer(self, sink: SinkUnderTest) -> None:
-        """Writers are closed, and the coordinator is another one, before the commit."""
+        """The commit succeeds although the writers are closed and the coordinator was replaced."""
         attempt = _Attempt(sink, parallelism=2)
         attempt.write(0, 10)
         decided = attempt.decide(1)
@@ -203,7 +202,7 @@ class CommitterConformance:
         attempt.close()
 
     def test_rows_after_the_barrier_belong_to_the_next_epoch(self, sink: SinkUnderTest) -> None:
-        """Written before the commit of the epoch before, they do not appear with it."""
+        """Rows that are written before the previous epoch's commit do not become visible with it."""
         attempt = _Attempt(sink)
         attempt.write(0, 10)
         decided = attempt.decide(1)
@@ -217,7 +216,7 @@ class CommitterConformance:
         attempt.close()
 
     def test_many_epochs(self, sink: SinkUnderTest) -> None:
-        """Each adds its rows, those of a key in order, and names do not run out."""
+        """Each epoch adds its rows, a key's rows stay in order, and names do not run out."""
         attempt = _Attempt(sink)
         for epoch in range(1, 9):
             attempt.write(epoch * 10, epoch * 10 + 10)
@@ -230,7 +229,7 @@ class CommitterConformance:
             assert numbers == sorted(numbers)
 
     def test_an_epoch_without_rows_has_nothing_to_commit(self, sink: SinkUnderTest) -> None:
-        """Nor does one that follows it."""
+        """Neither has a later epoch without rows."""
         attempt = _Attempt(sink)
         assert attempt.checkpoint(1) == []
         attempt.write(0, 3)
@@ -240,14 +239,14 @@ class CommitterConformance:
         attempt.close()
 
     def test_what_was_declined_rides_along(self, sink: SinkUnderTest) -> None:
-        """An epoch that was given up before it was described is committed with the next one, and forgotten then."""
+        """An epoch that was given up before it was described is committed with the next one, once."""
         attempt = _Attempt(sink)
         attempt.write(0, 10)
         attempt.flush(1)
         self._ride_along(sink, attempt)
 
     def test_what_was_described_and_then_declined_rides_along(self, sink: SinkUnderTest) -> None:
-        """As it does before."""
+        """The same for an epoch that was given up after it was described."""
         attempt = _Attempt(sink)
         attempt.write(0, 10)
         attempt.decide(1)
@@ -264,8 +263,9 @@ class CommitterConformance:
         attempt.close()
 
     def test_a_fence_ends_what_is_undecided(self, sink: SinkUnderTest) -> None:
-        """Rows under a barrier that was never decided, and rows after it, are gone for good; a commit that comes after
-        all says so. Names that were never used are passed over."""
+        """Rows before an undecided barrier, and rows after it, are lost permanently; a later commit reports them as
+        lost. The fence ignores names that were never used.
+        """
         first = _Attempt(sink, parallelism=2)
         first.write(0, 10)
         undecided = [_sent(each) for each in first.committer.describe(first.flush(1))]
@@ -280,7 +280,7 @@ class CommitterConformance:
         first.close()
 
     def test_the_next_attempt_begins_after_the_fence(self, sink: SinkUnderTest) -> None:
-        """It commits what is decided, fences the rest, and writes again what was lost, at another parallelism."""
+        """It commits decided output, fences the rest, and writes the lost rows again, at another parallelism."""
         first = _Attempt(sink, parallelism=2)
         first.write(0, 10)
         first.checkpoint(1)
@@ -301,7 +301,7 @@ class CommitterConformance:
         second.close()
 
     def test_a_writer_that_was_fenced_publishes_nothing(self, sink: SinkUnderTest) -> None:
-        """It was frozen, and wakes up beside its successor: what it says is not asked for any more."""
+        """A suspended writer wakes up beside its successor: nobody commits its output."""
         first = _Attempt(sink)
         first.write(0, 10)
         first.checkpoint(1)
@@ -321,7 +321,7 @@ class CommitterConformance:
         second.close()
 
     def test_a_sweep_ends_what_earlier_attempts_left(self, sink: SinkUnderTest) -> None:
-        """And leaves alone what the running one has prepared and published."""
+        """A sweep leaves the prepared and published output of the running attempt alone."""
         first = _Attempt(sink)
         second = _Attempt(sink, 2)
         second.write(0, 10)
@@ -341,7 +341,9 @@ class CommitterConformance:
         second.close()
 
     def test_what_is_open_is_told_of(self, sink: SinkUnderTest) -> None:
-        """From the barrier to the commit: whose it is, and the words by which a record knows it again."""
+        """From the barrier to the commit, a transaction is listed with its owner and the identity that a record
+        contains.
+        """
         attempt = _Attempt(sink, parallelism=2)
         attempt.write(0, 10)
         decided = attempt.decide(1)
@@ -359,7 +361,7 @@ class CommitterConformance:
         attempt.close()
 
     def test_sinks_of_one_job_do_not_disturb_each_other(self, sink: SinkUnderTest) -> None:
-        """Two sinks with the same outside: what one fences and sweeps is its own."""
+        """Two sinks write to the same external system: each fences and sweeps only its own transactions."""
         other = replace(sink, context=replace(sink.context, node=f"{sink.context.node}_other"))
         ours, theirs = _Attempt(sink), _Attempt(other)
         ours.write(0, 10)
@@ -377,7 +379,7 @@ class CommitterConformance:
             attempt.close()
 
     def _succeed(self, sink: SinkUnderTest, before: _Attempt) -> _Attempt:
-        """The next attempt, while slots of the one before still run."""
+        """Starts the next attempt while slots of the previous one still run."""
         fencing = opened_committer(sink)
         fencing.fence(before.names)
         fencing.close()

@@ -1,4 +1,4 @@
-"""`run_pipeline`: a pipeline on rows given in Python, for tests of pipelines. No broker, no files, no sinks."""
+"""`run_pipeline`: runs a pipeline on rows given in Python, for tests of pipelines. No broker, no files, no sinks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.local.engine.substitute import input_schema
 from headrace.local.engine.typed_rows import problems_of, typed_frame
 from headrace.local.pipeline_file import Loaded, PipelineSource, load_file
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.finding import Wrong
+from headrace.spec.reading.finding import FindingsError
 from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY
 
 Rows = pl.DataFrame | Sequence[Mapping[str, Any]]
@@ -26,20 +26,20 @@ Rows = pl.DataFrame | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What came out of a pipeline. Names are those of sinks, and of the nodes asked for as `outputs`."""
+    """The rows of a pipeline's outputs. Names are those of sinks, and of the nodes in `outputs`."""
 
     _run: RowsRun
 
     def frame(self, name: str) -> pl.DataFrame:
-        """Every row that reached the output, in the order of arrival; updates one by one, without deletes."""
+        """Returns every row that reached the output, in order of arrival; each update counts, deletes are left out."""
         return self._run.outputs[self._known(name)].frame()
 
     def latest(self, name: str) -> pl.DataFrame:
-        """The rows that stand at the end: of rows that update each other the last of each key, else all of them."""
+        """Returns the final rows: of updating rows the last one of each key, else all of them."""
         return self._run.outputs[self._known(name)].latest()
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """`latest` as dicts."""
+        """Returns `latest` as dicts."""
         return self.latest(name).to_dicts()
 
     @property
@@ -49,7 +49,7 @@ class Results:
 
     @property
     def late(self) -> int:
-        """Rows that no window took."""
+        """Rows that were late for every window."""
         return self._run.progress.late
 
     @property
@@ -76,9 +76,9 @@ def run_pipeline(
 ) -> Results:
     """Runs a pipeline (a model, a builder, or the path of a file) on rows, to the end, so that every window closes.
 
-    Sources without an entry in `inputs` give no rows; formats are skipped. `outputs` names nodes (`hourly`,
-    `hourly.late`, `flights.bad`) to collect beside the sinks. `batch_rows` is the size of a batch at most. Raises
-    UserError for names and rows that do not fit, InvalidPipeline, and what the job raises.
+    Sources without an entry in `inputs` have no rows; formats are skipped. `outputs` names nodes (`hourly`,
+    `hourly.late`, `flights.bad`) to collect beside the sinks. `batch_rows` is the greatest size of a batch. Raises
+    UserError for names and rows that do not fit, InvalidPipelineError, and the job's error.
     """
     loaded = _loaded(pipeline)
     model = resized(loaded.pipeline, batch_rows=batch_rows, parallelism=parallelism)
@@ -117,6 +117,6 @@ def _frame(model: Pipeline, source: str, rows: Rows) -> pl.DataFrame:
         return rows
     try:
         return typed_frame(rows, schema)
-    except Wrong as found:
+    except FindingsError as found:
         problems = problems_of(found, ("inputs", source), None)
         raise UserError("\n".join(str(problem) for problem in problems)) from found

@@ -1,5 +1,5 @@
-"""What every sink that publishes staged rows must do, as tests that a connector's author runs against it, beside those
-of `sink_conformance`.
+"""The contract of every sink that publishes staged rows, as tests for a connector's author, in addition to
+`sink_conformance`.
 
     class TestMySinkPublishes(PublisherConformance):
         @pytest.fixture
@@ -7,9 +7,10 @@ of `sink_conformance`.
             config = MyConfig(..)
             return SinkUnderTest(config, SinkContext(.., schema=SCHEMA), visible=read_back)
 
-`visible` reads what others can see. Each test is a job of its own, in its own surroundings. Here the suite is the
-engine that has decided on the rows, and loses publishers: they die, or they are frozen and wake up beside their
-successor, as `headrace.connect.publisher` says. A sink that keeps the last row per key has `number` for its key.
+`visible` reads the rows that others see. Each test is a job of its own, with external objects of its own. The suite
+acts as the engine, which has decided on the rows and loses publishers: they die, or they are suspended and wake up
+beside their successor, as `headrace.connect.publisher` defines. A sink that keeps the last row per key has `number` as
+its key.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from headrace.core.errors import HeadraceError
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkUnderTest, by_number, made_rows, rows_of
 
 PATIENCE_S = 120.0
-"""So long after it is published a row may take to be seen by others."""
+"""How long published rows may take to become visible to others."""
 ROWS = 23
 """Rows of a share."""
 _BATCH_ROWS = 5
 
 
 class _Publishing:
-    """One try at a share: its publisher, and the staged rows, from where it says on."""
+    """One try at a share: its publisher, and the staged rows, from the publisher's position on."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class _Publishing:
         self.at = publisher.published
 
     def write(self, up_to: int | None = None) -> None:
-        """Writes rows up to that one of the share, in small batches."""
+        """Writes the share's rows up to this one, in small batches."""
         end = self._rows.height if up_to is None else up_to
         while self.at < end:
             part = self._rows[self.at : min(self.at + _BATCH_ROWS, end)]
@@ -70,13 +71,13 @@ class _Publishing:
             self.at += part.height
 
     def finish(self) -> None:
-        """The rest, and the end."""
+        """Writes the rest and finishes."""
         self.write()
         self.publisher.finish()
         self.close()
 
     def wake_up(self) -> None:
-        """It was frozen, and goes on as if nothing had happened: it may fail."""
+        """Continues after a suspension as if nothing had happened: this may fail."""
         try:
             self.write()
             self.publisher.finish()
@@ -86,13 +87,13 @@ class _Publishing:
             self.close()
 
     def close(self) -> None:
-        """Twice: closing is idempotent."""
+        """Closes twice: closing is idempotent."""
         self.publisher.close()
         self.publisher.close()
 
 
 def _assert_visible(sink: SinkUnderTest, *ranges: tuple[int, int]) -> None:
-    """These rows and no others can be seen, each once, value for value."""
+    """Asserts that exactly these rows are visible, each once, value for value."""
     wanted = rows_of(*(made_rows(begin, end) for begin, end in sorted(ranges)))
     deadline = time.monotonic() + PATIENCE_S
     while (seen := by_number(sink.visible())) != wanted and time.monotonic() < deadline:
@@ -115,7 +116,7 @@ class PublisherConformance:
     """The tests. Subclass it and define the fixture `sink`."""
 
     def test_a_share_is_published_whole(self, sink: SinkUnderTest) -> None:
-        """Nothing of it was there before; when it is finished, all of it is, at once."""
+        """No row is visible before; once the share is finished, all rows are."""
         publishing = _Publishing(sink, made_rows(0, ROWS))
         assert publishing.at == 0
         publishing.finish()
@@ -127,7 +128,7 @@ class PublisherConformance:
         publishing.write(13)
         publishing.close()
         deadline = time.monotonic() + PATIENCE_S
-        # in one place of the outside after the other, what was published appears
+        # partitions of the external system may show published rows at different times
         while not _is_prefix(seen := by_number(sink.visible())) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert _is_prefix(seen)
@@ -135,7 +136,7 @@ class PublisherConformance:
 
     @pytest.mark.parametrize("written", [0, 1, 7, 15, ROWS])
     def test_a_publisher_that_died_is_followed_by_another(self, sink: SinkUnderTest, written: int) -> None:
-        """Whatever it had written, each row is there once."""
+        """Each row is visible once, however many rows the first one had written."""
         first = _Publishing(sink, made_rows(0, ROWS))
         first.write(written)
         first.close()
@@ -145,7 +146,7 @@ class PublisherConformance:
         _assert_visible(sink, (0, ROWS))
 
     def test_many_die_one_after_another(self, sink: SinkUnderTest) -> None:
-        """Each gets a little further."""
+        """Each publisher gets a little further."""
         for attempt in range(1, 5):
             publishing = _Publishing(sink, made_rows(0, ROWS), attempt=attempt)
             publishing.write(max(attempt * 4, publishing.at))
@@ -154,7 +155,7 @@ class PublisherConformance:
         _assert_visible(sink, (0, ROWS))
 
     def test_a_newer_publisher_shuts_out_the_one_before(self, sink: SinkUnderTest) -> None:
-        """That one was frozen, and wakes up when the share is finished: it fails, or changes nothing."""
+        """The earlier publisher wakes up when the share is finished: it fails, or has no effect."""
         first = _Publishing(sink, made_rows(0, ROWS))
         first.write(9)
         _Publishing(sink, made_rows(0, ROWS), attempt=2).finish()
@@ -173,7 +174,7 @@ class PublisherConformance:
         _assert_visible(sink, (0, ROWS))
 
     def test_one_that_had_written_all_is_shut_out_as_well(self, sink: SinkUnderTest) -> None:
-        """It lacks its `finish` only."""
+        """The earlier publisher only lacks its `finish`."""
         first = _Publishing(sink, made_rows(0, ROWS))
         first.write()
         second = _Publishing(sink, made_rows(0, ROWS), attempt=2)
@@ -182,13 +183,13 @@ class PublisherConformance:
         _assert_visible(sink, (0, ROWS))
 
     def test_a_finished_share_is_not_published_again(self, sink: SinkUnderTest) -> None:
-        """Its publisher finished, and then nobody wrote that down: once more changes nothing."""
+        """Publishing a finished share again has no effect."""
         for attempt in (1, 2, 3):
             _Publishing(sink, made_rows(0, ROWS), attempt=attempt).finish()
             _assert_visible(sink, (0, ROWS))
 
     def test_a_finished_share_stays_when_it_is_begun_again(self, sink: SinkUnderTest) -> None:
-        """And the one who began dies before it ends."""
+        """The publisher that begins it again dies before its end."""
         _Publishing(sink, made_rows(0, ROWS)).finish()
         again = _Publishing(sink, made_rows(0, ROWS), attempt=2)
         again.write(max(11, again.at))
@@ -196,7 +197,7 @@ class PublisherConformance:
         _assert_visible(sink, (0, ROWS))
 
     def test_epochs_follow_each_other(self, sink: SinkUnderTest) -> None:
-        """Each adds its rows; what is known of one tells nothing of the next."""
+        """Each epoch adds its rows; its position starts at 0."""
         for epoch in (1, 2, 5):
             rows = made_rows(epoch * 100, epoch * 100 + ROWS)
             died = _Publishing(sink, rows, epoch=epoch)
@@ -207,13 +208,13 @@ class PublisherConformance:
         _assert_visible(sink, (100, 100 + ROWS), (200, 200 + ROWS), (500, 500 + ROWS))
 
     def test_an_earlier_epoch_stays_published(self, sink: SinkUnderTest) -> None:
-        """Who comes late with it changes nothing."""
+        """Publishing an earlier epoch late has no effect."""
         for epoch in (1, 2, 1):
             _Publishing(sink, made_rows(epoch * 100, epoch * 100 + ROWS), epoch=epoch).finish()
         _assert_visible(sink, (100, 100 + ROWS), (200, 200 + ROWS))
 
     def test_shares_do_not_disturb_each_other(self, sink: SinkUnderTest) -> None:
-        """Several at once, one of which dies and comes again."""
+        """Several shares at once; one publisher dies and is replaced."""
         shares = [made_rows(subtask * 100, subtask * 100 + ROWS) for subtask in range(3)]
         first = [_Publishing(sink, rows, subtask=at, of=3) for at, rows in enumerate(shares)]
         for publishing in first:
@@ -227,7 +228,7 @@ class PublisherConformance:
         _assert_visible(sink, (0, ROWS), (100, 100 + ROWS), (200, 200 + ROWS))
 
     def test_sinks_do_not_disturb_each_other(self, sink: SinkUnderTest) -> None:
-        """Two sinks of a job with the same outside."""
+        """Two sinks of a job write to the same external system."""
         other = replace(sink, context=replace(sink.context, node=f"{sink.context.node}_other"))
         ours, theirs = _Publishing(sink, made_rows(0, ROWS)), _Publishing(other, made_rows(100, 100 + ROWS))
         ours.write(8)
@@ -238,14 +239,14 @@ class PublisherConformance:
         _assert_visible(sink, (0, ROWS), (100, 100 + ROWS))
 
     def test_an_empty_share_leaves_nothing(self, sink: SinkUnderTest) -> None:
-        """It is finished at once."""
+        """An empty share is finished at once."""
         _Publishing(sink, made_rows(0, 0)).finish()
         _assert_visible(sink)
         _Publishing(sink, made_rows(0, 3), epoch=2).finish()
         _assert_visible(sink, (0, 3))
 
     def test_order_of_a_key_is_kept(self, sink: SinkUnderTest) -> None:
-        """Over batches, deaths and epochs."""
+        """The order holds over batches, deaths and epochs."""
         for epoch in (1, 2):
             rows = made_rows(epoch * 100, epoch * 100 + ROWS)
             for attempt, written in enumerate((6, 17), start=1):

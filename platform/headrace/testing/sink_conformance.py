@@ -1,12 +1,12 @@
-"""What every sink must do, as tests that a connector's author runs against it.
+"""The contract of every sink, as tests for a connector's author.
 
     class TestMySink(SinkConformance):
         @pytest.fixture
         def sink(self) -> SinkUnderTest:
             return SinkUnderTest(MyConfig(..), SinkContext(.., schema=SCHEMA), visible=read_back)
 
-The rows written have the columns of `SCHEMA`. `visible` reads what others can see now and gives rows as mappings, in an
-order that keeps the order of each key. Nothing here knows a connector.
+The rows written have the columns of `SCHEMA`. `visible` reads the rows that others see now, as mappings, in an order
+that keeps the order of each key. The suite is independent of the connector.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class SinkUnderTest:
-    """A sink, how to see what it published, and, where one can be made, the same sink with its outside broken."""
+    """A sink, a function that reads its published rows, and, if possible, the same sink with its external system
+    broken.
+    """
 
     config: SinkConfig
     context: SinkContext
@@ -41,7 +43,9 @@ class SinkUnderTest:
 
 
 def made_rows(begin: int, end: int) -> pl.DataFrame:
-    """Rows [begin, end): five keys, numbers that grow, texts with quotes, line breaks and other scripts, and NULLs."""
+    """Returns rows [begin, end): five keys, increasing numbers, texts with quotes, line breaks and other scripts, and
+    NULLs.
+    """
     texts = ['plain "quoted"', "comma, and tab\t", None, "Ελλάδα 日本", ""]
     return pl.DataFrame(
         {
@@ -56,7 +60,7 @@ def made_rows(begin: int, end: int) -> pl.DataFrame:
 
 
 class Feeder:
-    """A writer with the encoder that the engine would put before it."""
+    """A writer behind the encoder that the engine would use."""
 
     def __init__(self, config: SinkConfig, context: SinkContext) -> None:
         self.writer: Writer = config.open_writer(context)
@@ -71,16 +75,16 @@ class Feeder:
         self.writer.write(SinkBatch(rows, messages))
 
     def flush(self, epoch: int) -> list[Committable]:
-        """As at a barrier."""
+        """Flushes, as at a barrier."""
         return list(self.writer.flush(epoch))
 
     def committed(self, epoch: int, committables: Sequence[Committable]) -> None:
-        """Tells the writer, if it listens, that the epoch is visible."""
+        """Notifies the writer, if it is a CommittedWriter, that the epoch is visible."""
         if isinstance(self.writer, CommittedWriter):
             self.writer.committed(epoch, {each.name: each.successor for each in committables if each.successor})
 
     def close(self) -> None:
-        """Twice: closing is idempotent."""
+        """Closes twice: closing is idempotent."""
         self.writer.close()
         self.writer.close()
 
@@ -111,12 +115,12 @@ class _Checkpointed:
 
 
 def by_number(rows: Rows) -> Rows:
-    """Rows in the order of their numbers."""
+    """Returns rows in the order of their numbers."""
     return sorted(rows, key=lambda row: int(row["number"]))
 
 
 def rows_of(*frames: pl.DataFrame) -> Rows:
-    """The rows of what `made_rows` gave, as a reader sees them."""
+    """Returns the rows of `made_rows` frames as a reader sees them."""
     return [row for frame in frames for row in frame.select(SCHEMA.names).to_dicts()]
 
 
@@ -124,7 +128,7 @@ class SinkConformance:
     """The tests. Subclass it and define the fixture `sink`."""
 
     def test_flush_makes_rows_visible(self, sink: SinkUnderTest) -> None:
-        """After a flush all rows can be seen, each once, value for value."""
+        """After a flush all rows are visible, each once, value for value."""
         rows = made_rows(0, 23)
         feeder = _Checkpointed(sink)
         feeder.write(rows[:10])
@@ -146,7 +150,7 @@ class SinkConformance:
         feeder.close()
 
     def test_order_of_a_key_is_kept(self, sink: SinkUnderTest) -> None:
-        """Rows of one key are seen in the order in which they were written, over batches and epochs."""
+        """Rows of one key are visible in the order of writing, over batches and epochs."""
         feeder = _Checkpointed(sink)
         for epoch in range(1, 5):
             for begin in range(epoch * 100, epoch * 100 + 60, 20):
@@ -173,7 +177,7 @@ class SinkConformance:
         assert by_number(seen) == rows_of(made_rows(0, 3))
 
     def test_close_without_flush_publishes_nothing_broken(self, sink: SinkUnderTest) -> None:
-        """What is seen of rows that were never flushed is whole rows; what was flushed stays."""
+        """Rows that were never flushed are visible only as whole rows; flushed rows stay."""
         feeder = _Checkpointed(sink)
         feeder.write(made_rows(0, 5))
         feeder.flush(1)
@@ -196,7 +200,9 @@ class SinkConformance:
         assert by_number(seen) == rows_of(made_rows(0, 10))
 
     def test_a_failure_surfaces(self, sink: SinkUnderTest) -> None:
-        """Where the outside is broken, `prepare`, opening, `write` or `flush` says so; rows never vanish silently."""
+        """If the external system is broken, `prepare`, opening, `write` or `flush` raises; rows are never lost
+        silently.
+        """
         if sink.broken is None:
             return
         error: HeadraceError | None = None

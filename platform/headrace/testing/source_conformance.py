@@ -1,11 +1,11 @@
-"""What every source must do, as tests that a connector's author runs against it.
+"""The contract of every source, as tests for a connector's author.
 
     class TestMySource(SourceConformance):
         @pytest.fixture
         def source(self) -> SourceUnderTest:
             return SourceUnderTest(MyConfig(..), SourceContext(..), splits=2, rows=100)
 
-The source must be bounded and hold some rows in every one of its splits. Nothing here knows a connector.
+The source must be bounded and have some rows in every one of its splits. The suite is independent of the connector.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POLL_MS = 20
 
 @dataclass(frozen=True, slots=True)
 class SourceUnderTest:
-    """A bounded source, and how many splits and rows it has in all."""
+    """A bounded source, and its total number of splits and rows."""
 
     config: SourceConfig
     context: SourceContext
@@ -36,11 +36,11 @@ class SourceUnderTest:
     rows: int
 
     def polling(self, rows_max: int) -> SourceUnderTest:
-        """The same source, polled for at most so many rows."""
+        """Returns the same source with this greatest poll size."""
         return replace(self, context=replace(self.context, poll_rows_max=rows_max))
 
     def discover(self) -> list[Split]:
-        """Its splits."""
+        """Returns its splits."""
         enumerator = self.config.open_enumerator(self.context)
         try:
             return list(enumerator.discover())
@@ -48,7 +48,7 @@ class SourceUnderTest:
             enumerator.close()
 
     def discover_from(self, known: Sequence[Split], *, foreign: bool) -> list[Split]:
-        """Its splits, where these were resolved before."""
+        """Returns its splits, given those that were resolved before."""
         enumerator = restored(self.config.open_enumerator(self.context), self.context.node, known, foreign=foreign)
         try:
             found = list(enumerator.discover())
@@ -60,7 +60,7 @@ class SourceUnderTest:
 
 @dataclass(slots=True)
 class Received:
-    """What a reader gave: rows and their positions by split, and the next position that it reported after each poll."""
+    """The rows of a reader and their positions by split, and the next position that it reported after each poll."""
 
     rows: dict[SplitId, list[Any]] = field(default_factory=dict)
     at: dict[SplitId, list[int]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Received:
 
 
 def batch_rows(batch: MessageBatch | RowBatch) -> list[Any]:
-    """The rows of a batch as Python values that can be compared."""
+    """Returns the rows of a batch as comparable Python values."""
     if isinstance(batch, RowBatch):
         return batch.rows.rows()
     values = pl.from_arrow(batch.values)
@@ -109,7 +109,7 @@ def batch_rows(batch: MessageBatch | RowBatch) -> list[Any]:
 
 
 def read_to_end(reader: Reader, splits: Sequence[Split], received: Received | None = None) -> Received:
-    """Polls until every one of `splits`, which are assigned, has finished. Fails when that takes over `TIMEOUT_S`."""
+    """Polls until every one of the assigned `splits` has finished. Fails after `TIMEOUT_S`."""
     received = received or Received()
     waiting = {split.id for split in splits}
     deadline = time.monotonic() + TIMEOUT_S
@@ -135,7 +135,7 @@ class SourceConformance:
         return splits, self._read(source, splits)
 
     def test_is_bounded_and_has_its_splits(self, source: SourceUnderTest) -> None:
-        """`discover` gives the splits, each with a stop."""
+        """`discover` returns the splits, each with a stop."""
         splits = source.discover()
         assert source.config.bounded
         assert len({split.id for split in splits}) == len(splits) == source.splits
@@ -151,7 +151,7 @@ class SourceConformance:
         assert first == again == source.discover()
 
     def test_a_restored_source_keeps_what_was_resolved(self, source: SourceUnderTest) -> None:
-        """Known splits come back as they were recorded, whatever the source holds now; others may be added."""
+        """Known splits are returned as recorded, whatever the source contains now; others may be added."""
         first = source.discover()
         known = [replace(split, stop=split.start) for split in first[: max(1, len(first) - 1)]]
         found = source.discover_from(known, foreign=False)
@@ -159,7 +159,7 @@ class SourceConformance:
         assert [split for split in found if split.id in {each.id for each in known}] == known
 
     def test_a_source_taken_on_resolves_its_stop_anew(self, source: SourceUnderTest) -> None:
-        """Splits of another job keep their start; where to stop is this job's to say."""
+        """Splits of another job keep their start; this job resolves their stop."""
         first = source.discover()
         known = [replace(split, stop=split.start) for split in first]
         assert source.discover_from(known, foreign=True) == first
@@ -186,7 +186,7 @@ class SourceConformance:
                 assert received.next_positions[split.id][-1] == split.stop
 
     def test_poll_size_changes_nothing(self, source: SourceUnderTest) -> None:
-        """Polls give at most what they may, and the same rows at the same positions."""
+        """A poll returns at most the requested rows; rows and positions do not depend on the poll size."""
         splits, whole = self._all(source)
         for rows_max in (1, 7):
             small = self._read_counting(source.polling(rows_max), splits, rows_max)
@@ -206,7 +206,7 @@ class SourceConformance:
         return received
 
     def test_resume_gives_the_tail(self, source: SourceUnderTest) -> None:
-        """Started anew from reported positions, a reader gives just the rows from there on."""
+        """Started again from reported positions, a reader returns exactly the rows from there on."""
         splits, whole = self._all(source)
         reported = self._read(source.polling(5), splits).next_positions
         for share in (0.3, 0.7):
@@ -218,7 +218,7 @@ class SourceConformance:
                 assert tail.rows.get(split, []) == [whole.rows[split][index] for index in keep]
 
     def test_pause_and_resume_leave_no_gap(self, source: SourceUnderTest) -> None:
-        """A paused split gives nothing; afterwards it goes on where it was."""
+        """A paused split returns no rows; resumed, it continues at its position."""
         splits, whole = self._all(source)
         small = source.polling(3)
         reader = small.config.open_reader(small.context)
@@ -244,7 +244,7 @@ class SourceConformance:
             received.take(reader.poll(POLL_MS))
 
     def test_a_split_may_be_assigned_later(self, source: SourceUnderTest) -> None:
-        """The splits that are read already go on without a gap."""
+        """The splits that are already being read continue without a gap."""
         splits, whole = self._all(source)
         small = source.polling(3)
         reader = small.config.open_reader(small.context)
@@ -264,7 +264,7 @@ class SourceConformance:
         assert not received.rows
 
     def test_commit_and_close_are_harmless(self, source: SourceUnderTest) -> None:
-        """`commit` takes reported positions; `close` may come twice, and before the end."""
+        """`commit` accepts reported positions; `close` may be called twice, and before the end."""
         splits = source.discover()
         reader = source.config.open_reader(source.context)
         reader.assign(splits)
@@ -277,7 +277,7 @@ class SourceConformance:
         reader.close()
 
     def test_positions_are_told_to_people(self, source: SourceUnderTest) -> None:
-        """`describe_position` has some text for every row."""
+        """`describe_position` returns a text for every row."""
         _, received = self._all(source)
         for split, places in received.at.items():
             texts = [source.config.describe_position(split, at) for at in places]

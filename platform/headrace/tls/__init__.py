@@ -1,1 +1,1 @@
-"""TLS between the processes of a cluster, and for its clients: which files, whether they fit, and contexts of them."""
+"""TLS between the processes of a cluster, and for its clients: files, their validation, and SSL contexts."""

@@ -1,4 +1,4 @@
-"""Whether a process's TLS files will do, before it starts: its peers would refuse it later, and say less."""
+"""Validates a process's TLS files before it starts: otherwise its peers would reject them later, with less detail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.tls.files import TlsFiles, tls_files
 
 
 def checked_files(cert: Path | None, key: Path | None, ca: Path | None) -> TlsFiles | None:
-    """The files that flags or variables name, checked; None: no TLS. Raises UserError."""
+    """The files that flags or variables name, validated; None: no TLS. Raises UserError."""
     files = tls_files(cert, key, ca)
     if files is not None:
         check(files)
@@ -20,8 +20,8 @@ def checked_files(cert: Path | None, key: Path | None, ca: Path | None) -> TlsFi
 
 
 def check(files: TlsFiles) -> None:
-    """Raises UserError for a file that is missing, a key that is another certificate's or that all users can read, and
-    a certificate that peers do not accept: expired, of another authority, or not for servers and clients."""
+    """Raises UserError for a missing file, a key that belongs to another certificate or that all users can read, and a
+    certificate that peers do not accept: expired, of another authority, or not for servers and clients."""
     for name, path in (("certificate", files.cert), ("key", files.key), ("authority", files.ca)):
         _require_readable(name, path)
     if files.key.stat().st_mode & stat.S_IRWXO:
@@ -38,17 +38,17 @@ def _require_readable(name: str, path: Path) -> None:
 
 
 def _handshake_with_itself(files: TlsFiles) -> None:
-    """Both ends in memory: each judges the certificate as peers will."""
+    """A handshake with both ends in memory: each verifies the certificate as peers will."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     calling = peer_context(files)
-    # which names it is valid for is judged where it is used
+    # host names are verified by callers, which know the address
     calling.check_hostname = False
     ends = (
         calling.wrap_bio(to_client, to_server),
         server_context(files).wrap_bio(to_server, to_client, server_side=True),
     )
     try:
-        # no handshake takes more flights than that
+        # no handshake takes more round trips than that
         for _ in range(5):
             for end in ends:
                 _step(end)

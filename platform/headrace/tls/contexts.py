@@ -1,4 +1,4 @@
-"""`ssl` contexts: between processes of a cluster both sides show a certificate of its authority."""
+"""`ssl` contexts. Between processes of a cluster both sides present a certificate of the cluster's authority."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.tls.files import TlsFiles
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """For a process that other processes of the cluster call: they have to show a certificate. Raises UserError."""
+    """For a process that other processes of the cluster call: it requires their certificate. Raises UserError."""
     context = _with_certificate(ssl.PROTOCOL_TLS_SERVER, files)
     _trust(context, files.ca)
     context.verify_mode = ssl.CERT_REQUIRED
@@ -19,7 +19,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def rest_context(files: TlsFiles) -> ssl.SSLContext:
-    """For clients, which show a token and no certificate. Raises UserError."""
+    """For a server whose clients present a token and no certificate. Raises UserError."""
     return _with_certificate(ssl.PROTOCOL_TLS_SERVER, files)
 
 
@@ -41,12 +41,12 @@ def client_context(authority: Path | None) -> ssl.SSLContext:
 
 
 def fingerprint(certificate: bytes) -> str:
-    """Of a certificate in DER form."""
+    """SHA-256 fingerprint of a certificate in DER form, in hex."""
     return sha256(certificate).hexdigest()
 
 
 def own_fingerprint(files: TlsFiles) -> str:
-    """Of the certificate that a process shows."""
+    """Fingerprint of the certificate that a process presents."""
     text = files.cert.read_text()
     begin, end = text.index(ssl.PEM_HEADER), text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)
     return fingerprint(ssl.PEM_cert_to_DER_cert(text[begin:end]))
@@ -56,7 +56,7 @@ def _with_certificate(protocol: int, files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # without a password of ours OpenSSL asks at the terminal
+        # without a password callback OpenSSL prompts at the terminal
         context.load_cert_chain(files.cert, files.key, password=_no_password)
     except _PasswordWantedError as error:
         raise UserError(

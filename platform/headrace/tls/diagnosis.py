@@ -1,6 +1,6 @@
-"""What is wrong where TLS does not come about: one side speaks it and the other does not, or a certificate is refused.
+"""Diagnoses failed TLS connections: only one side speaks TLS, or a certificate is rejected.
 
-For messages only: nothing is sent over a connection that is probed.
+For messages only: probe connections carry no data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROBE_SECONDS = 2.0
 
 
 def speaks_tls(host: str, port: int) -> bool:
-    """Whether a TLS server answers there."""
+    """Whether a TLS server answers at this address."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -30,7 +30,7 @@ def speaks_tls(host: str, port: int) -> bool:
 
 
 def handshake_trouble(host: str, port: int, files: TlsFiles) -> str | None:
-    """What this side or the other one has against the other's certificate; None: nothing that a handshake shows."""
+    """The reason why either side rejects the other's certificate; None: a handshake shows none."""
     context = peer_context(files)
     context.set_alpn_protocols(["h2"])
     try:
@@ -38,7 +38,7 @@ def handshake_trouble(host: str, port: int, files: TlsFiles) -> str | None:
             socket.create_connection((host, port), timeout=PROBE_SECONDS) as sock,
             context.wrap_socket(sock, server_hostname=host) as secure,
         ):
-            # gRPC begins to talk at once, or closes without a word where it does not accept a certificate
+            # a gRPC server sends first; it closes without data if it rejects the certificate
             if not secure.recv(1):
                 return _not_accepted(files, "it ends the connection")
     except ssl.SSLCertVerificationError as error:
@@ -58,11 +58,11 @@ def _not_accepted(files: TlsFiles, how: str) -> str:
 
 
 def alert_of(error: ssl.SSLError) -> str | None:
-    """What the peer says of our certificate; None: it says nothing of it."""
+    """The peer's TLS alert about our certificate; None: there is none."""
     reason = error.reason or ""
     return reason.lower().replace("_", " ") if "ALERT" in reason else None
 
 
 def is_plain_answer(text: str) -> bool:
-    """Whether this error of TLS means that the peer speaks none."""
+    """Whether this TLS error means that the peer does not speak TLS."""
     return "WRONG_VERSION_NUMBER" in text or "wrong version number" in text

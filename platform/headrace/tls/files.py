@@ -1,4 +1,4 @@
-"""The files that make a process of a cluster speak TLS, and how flags and variables name them."""
+"""The TLS files of a process, and the flags and variables that name them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CERT_VARIABLE, KEY_VARIABLE, CA_VARIABLE = "HEADRACE_TLS_CERT", "HEADRACE_TLS_KE
 class TlsFiles:
     """PEM files of one process.
 
-    cert  its certificate, with intermediate ones after it
+    cert  its certificate, followed by intermediate ones
     key   the certificate's private key, without a password
     ca    the authorities that sign the certificates of all processes of the cluster
     """
@@ -25,14 +25,14 @@ class TlsFiles:
     ca: Path
 
     def arguments(self) -> tuple[str, ...]:
-        """Flags that name them."""
+        """Flags that name these files."""
         return ("--tls-cert", str(self.cert), "--tls-key", str(self.key), "--tls-ca", str(self.ca))
 
 
 def tls_files(cert: Path | None, key: Path | None, ca: Path | None) -> TlsFiles | None:
-    """The files that were named, as absolute paths; None: no TLS. Raises UserError where some are missing.
+    """The named files, as absolute paths; None: no TLS. Raises UserError if some are missing.
 
-    An authority alone is no TLS: it is what clients need.
+    An authority alone is not TLS: clients name only that.
     """
     if cert is None and key is None:
         return None

@@ -1,7 +1,7 @@
 """A real Apache Kafka, one node, for development and tests: the config half and the live half.
 
-Owns the life of one broker: its data folder, its ports, when it counts as started, what is told when it does not
-start. It must not know the command line or what a home records (`record`).
+It owns the life of one broker: its data folder, its ports, the condition for a successful start, and the error of a
+failed one. It must not know the command line or a home's record (`record`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _TAIL_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """How a broker is to run.
+    """The configuration of a broker.
 
-    `data` is made and formatted when it is new. `port` 0 means a free one, kept over restarts of the same
-    `EmbeddedBroker`. `host`: where it listens; it has no passwords, so an address that nobody else reaches.
-    `log` defaults to `broker.log` in the data folder. `detached`: outlives this process.
-    `short_lived`: start for less (3 instead of 5 CPU-seconds), at the price of throughput once warm.
-    `writes_classes`: a file for a class archive (`class_archive`), which the broker writes when it is stopped.
-    `settings`: the broker's own settings, in place of ours; listeners are added to ours.
+    `data` is created and formatted if it is new. `port` 0 means a free one, kept over restarts of the same
+    `EmbeddedBroker`. `host`: its listening address; it has no passwords, so an address that no other host reaches.
+    `log` defaults to `broker.log` in the data folder. `detached`: outlives this process. `short_lived`: starts faster
+    (3 instead of 5 CPU-seconds), at the price of throughput once warm. `writes_classes`: a file for a class archive
+    (`class_archive`), which the broker writes when it is stopped. `settings`: Kafka settings that replace the default
+    ones; listeners are added.
     """
 
     data: Path
@@ -64,13 +64,13 @@ class BrokerConfig:
 
     @property
     def log_file(self) -> Path:
-        """Where the broker's output is appended."""
+        """The file for the broker's output."""
         return self.log or self.data / "broker.log"
 
 
 @dataclass(frozen=True, slots=True)
 class _Runtime:
-    """What brokers run on. classes: options of the class archive."""
+    """Java and jars of brokers. classes: options of the class archive."""
 
     program: str
     classpath: str
@@ -95,7 +95,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap(self) -> str:
-        """`host:port` for clients. Known from the first start on, or from the config."""
+        """`host:port` for clients. Known after the first start, or from the config."""
         assert self._port, "the port of a broker is known once it was started"
         return f"{self._host}:{self._port}"
 
@@ -106,7 +106,7 @@ class EmbeddedBroker:
 
     @property
     def pid(self) -> int | None:
-        """The process id, None while it is not started."""
+        """The process id, None before the start."""
         return self._process.pid if self._process is not None else None
 
     @property
@@ -121,14 +121,14 @@ class EmbeddedBroker:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there; it may have died since it was started."""
+        """Whether the process exists; it may have died since its start."""
         return self._process is not None and self._process.is_alive()
 
     def start(self) -> None:
-        """Start it and return when it answers for itself (2-3 s). Harmless while it runs.
+        """Starts the broker. Returns when it answers (2-3 s). Does nothing while it runs.
 
-        Raises UserError when the port or the data folder is in use, ExternalError when Java, the jars or the
-        broker itself fail; then with the end of the broker's log.
+        Raises UserError if the port or the data folder is in use, ExternalError if Java, the jars or the broker itself
+        fail; the error contains the end of the broker's log.
         """
         if self.is_running:
             return
@@ -156,14 +156,14 @@ class EmbeddedBroker:
                     raise self._explained(failure, port)
 
     def stop(self) -> None:
-        """Ask it to end and wait; kill it when it takes too long. Harmless when it does not run."""
+        """Stops it and waits; kills it if that takes too long. Does nothing if it does not run."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate(patience_seconds=self._config.stop_seconds)
         atexit.unregister(self._at_exit)
 
     def kill(self) -> None:
-        """End it at once as a crash would (SIGKILL); `start` brings it back on the same port and data."""
+        """Kills it (SIGKILL), like a crash; `start` restarts it on the same port and data."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -183,7 +183,7 @@ class EmbeddedBroker:
             self.kill()
 
     def _start_once(self, java: _Runtime, port: int, claim: int) -> str | None:
-        """One attempt on one pair of ports: None when the broker answers, else the end of its log."""
+        """Tries one pair of ports. Returns None if the broker answers, else the end of its log."""
         settings = self._data / "server.properties"
         logging = self._data / "log4j2.properties"
         text = server_properties(
@@ -223,8 +223,10 @@ class EmbeddedBroker:
         return said + _tail(self._log, log_start)
 
     def _wait_answering(self, process: BrokerProcess, port: int, cluster: str) -> bool:
-        """Wait until the broker, and not another one on that port, answers; False when it died or took too long."""
-        # librdkafka takes longer to load than all the rest, and `headrace cluster` comes by here for a port
+        """Waits until this broker, and not another one on that port, answers. Returns False if it died or took too
+        long.
+        """
+        # imported here: librdkafka takes longer to load than all the rest, and `headrace cluster` only needs a port
         from headrace.local.topics.topics import cluster_id_of
 
         deadline = time.monotonic() + self._config.start_seconds
@@ -238,12 +240,12 @@ class EmbeddedBroker:
         return False
 
     def _ensure_formatted(self, java: _Runtime, settings: Path) -> str:
-        """Format a new data folder, once in its life; return its cluster id."""
+        """Formats a new data folder, once. Returns its cluster id."""
         identity = self._data / "logs" / "meta.properties"
         known = _cluster_id(identity)
         if known is not None:
             return known
-        # a first byte of a letter: an id that begins with a dash would be read as an option
+        # the first byte is a letter: an id that begins with a dash would be parsed as an option
         cluster = base64.urlsafe_b64encode(b"H" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         classes = java.classes if self._config.writes_classes is None else ()
         command = [
@@ -274,9 +276,9 @@ class EmbeddedBroker:
 
 @contextlib.contextmanager
 def _claimed(data: Path) -> Iterator[int]:
-    """A lock on a data folder, to be handed to the broker, which so holds it until it ends, however it ends.
+    """Holds a lock on a data folder. The broker inherits it, and so holds it until it ends, however it ends.
 
-    Kafka has a lock of its own, but it takes it only after the second broker has disturbed the first.
+    Kafka has a lock of its own, but acquires it only after the second broker has disturbed the first.
     """
     with open(data / "lock", "w", opener=private_opener) as handle:
         if not _comes_true(lambda: _locked(handle)):
@@ -293,7 +295,7 @@ def _locked(handle: IO[str]) -> bool:
 
 
 def _comes_true(condition: Callable[[], bool]) -> bool:
-    """Wait a moment for what a broker that was just killed still holds: its port and its lock."""
+    """Waits a moment for port and lock, which a killed broker still holds."""
     deadline = time.monotonic() + _LINGER_SECONDS
     while not condition():
         if time.monotonic() > deadline:
@@ -303,7 +305,7 @@ def _comes_true(condition: Callable[[], bool]) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, without the class path of other Kafkas, and with the home it belongs to."""
+    """Returns this process's environment, without another Kafka's class path, and with the home that it belongs to."""
     inherited = {name: value for name, value in os.environ.items() if name not in {"CLASSPATH", "KAFKA_OPTS"}}
     return {**inherited, "HEADRACE_HOME": str(Home.from_environment().root)}
 
@@ -327,7 +329,7 @@ def _cluster_id(identity: Path) -> str | None:
 
 
 def _tail(log: Path, start: int, bytes_max: int = 64 * 1024) -> str:
-    """What tells most of the log since `start`: its errors and its last lines, without stack frames."""
+    """Returns the errors and the last lines of the log since `start`, without stack frames."""
     with contextlib.suppress(OSError), log.open("rb") as source:
         source.seek(max(start, log.stat().st_size - bytes_max))
         text = source.read().decode(errors="replace")

@@ -1,7 +1,7 @@
-"""The broker's classes as the JVM keeps them between runs (class data sharing): a broker starts for half the CPU.
+"""The broker's classes as an archive of the JVM (class data sharing): a broker starts with half the CPU time.
 
-The archive lies beside the jars and belongs to them and to one Java; whatever else it meets, the JVM passes over. Who
-starts brokers often, such as tests, has it made once; without one a broker starts as ever.
+The archive lies beside the jars and belongs to them and to one Java; the JVM ignores it if anything differs. A caller
+that starts many brokers, such as tests, has it written once; without one a broker starts as usual.
 
 Source: JEP 310 and JEP 350, application class-data sharing and its dynamic archives.
 """
@@ -16,17 +16,17 @@ _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def archive_path(folder: Path, java: Java) -> Path:
-    """Where the archive for the jars in `folder` and this Java is kept."""
+    """Returns the path of the archive for the jars in `folder` and this Java."""
     text = "".join(char if char.isalnum() else "-" for char in java.version)
     return folder / f"classes-{text}.jsa"
 
 
 def reading(folder: Path, java: Java) -> tuple[str, ...]:
-    """Options of a JVM that takes its classes from the archive, if there is one."""
+    """Returns the options of a JVM that loads its classes from the archive, if there is one."""
     path = archive_path(folder, java)
     return (f"-XX:SharedArchiveFile={path}", *_QUIET) if path.exists() else ()
 
 
 def writing(path: Path) -> tuple[str, ...]:
-    """Options of a JVM that writes what it has loaded to `path` when it ends in order."""
+    """Returns the options of a JVM that writes its loaded classes to `path` at a normal exit."""
     return (f"-XX:ArchiveClassesAtExit={path}", *_QUIET)

@@ -1,6 +1,6 @@
-"""Resolving jars from Maven Central with the Apache Ivy that pyspark carries: Kafka's, and what tests run besides.
+"""Resolves jars from Maven Central with the Apache Ivy in pyspark: Kafka's, and others for tests.
 
-Owns how Ivy is found, called and watched. It must not know checksums or the cache: `jars` decides what is good.
+It finds, calls and watches Ivy. It must not know checksums or the cache: `jars` verifies the files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DESCRIPTOR = """<ivy-module version="2.0">
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module of Maven Central, with what it depends on; `alone`: without."""
+    """A module of Maven Central, with its dependencies; `alone`: without."""
 
     group: str
     name: str
@@ -45,7 +45,7 @@ class Module:
     alone: bool = False
 
     def dependency(self) -> str:
-        """Its line in an Ivy descriptor."""
+        """Returns its line in an Ivy descriptor."""
         return (
             f'    <dependency org="{self.group}" name="{self.name}" rev="{self.version}" conf="default->default"'
             f' transitive="{str(not self.alone).lower()}"/>'
@@ -54,14 +54,14 @@ class Module:
 
 KAFKA = (
     Module("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-    # Kafka's own descriptor leaves out a logging backend; without one the broker would fail in silence
+    # Kafka's own descriptor lacks a logging backend; without one the broker would fail without a message
     Module("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FetchProgress:
-    """How far a fetch is. Descriptors are resolved first, and jars come only after the last of them."""
+    """The progress of a fetch. Descriptors are resolved first; jars arrive only after the last of them."""
 
     descriptors: int
     jars: int
@@ -70,7 +70,7 @@ class FetchProgress:
 
 
 def find_ivy() -> Path:
-    """The Ivy jar in pyspark's folder, found without importing pyspark. Raises ExternalError where it is missing."""
+    """Returns the Ivy jar in pyspark's folder, without importing pyspark. Raises ExternalError if it is missing."""
     spark = importlib.util.find_spec("pyspark")
     if spark is not None and spark.origin is not None:
         found = sorted((Path(spark.origin).parent / "jars").glob("ivy-*.jar"))
@@ -90,17 +90,17 @@ def retrieve(
     jars_total: int,
     on_progress: Callable[[FetchProgress], None],
 ) -> Path:
-    """Resolve every jar of the modules into a new folder below `folder`, and return that.
+    """Resolves every jar of the modules into a new folder below `folder`. Returns that folder.
 
-    `folder` also gets Ivy's own cache and log. Raises ExternalError, with the end of Ivy's log, when Ivy fails or
-    when nothing arrives for two minutes.
+    `folder` also receives Ivy's cache and log. Raises ExternalError, with the end of Ivy's log, if Ivy fails or if
+    nothing arrives for two minutes.
     """
     ivy = find_ivy()
     descriptor, cache, out, log = (folder / name for name in ("ivy.xml", _CACHE, "jars", "ivy.log"))
     descriptor.write_text(_DESCRIPTOR.format(dependencies="\n".join(module.dependency() for module in modules)))
     command = [
         str(java.program),
-        # no settings or repositories of the user's own Ivy: the jars listed are those of Maven Central
+        # without the user's own Ivy settings and repositories: the listed jars are those of Maven Central
         f"-Divy.default.ivy.user.dir={folder / 'user'}",
         f"-Dsun.net.client.defaultConnectTimeout={_CONNECT_MS}",
         f"-Dsun.net.client.defaultReadTimeout={_READ_MS}",
@@ -129,7 +129,9 @@ def retrieve(
 
 
 def proxy_options(environment: Mapping[str, str]) -> list[str]:
-    """Java's proxy properties for the standard variables (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, either case)."""
+    """Returns Java's proxy properties for the standard variables (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, either
+    case).
+    """
     options: list[str] = []
     for scheme in ("http", "https"):
         value = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme.upper()}_PROXY")
@@ -156,9 +158,9 @@ def proxy_options(environment: Mapping[str, str]) -> list[str]:
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for Ivy. Proxy settings travel here, not on the command line that everyone can read.
+    """Returns the environment for Ivy. Proxy settings are passed here, because every user can read command lines.
 
-    Those of the user's own JAVA_TOOL_OPTIONS come last and so win.
+    The user's own JAVA_TOOL_OPTIONS come last, so they win.
     """
     options = [f'"{option}"' if " " in option else option for option in proxy_options(environment)]
     given = environment.get("JAVA_TOOL_OPTIONS")
@@ -170,7 +172,7 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
 def _watch(
     process: subprocess.Popen[bytes], folder: Path, *, jars_total: int, on_progress: Callable[[FetchProgress], None]
 ) -> None:
-    """Report what has arrived in Ivy's cache until Ivy ends or nothing new came for `_STALLED_SECONDS`."""
+    """Reports what has arrived in Ivy's cache until Ivy ends or nothing new has arrived for `_STALLED_SECONDS`."""
     last: FetchProgress | None = None
     changed_at = time.monotonic()
     while process.poll() is None and time.monotonic() - changed_at < _STALLED_SECONDS:
@@ -186,9 +188,9 @@ def _watch(
 
 
 def arrived(folder: Path, jars_total: int) -> FetchProgress:
-    """How far the fetch into `folder` is, whichever process does it."""
+    """Returns the progress of the fetch into `folder`, in whichever process it runs."""
     descriptors = jars = size = 0
-    with contextlib.suppress(FileNotFoundError):  # that process may be clearing up
+    with contextlib.suppress(FileNotFoundError):  # that process may be deleting its files
         for path in folder.glob(f"{_CACHE}/*/*/**/*"):
             if path.suffix == ".jar":
                 size += path.stat().st_size
@@ -199,7 +201,7 @@ def arrived(folder: Path, jars_total: int) -> FetchProgress:
 
 
 def _gist(log: Path, lines_max: int = 12) -> str:
-    """The lines of Ivy's log that say what went wrong: the errors, else the end."""
+    """Returns the error lines of Ivy's log, else its last lines."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     telling = [line for line in lines if any(sign in line for sign in ("rror", "xception", "UNRESOLVED", "FAILED"))]
     return "\n".join(f"  {line}" for line in (telling or lines)[-lines_max:])

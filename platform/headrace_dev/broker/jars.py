@@ -1,9 +1,9 @@
-"""The broker's jars: which they are, where they are kept, and that each is the very file listed. Other sets of jars
-(`JarSet`) are kept the same way.
+"""The broker's jars: their list, their cache, and the verification of each file. Other sets of jars (`JarSet`) are
+cached in the same way.
 
-The list `jars.sha256` beside this module names every jar with its SHA-256. The cache folder holds only files that
-matched. A fetch happens in a folder of its own and is moved into place once verified, under a lock between
-processes; so no reader ever sees half a set.
+The list `jars.sha256` beside this module names every jar with its SHA-256. The cache folder contains only verified
+files. A fetch runs in a separate folder and is moved into place once verified, under a lock between processes, so no
+reader ever sees half a set.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ class JarSet:
 
     @property
     def folder(self) -> Path:
-        """Where this user's are kept."""
+        """This user's cache folder of the set."""
         return cache_folder() / self.name
 
 
 def jars_folder() -> Path:
-    """Where this user's Kafka jars are kept."""
+    """Returns this user's cache folder of the Kafka jars."""
     return _kafka().folder
 
 
 def listed_jars() -> Mapping[str, str]:
-    """File name -> SHA-256 (hex) of every jar the broker runs with."""
+    """Returns file name -> SHA-256 (hex) of the broker's jars."""
     return read_list(files(__package__).joinpath("jars.sha256").read_text(encoding="ascii"))
 
 
 def read_list(text: str) -> Mapping[str, str]:
-    """File name -> SHA-256, from lines as `sha256sum` writes them; `#` begins a comment."""
+    """Returns file name -> SHA-256, from lines in the format of `sha256sum`; `#` begins a comment."""
     pairs = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return {name: digest for digest, name in pairs}
 
 
 def ensure_jars(java: Java, *, on_progress: Callable[[FetchProgress], None] | None = None) -> tuple[Path, ...]:
-    """The verified jars of the broker: as `ensure`."""
+    """Returns the broker's verified jars: as `ensure`."""
     return ensure(_kafka(), java, on_progress=on_progress)
 
 
 def ensure(jars: JarSet, java: Java, *, on_progress: Callable[[FetchProgress], None] | None = None) -> tuple[Path, ...]:
-    """The verified jars of a set, in list order, fetched first where any is missing or damaged.
+    """Returns the verified jars of a set, in list order; fetches the set first if any is missing or damaged.
 
-    `on_progress` is called during a fetch only. Raises ExternalError when the fetch fails or when a jar that was
-    fetched is not the one listed; the cache is as before then.
+    `on_progress` is called during a fetch only. Raises ExternalError if the fetch fails or a fetched jar has another
+    checksum; the cache is then unchanged.
     """
     folder = jars.folder
     if unfit_jars(folder, jars.listed):
@@ -83,15 +83,15 @@ def _kafka() -> JarSet:
 
 
 def unfit_jars(folder: Path, listed: Mapping[str, str]) -> list[str]:
-    """The listed names whose file in `folder` is missing or has another content."""
+    """Returns the listed names whose file in `folder` is missing or has another content."""
     return [name for name, digest in listed.items() if _sha256(folder / name) != digest]
 
 
 def _fetch(java: Java, jars: JarSet, unfit: list[str], on_progress: Callable[[FetchProgress], None]) -> None:
-    """Resolve the whole set beside its folder, verify it, and move what is unfit into place."""
+    """Resolves the whole set beside its folder, verifies it, and moves the replacements into place."""
     folder = jars.folder
     scratch = _scratch(folder)
-    shutil.rmtree(scratch, ignore_errors=True)  # of a fetch that was killed; ours alone, for the lock is held
+    shutil.rmtree(scratch, ignore_errors=True)  # of a killed fetch; safe to delete, because this process holds the lock
     scratch.mkdir()
     try:
         fetched = retrieve(java, scratch, jars.modules, jars_total=len(jars.listed), on_progress=on_progress)
@@ -114,7 +114,7 @@ def _require_as_listed(fetched: Path, listed: Mapping[str, str]) -> None:
 
 
 def _sha256(path: Path) -> str | None:
-    """The hex digest of a file, None where there is none."""
+    """Returns the hex digest of a file, or None if there is none."""
     try:
         with path.open("rb") as source:
             return hashlib.file_digest(source, "sha256").hexdigest()
@@ -123,15 +123,15 @@ def _sha256(path: Path) -> str | None:
 
 
 def _scratch(folder: Path) -> Path:
-    """Where a fetch happens, beside its goal."""
+    """Returns the folder of a fetch, beside its destination."""
     return folder.with_name(f"{folder.name}.partial")
 
 
 @contextmanager
 def _lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock that other processes see; it goes with the process, so a crash leaves none behind.
+    """Holds a lock between processes. The kernel releases it with the process, so a crash leaves none behind.
 
-    A fetch ends or fails in bounded time, and so does the wait for one.
+    A fetch ends or fails in bounded time, so the wait for one is bounded, too.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as handle:
@@ -146,4 +146,4 @@ def _lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 
 def _silent(progress: FetchProgress) -> None:
-    """Nobody watches."""
+    """Discards the progress."""

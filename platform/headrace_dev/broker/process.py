@@ -1,13 +1,13 @@
-"""The operating-system process of a broker: started, recognised again by its marks, ended.
+"""The operating-system process of a broker: started, recognised by its marks, ended.
 
-Two ways to live:
+It has one of two lifetimes:
 
-* *leashed*: ends with the process that started it, however that ends. A shell waits on a pipe whose other end only
-  the starter holds; when the starter is gone the pipe closes and the shell ends the broker. (Linux' parent-death
-  signal would fire already when the starting thread ends, and other systems lack it.)
-* *detached*: goes on until told to stop. It is nobody's child, so nobody must wait for it.
+* *leashed*: it ends with the process that started it, however that ends. A shell waits on a pipe whose other end only
+  the starter holds; when the starter is gone, the pipe closes and the shell kills the broker. (Linux' parent-death
+  signal already fires when the starting thread ends, and other systems lack it.)
+* *detached*: it runs until it is stopped. It is an orphan, so nobody must wait for it.
 
-Either is in a session of its own: Ctrl-C reaches the command at the terminal, not its broker.
+Both run in a session of their own: Ctrl-C at the terminal reaches the command, not its broker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEASH = 'read -r _; kill -TERM "$1"; sleep 10; kill -KILL "$1"'
 
 
 def marks(data: Path) -> tuple[str, ...]:
-    """The arguments that make the broker of `data` recognisable in a list of processes."""
+    """Returns the arguments that identify the broker of `data` in a list of processes."""
     return (f"-Dheadrace.role={ROLE}", f"-Dheadrace.data={data}")
 
 
@@ -43,17 +43,17 @@ class BrokerProcess(MarkedProcess):
         self._leash = leash
 
     def terminate(self, *, patience_seconds: float) -> None:
-        """Ask it to end, and kill it when it has not within `patience_seconds`. Returns when it is gone."""
+        """Sends SIGTERM, and kills it after `patience_seconds`. Returns when it is gone."""
         super().terminate(patience_seconds=patience_seconds)
         self._drop_leash()
 
     def kill(self) -> None:
-        """End it at once, as a crash would. Returns when it is gone."""
+        """Kills it, like a crash. Returns when it is gone."""
         super().kill()
         self._drop_leash()
 
     def _drop_leash(self) -> None:
-        """End the shell that waits on the pipe. Only once the broker is gone: its pid is free from then on."""
+        """Ends the shell that waits on the pipe. Only after the broker is gone: from then on its pid may be reused."""
         leash, self._leash = self._leash, None
         if leash is not None:
             leash.kill()
@@ -65,7 +65,7 @@ class BrokerProcess(MarkedProcess):
 def start_leashed(
     command: Sequence[str], *, data: Path, log: Path, environment: Mapping[str, str], inherit: tuple[int, ...] = ()
 ) -> BrokerProcess:
-    """Start a broker that ends with this process. Its output is appended to `log`; it keeps `inherit` open."""
+    """Starts a broker that ends with this process. Its output is appended to `log`; it keeps `inherit` open."""
     with open(log, "ab", opener=private_opener) as sink:
         child = subprocess.Popen(
             command,
@@ -91,7 +91,7 @@ def start_leashed(
 def start_detached(
     command: Sequence[str], *, data: Path, log: Path, environment: Mapping[str, str], inherit: tuple[int, ...] = ()
 ) -> BrokerProcess:
-    """Start a broker that outlives this process. Its output is appended to `log`; it keeps `inherit` open."""
+    """Starts a broker that outlives this process. Its output is appended to `log`; it keeps `inherit` open."""
     pid = spawn_detached(
         command, role=ROLE, log=log, folder=data, environment=environment, inherit=inherit, umask=umask_for(data)
     )
@@ -99,5 +99,7 @@ def start_detached(
 
 
 def umask_for(data: Path) -> int:
-    """Below a home topics are for their owner alone, elsewhere as this process's umask has it (-1)."""
+    """Returns the umask for topics: below a home they are private to their owner, elsewhere this process's umask
+    applies (-1).
+    """
     return OTHERS if is_private(data) else -1

@@ -1,6 +1,6 @@
-"""What a one-node development broker is told: its `server.properties` and its logging.
+"""The configuration of a one-node development broker: its `server.properties` and its logging.
 
-Pure text; knows nothing of processes. By default only loopback is bound: this broker has no passwords.
+Pure text; knows nothing of processes. By default it binds only loopback, because this broker has no passwords.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FIXED = {
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    # one node: nothing to replicate to, nobody to wait for
+    # one node: no replicas
     "default.replication.factor": "1",
     "min.insync.replicas": "1",
     "offsets.topic.replication.factor": "1",
@@ -34,7 +34,7 @@ _FIXED = {
     "broker.session.timeout.ms": "9000",
     # a mistyped topic is an error, never a new topic
     "auto.create.topics.enable": "false",
-    # small: the log cleaner alone takes 128 MB by default
+    # small: the log cleaner alone uses 128 MB by default
     "log.cleaner.dedupe.buffer.size": "8388608",
     "num.network.threads": "2",
     "num.io.threads": "4",
@@ -60,9 +60,9 @@ rootLogger.appenderRef.out.ref = OUT
 def server_properties(
     *, port: int, controller_port: int, data: Path, host: str = HOST, settings: Mapping[str, str] | None = None
 ) -> str:
-    """The text of `server.properties` for a broker on `port` of `host` with its logs in `data`.
+    """Returns the text of `server.properties` for a broker on `port` of `host` with its logs in `data`.
 
-    `settings` come in place of our own; listeners of theirs are added to ours.
+    `settings` replace the default ones; listeners are added.
     """
     listeners = f"PLAINTEXT://{host}:{port},CONTROLLER://{HOST}:{controller_port}"
     variable = {
@@ -77,7 +77,7 @@ def server_properties(
 
 
 def _escaped(value: str) -> str:
-    """A value as Java's properties format reads it back: backslash escapes, other than ASCII as \\uXXXX."""
+    r"""Returns a value in the escaped form of Java's properties files: backslash escapes, non-ASCII as \uXXXX."""
     quoted = value.replace("\\", "\\\\")
     units = quoted.encode("utf-16-be")
     codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))

@@ -1,7 +1,7 @@
-"""The development broker of a home: what is recorded of it, and up, down, status as a command means them.
+"""The development broker of a home: its record, and the commands up, down, status.
 
-One broker a home. `broker.json` in the home's folder says which process, port, data and log; it is believed only
-when that very process runs. Changes are made under a lock between processes.
+A home has one broker. `broker.json` in the home's folder has its process, port, data and log; it is only trusted while
+that very process runs. Changes are made under a lock between processes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STOP_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerRecord:
-    """What a home knows of its broker."""
+    """A home's record of its broker."""
 
     pid: int
     port: int
@@ -46,13 +46,13 @@ class BrokerRecord:
 
     @property
     def process(self) -> BrokerProcess:
-        """The process, to be asked whether it is still the broker."""
+        """The process, which is only alive if it is still the broker."""
         return BrokerProcess(self.pid, self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """`running`: the process is there. `answering`: it also answers clients."""
+    """`running`: the process exists. `answering`: it also answers clients."""
 
     running: bool
     answering: bool
@@ -67,10 +67,10 @@ def bring_up(
     log: Path | None = None,
     on_progress: Callable[[FetchProgress], None] | None = None,
 ) -> tuple[BrokerRecord, bool]:
-    """The home's broker, started when it does not run; True with it when this call started it.
+    """Returns the home's broker, started if it does not run; and True if this call started it.
 
-    It outlives this process. None takes the default: port 9092, data and log in the home. Raises UserError
-    when one runs with another port or data folder than asked for.
+    It outlives this process. None uses the default: port 9092, data and log in the home. Raises UserError if it runs
+    with another port or data folder.
     """
     with _lock(home):
         last = read_record(home)
@@ -92,7 +92,7 @@ def bring_up(
 
 
 def bring_down(home: Home) -> BrokerRecord | None:
-    """Stop the home's broker and return what it was; None when none ran. Its data stays."""
+    """Stops the home's broker and returns its record; None if none ran. Its data stays."""
     with _lock(home):
         record = read_record(home)
         if record is None:
@@ -105,7 +105,7 @@ def bring_down(home: Home) -> BrokerRecord | None:
 
 
 def status(home: Home) -> BrokerStatus:
-    """Whether the home's broker runs and answers."""
+    """Returns whether the home's broker runs and answers."""
     record = read_record(home)
     if record is None or not record.process.is_alive():
         return BrokerStatus(running=False, answering=False, record=record)
@@ -114,7 +114,7 @@ def status(home: Home) -> BrokerStatus:
 
 
 def read_record(home: Home) -> BrokerRecord | None:
-    """What is recorded; None when there is nothing, or nothing that can be read."""
+    """Returns the record; None if there is none, or it is unreadable."""
     try:
         fields = json.loads(_record_file(home).read_text())
         return BrokerRecord(
@@ -137,7 +137,7 @@ def _require_same(record: BrokerRecord, port: int | None, data: Path | None) -> 
 
 
 def _lives_on(record: BrokerRecord) -> bool:
-    """Whether the broker runs and is not just dying: one that was killed is still there for a moment."""
+    """Whether the broker runs and is not dying: a killed process exists for a moment longer."""
     if not record.process.is_alive():
         return False
     return cluster_id_of(record.bootstrap, seconds=_ANSWER_SECONDS) is not None or record.process.is_alive()

@@ -1,4 +1,4 @@
-"""`python -m headrace_dev.demo`: the flights as lines, airport, tab, message, for `headrace kafka produce`."""
+"""`python -m headrace_dev.demo`: prints the flights as lines, airport, tab, message, for `headrace kafka produce`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from headrace_dev.demo.flights import load_flights, write_lines
 
 
 def main() -> None:
-    """Writes them all to stdout."""
+    """Writes all flights to stdout."""
     try:
         write_lines(sys.stdout.buffer, load_flights())
     except BrokenPipeError:
-        # the reader has enough, `| head` for one; what is left in the buffer is written to nowhere
+        # the reader has closed the pipe (`| head`): the rest of the buffer is discarded
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except HeadraceError as error:
         sys.exit(f"error: {error}")

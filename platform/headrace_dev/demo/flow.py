@@ -1,7 +1,7 @@
 """The flow of the demonstration: broker, flights, pipeline, once more at full speed, check.
 
-Owns what happens in which order and that nothing is left behind, however it ends. It prints nothing: a `Watcher` is
-told how things stand.
+It owns the order of the steps, and guarantees that nothing is left behind, however it ends. It prints nothing: a
+`Watcher` receives the progress.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _VIEW_SECONDS = 0.25
 
 
 class Stage(StrEnum):
-    """What the demonstration is about to do."""
+    """The next step of the demonstration."""
 
     READ = "read the flights"
     BROKER = "start the broker"
@@ -53,7 +53,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`port` 0: a free one. `rows` None: all. `seconds`: how long the year takes to come in; 0: no pace."""
+    """`port` 0: a free one. `rows` None: all. `seconds`: duration of the replayed year; 0: no pace."""
 
     port: int = 0
     rows: int | None = None
@@ -71,7 +71,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """How it went. `live` and `again` hold what the two runs' topics were found to be."""
+    """The result. `live` and `again` are the checks of the two runs' topics."""
 
     flights: int
     cancelled: int
@@ -82,7 +82,7 @@ class DemoReport:
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """All that is not as the batch query says; empty where all is right."""
+        """All differences from the batch query; empty if all is right."""
         return tuple(
             f"{run}: {text}"
             for run, check in (("live", self.live), ("again", self.again))
@@ -91,23 +91,25 @@ class DemoReport:
 
 
 class Watcher(Protocol):
-    """Who is told."""
+    """Receives the progress."""
 
     def began(self, stage: Stage) -> None:
-        """The stage begins; the one before it is done."""
+        """A stage begins; the one before it is done."""
         ...
 
     def fetching(self, progress: FetchProgress) -> None:
-        """The broker's jars are being fetched: only the first time."""
+        """The broker's jars are being downloaded: only the first time."""
         ...
 
     def moved(self, view: LiveView) -> None:
-        """The pipeline runs; a few times a second, and once at the end."""
+        """The pipeline runs; called a few times a second, and once at the end."""
         ...
 
 
 def run_demo(options: DemoOptions, watcher: Watcher) -> DemoReport:
-    """Runs all of it. Raises what any part raises, KeyboardInterrupt among it, after everything is taken down."""
+    """Runs the demonstration. Raises the error of any part, including KeyboardInterrupt, after everything is
+    removed.
+    """
     watcher.began(Stage.READ)
     log = load_flights(options.rows)
     watcher.began(Stage.BROKER)
@@ -125,8 +127,8 @@ def run_demo(options: DemoOptions, watcher: Watcher) -> DemoReport:
 
 @contextmanager
 def _broker(port: int, watcher: Watcher) -> Iterator[str]:
-    """A broker with a data folder that goes with it. It is killed: what it would write in the end is thrown away."""
-    # named before it is made: wherever an interruption falls, it is known what to remove
+    """A broker with a temporary data folder. It is killed, because its last writes are discarded anyway."""
+    # named before it is created: wherever an interrupt falls, the folder to delete is known
     folder = Path(tempfile.gettempdir(), f"headrace-demo-{uuid.uuid4().hex[:12]}")
     broker = EmbeddedBroker(BrokerConfig(folder / "kafka", port=port), on_progress=watcher.fetching)
     try:
@@ -139,7 +141,9 @@ def _broker(port: int, watcher: Watcher) -> Iterator[str]:
 
 
 def _compiled(brokers: str, log: FlightLog, suffix: str = "", tap: Collection | None = None) -> Compiled:
-    """The pipeline on this broker, bounded by the flights that there are; `suffix` sets its result topics apart."""
+    """Returns the pipeline on this broker, bounded by the number of flights; `suffix` distinguishes its result
+    topics.
+    """
     text = files(__package__).joinpath(PIPELINE).read_text(encoding="utf-8")
     stop = json.dumps({str(partition): end for partition, end in log.ends.items()})
     settings = [
@@ -186,7 +190,7 @@ def _run_live(brokers: str, log: FlightLog, seconds: float, watcher: Watcher) ->
 
 
 def _untapped(progress: Progress, collection: Collection) -> Progress:
-    """The progress without the rows that went to the screen."""
+    """Returns the progress without the rows that went to the screen."""
     return replace(progress, rows_out=progress.rows_out - collection.rows)
 
 

@@ -1,4 +1,4 @@
-"""The results: as they come, for a screen, and as they stand in Kafka, for the check."""
+"""The results: as they arrive, for a screen, and as they stand in Kafka, for the check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INTS = ("flight", "flights")
 
 @dataclass(frozen=True, slots=True)
 class LiveView:
-    """How the demonstration stands. `latest`: windows, newest first; `busiest`: carriers over all hours so far."""
+    """The state of the demonstration. `latest`: windows, newest first; `busiest`: carriers over all hours so far."""
 
     sent: int
     total: int
@@ -38,7 +38,7 @@ class LiveResults:
         self._schema = schema
 
     def view(self, sent: int, total: int, seconds: float, progress: Progress) -> LiveView:
-        """The tables as of now."""
+        """Returns the current tables."""
         rows = self._collection.frame(self._schema)
         hour = rows.filter(pl.col("window_start") == pl.col("window_start").max())
         return LiveView(
@@ -62,7 +62,7 @@ def _by_carrier(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_topic(brokers: str, topic: str, columns: tuple[str, ...]) -> pl.DataFrame:
-    """The rows of a result topic, from its first record to its end."""
+    """Returns the rows of a result topic, from its first record to its end."""
     body = b"\n".join(record.value for record in consume(brokers, topic) if record.value is not None)
     schema = {name: _json_type(name) for name in columns}
     rows = pl.read_ndjson(body, schema=schema) if body else pl.DataFrame(schema=schema)

@@ -1,1 +1,1 @@
-"""The files of a sink: their names, their folder, and how staged ones are published."""
+"""The files of a sink: their names, their folder, and the publication of staged ones."""

@@ -1,4 +1,4 @@
-"""The folder that a files sink writes into: making it, putting it on disk, looking for hidden files in it."""
+"""The folder of a files sink: creating it, syncing it, listing its hidden files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace_connectors.files.parts.part_names import HiddenFile
 
 
 def make_folder(path: str) -> Path:
-    """The folder, made where there is none. Raises UserError where that is not possible."""
+    """Creates the folder if necessary, and returns it. Raises UserError if that fails."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -21,7 +21,7 @@ def make_folder(path: str) -> Path:
 
 
 def sync(path: Path) -> None:
-    """Puts a file's content, or a folder's names, on disk."""
+    """Syncs a file's content, or a folder's entries, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -30,7 +30,7 @@ def sync(path: Path) -> None:
 
 
 def hidden_files(folder: Path) -> Iterator[tuple[Path, HiddenFile]]:
-    """Hidden files of sinks in a folder, in no order; none where there is no folder."""
+    """Hidden files of sinks in a folder, in no order; none if the folder does not exist."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - a folder may hold very many files: names are enough
     except FileNotFoundError:
@@ -41,7 +41,7 @@ def hidden_files(folder: Path) -> Iterator[tuple[Path, HiddenFile]]:
 
 
 def refused_by(folder: Path, sink: str, cause: OSError, *, retry: bool = False) -> ExternalError:
-    """What to raise where the file system refuses."""
+    """The error for a failure of the file system."""
     return ExternalError(
         f"sink {sink!r} cannot write into {folder}: {cause.strerror or cause}",
         remedy="free space, or allow this user to write there",

@@ -1,5 +1,5 @@
-"""The files of one epoch while they are written: hidden, one after another, each up to a size. Owns their content and
-what is known of it; not when it is put on disk, nor what becomes of it."""
+"""The open files of one epoch: hidden, one after another, each up to a size. Owns their content and its metadata; knows
+nothing of syncing and publication."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from headrace_connectors.files.parts.part_names import WriterName, open_name
 
 PARQUET = "parquet"
 FILE_BYTES_MAX = 256 << 20
-"""A file that has grown to this is closed, and the epoch goes on in another."""
+"""A file of this size is closed, and the epoch continues in another."""
 CHECKSUM_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A closed file. `checksum`: BLAKE2b of its content in hex, or empty: not asked for."""
+    """A closed file. `checksum`: BLAKE2b of its content in hex, or empty if not computed."""
 
     path: Path
     rows: int
@@ -36,7 +36,7 @@ class WrittenFile:
 
 
 class EpochFiles:
-    """What one writer has written since the last barrier. Raises OSError where the file system refuses."""
+    """The files of one writer since the last barrier. Raises OSError if the file system fails."""
 
     def __init__(self, folder: Path, context: SinkContext, *, checked: bool) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class EpochFiles:
         self._closed: list[WrittenFile] = []
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Appends rows; they are not empty."""
+        """Appends at least one row."""
         if self._current is None:
             self._current = self._open()
         self._current.write(rows.select(self._context.schema.names))
@@ -74,17 +74,17 @@ class EpochFiles:
             self._rows = 0
 
     def complete(self) -> list[WrittenFile]:
-        """Closes the last file and gives all of them; they stay this object's until `handed_over`."""
+        """Closes the last file and returns all of them; this object owns them until `handed_over`."""
         self._close_current()
         return list(self._closed)
 
     def handed_over(self) -> None:
-        """What was written is somebody else's now; the next epoch begins."""
+        """Releases the files to the caller; the next epoch begins."""
         self._paths.clear()
         self._closed.clear()
 
     def discard(self) -> None:
-        """Removes what was not handed over. Idempotent."""
+        """Removes files that were not handed over. Idempotent."""
         self._close_current()
         for path in self._paths:
             path.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ class EpochFiles:
 
 
 def encoder_of(context: SinkContext) -> Encoder | None:
-    """What makes lines of rows; None: files are made of columns."""
+    """The encoder from rows to lines; None for columnar files."""
     assert context.format is not None, "a files sink has a format"
     if context.format == PARQUET:
         return None
@@ -100,7 +100,7 @@ def encoder_of(context: SinkContext) -> Encoder | None:
 
 
 class _NewFile:
-    """A file that did not exist, written from begin to end: as much of a binary file as Arrow asks for."""
+    """A new file, written sequentially: implements the part of a binary file that Arrow needs."""
 
     def __init__(self, path: Path, *, checked: bool) -> None:
         self.path = path
@@ -143,7 +143,7 @@ class _OpenFile(Protocol):
 
 
 class _LinesFile:
-    """One message a line."""
+    """One message per line."""
 
     def __init__(self, file: _NewFile, encoder: Encoder) -> None:
         self.file = file
@@ -164,7 +164,7 @@ class _LinesFile:
 
 
 class _ParquetFile:
-    """Row groups of what came together."""
+    """One row group per batch."""
 
     def __init__(self, file: _NewFile, schema: pa.Schema) -> None:
         self.file = file

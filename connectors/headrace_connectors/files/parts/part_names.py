@@ -1,12 +1,11 @@
-"""What the files of a files sink are called: hidden ones while they are written and staged, and those that readers see.
-Pure.
+"""Names of the files of a files sink: hidden ones while they are open or staged, and published ones. Pure.
 
     .part-<writer>-<random>.tmp                         being written
-    .part-<writer>-<epoch>-<number>-<random>.staged     complete, waits for its epoch to be committed
+    .part-<writer>-<epoch>-<number>-<random>.staged     complete, until its epoch is committed
     part-<job>-<epoch>-<subtask>-<number>.<ext>         published
 
-A writer's name is `<job>-<sink>-<attempt>-<subtask>`. So sinks that share a folder tell their hidden files apart, and
-an attempt those of earlier ones.
+A writer's name is `<job>-<sink>-<attempt>-<subtask>`. So hidden files of sinks that share a folder are distinct, and so
+are those of different attempts.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _STAGED = re.compile(r"\.part-(.+)-([0-9]+)-[0-9]+-[0-9a-f]{32}\.staged")
 
 @dataclass(frozen=True, slots=True, order=True)
 class WriterName:
-    """Whose a hidden file is. A sink's name has no dash, so the text says which part is which."""
+    """The writer of a hidden file. A sink's name has no dash, so the text can be parsed."""
 
     job: str
     sink: str
@@ -31,12 +30,12 @@ class WriterName:
 
     @classmethod
     def of(cls, context: SinkContext) -> WriterName:
-        """The writer that the context is for."""
+        """The writer with this context."""
         return cls(context.job, context.node, context.attempt, context.subtask)
 
     @classmethod
     def parsed(cls, text: str) -> WriterName | None:
-        """The name that a text says, or None: it is none."""
+        """The name in a text, or None for other texts."""
         parts = text.rsplit("-", 3)
         if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
             return None
@@ -48,14 +47,14 @@ class WriterName:
 
 @dataclass(frozen=True, slots=True)
 class HiddenFile:
-    """A hidden file of a sink. `epoch`: at whose barrier it was staged; None: it is not complete."""
+    """A hidden file of a sink. `epoch`: at whose barrier it was staged; None: it is still open."""
 
     writer: WriterName
     epoch: int | None
 
     @classmethod
     def parsed(cls, name: str) -> HiddenFile | None:
-        """What a file's name says, or None: it is no hidden file of a sink."""
+        """The hidden file with this name, or None for other names."""
         match = _OPEN.fullmatch(name) or _STAGED.fullmatch(name)
         writer = None if match is None else WriterName.parsed(match[1])
         if match is None or writer is None:
@@ -64,20 +63,20 @@ class HiddenFile:
 
 
 def open_name(writer: WriterName, random: str) -> str:
-    """Of a file that is being written. random: 32 hex digits."""
+    """Name of an open file. random: 32 hex digits."""
     return f".part-{writer}-{random}.tmp"
 
 
 def staged_name(writer: WriterName, epoch: int, number: int, random: str) -> str:
-    """Of a complete file that waits for its epoch. random: 32 hex digits."""
+    """Name of a complete file that waits for its epoch. random: 32 hex digits."""
     return f".part-{writer}-{epoch}-{number}-{random}.staged"
 
 
 def prepared_name(writer: WriterName, epoch: int) -> str:
-    """All that a writer staged at one barrier."""
+    """Name of everything that a writer staged at one barrier."""
     return f"{writer}-{epoch}"
 
 
 def published_name(context: SinkContext, epoch: int, number: int) -> str:
-    """Of a file that readers see."""
+    """Name of a published file."""
     return f"part-{context.job}-{epoch}-{context.subtask}-{number}.{context.format}"

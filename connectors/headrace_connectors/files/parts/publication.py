@@ -1,9 +1,9 @@
-"""Giving staged files their names: without replacing anything, and so that it may be done again after a crash at any
-point.
+"""Publishes staged files under their final names: without replacing a file, and repeatable after a crash at any point.
 
     staged ──link──> staged and published ──fsync of the folder──> unlink of staged ──> published
 
-A second call goes on from wherever the first one ended. What is neither staged nor published is gone.
+A second call continues from the state in which the first one ended. A file that is neither staged nor published is
+gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace_connectors.files.parts.part_files import CHECKSUM_BYTES
 
 
 class Standing(Enum):
-    """How far a file has come."""
+    """The state of a file."""
 
     STAGED = "staged"
     PUBLISHED = "published"
@@ -31,10 +31,10 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A complete file in the sink's folder, as a committable tells of it.
+    """A complete file in the sink's folder, as in a committable.
 
     staged, final   its names before and after
-    bytes, checksum what is in it; checksum: BLAKE2b in hex
+    bytes, checksum size and BLAKE2b checksum in hex
     """
 
     staged: str
@@ -43,11 +43,12 @@ class StagedFile:
     checksum: str
 
     def document(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The file as plain JSON values."""
         return asdict(self)
 
     def standing(self, folder: Path) -> Standing:
-        """Where it is. Raises ExternalError where its name is taken by another file, OSError where one cannot look."""
+        """The file's state. Raises ExternalError if another file has its final name, OSError if the file system
+        fails."""
         staged, final = folder / self.staged, folder / self.final
         size = _size(staged)
         if size is None:
@@ -69,22 +70,24 @@ class StagedFile:
         if _size(path) != self.bytes:
             return False
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES))
-        return found.hexdigest() == self.checksum
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CHECKSUM_BYTES))
+        return digest.hexdigest() == self.checksum
 
 
 def publish(folder: Path, files: Sequence[StagedFile]) -> None:
-    """Makes files visible that are staged; those that are published already stay as they are.
+    """Publishes the staged files; published ones stay unchanged.
 
-    Raises ExternalError where another file has the name, OSError where the file system refuses.
+    Raises ExternalError if another file has the name, OSError if the file system fails.
     """
     staged = [file for file in files if file.standing(folder) is Standing.STAGED]
     for file in staged:
         try:
             os.link(folder / file.staged, folder / file.final)
         except FileExistsError:
-            # its own, from a call that ended here; another one's that came just now is refused
+            # either this file, from an interrupted call, or another one that has just appeared: `standing` raises for
+            # that
             file.standing(folder)
+    # so that after a crash each file has at least one durable name
     if staged:
         sync(folder)
     for file in staged:
@@ -92,7 +95,7 @@ def publish(folder: Path, files: Sequence[StagedFile]) -> None:
 
 
 def _size(path: Path) -> int | None:
-    """Bytes of a file; None: there is none."""
+    """Size of a file in bytes; None if it does not exist."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

@@ -1,5 +1,5 @@
-"""Which number a published file gets, agreed between writers of one process: sinks of a job may share a folder, and
-nothing of what they stage there may end under the same name.
+"""Numbers of published files, shared between writers of one process: sinks of a job may share a folder, and their files
+must not get the same final name.
 
 The same subtask of all sinks of a job runs in the same process, and the subtask's number is in the name.
 """
@@ -15,7 +15,7 @@ from headrace.connect.sink import SinkContext
 from headrace_connectors.files.parts.part_names import published_name
 
 _EPOCHS_KEPT = 64
-"""Epochs that writers may be apart; one is in flight at a time."""
+"""Greatest distance between writers, in epochs; one epoch is in flight at a time."""
 
 
 class PublishedNumbers:
@@ -26,7 +26,7 @@ class PublishedNumbers:
         self._next: dict[int, int] = {}
 
     def name(self, folder: Path, context: SinkContext, epoch: int) -> str:
-        """A name that nobody else gets and that no file has."""
+        """A unique name that no file has."""
         with self._lock:
             number = self._next.get(epoch, 0)
             while os.path.lexists(folder / (name := published_name(context, epoch, number))):
@@ -42,7 +42,7 @@ _sharing = threading.Lock()
 
 
 def shared_numbers(folder: Path, context: SinkContext) -> PublishedNumbers:
-    """The one that all writers of this folder, job, attempt and subtask hold; it goes with the last of them."""
+    """The instance shared by all writers of this folder, job, attempt and subtask; released with the last of them."""
     key = (os.path.realpath(folder), context.job, context.attempt, context.subtask)
     with _sharing:
         numbers = _shared.get(key)

@@ -1,9 +1,9 @@
-"""The record of a published share: a small hidden file in the sink's folder that says which staged files are the share.
+"""The record of a published share: a small hidden file in the sink's folder that lists the share's staged files.
 
     .part-<job>-<sink>-<subtask>-<epoch>.published
 
-It is put once, whole, and only where there is none: that decides which of several publishers' files get names. The
-newest epoch's stays, so that a share which is published already is known when it comes again.
+It is put once, whole, and only if absent: that decides between the files of several publishers. The newest epoch's
+record is kept, so that a share that is published again is recognised.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace_connectors.files.parts.part_names import WriterName, open_name
 
 @dataclass(frozen=True, slots=True)
 class ShareRecord:
-    """The decision on one share. `staged`: names of its files, in the order of their rows."""
+    """The decision on one share. `staged`: names of its files, in row order."""
 
     epoch: int
     rows: int
@@ -31,12 +31,12 @@ class ShareRecord:
 
     @property
     def marker(self) -> ShareMarker:
-        """All of the share is published, as soon as what is staged has its names."""
+        """The marker of a fully published share; true once the staged files have their final names."""
         return ShareMarker(self.epoch, self.rows, self.rows)
 
 
 class ShareRecords:
-    """Those of one subtask. Raises OSError where the file system refuses."""
+    """The records of one subtask. Raises OSError if the file system fails."""
 
     def __init__(self, folder: Path, context: SinkContext) -> None:
         self._folder, self._writer = folder, WriterName.of(context)
@@ -49,9 +49,9 @@ class ShareRecords:
         return self._read(max(epochs)) if epochs else None
 
     def put(self, record: ShareRecord) -> ShareRecord:
-        """The record that stands then: this one, or one of the same or a newer epoch that somebody put before.
+        """Puts the record and returns the valid one: this one, or an earlier put of the same or a newer epoch.
 
-        A record that is put for an epoch long past is taken back: others had forgotten that one.
+        A record of an old epoch is deleted again: other publishers have deleted that epoch's record before.
         """
         path = self._path(record.epoch)
         temporary = self._folder / open_name(self._writer, uuid.uuid4().hex)
@@ -63,6 +63,7 @@ class ShareRecords:
             return self._read(record.epoch)
         finally:
             temporary.unlink(missing_ok=True)
+        # listed after the link: a newer epoch's publisher then sees this record, or this one sees its
         newest = max(self._epochs())
         if newest > record.epoch:
             path.unlink(missing_ok=True)
@@ -81,8 +82,8 @@ class ShareRecords:
         return [int(found[1]) for name in names if (found := self._pattern.fullmatch(name)) is not None]
 
     def _read(self, epoch: int) -> ShareRecord:
-        told = json.loads(self._path(epoch).read_text())
-        return ShareRecord(told["epoch"], told["rows"], tuple(told["staged"]))
+        document = json.loads(self._path(epoch).read_text())
+        return ShareRecord(document["epoch"], document["rows"], tuple(document["staged"]))
 
     def _path(self, epoch: int) -> Path:
         return self._folder / f"{self._stem}-{epoch}.published"

@@ -1,1 +1,1 @@
-"""What every Kafka client shares: settings, security, broker lists, topics."""
+"""Shared by all Kafka clients: settings, security, broker lists, topics."""

@@ -1,6 +1,6 @@
-"""A list of brokers as librdkafka reads it: `host:port`, several separated by commas.
+"""A list of brokers in librdkafka's syntax: `host:port`, several separated by commas.
 
-The security protocol and the port may be missing, an IPv6 address is in brackets. Pure: no name is resolved.
+The security protocol and the port may be omitted; an IPv6 address is in brackets. Pure: no name is resolved.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _BROKER = re.compile(r"([A-Za-z_]+://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:.]+(%\w+)?\
 
 
 def hosts_and_ports(brokers: str) -> list[tuple[str, int]]:
-    """`a:9092,[::1]` as `[("a", 9092), ("::1", 9092)]`. Raises ValueError with the entry that is no broker."""
+    """`a:9092,[::1]` as `[("a", 9092), ("::1", 9092)]`. Raises ValueError with the invalid entry."""
     entries = [part.strip() for part in brokers.split(",") if part.strip()]
     if not entries:
         raise ValueError("brokers is empty: write host:port, several separated by commas")
@@ -21,8 +21,8 @@ def hosts_and_ports(brokers: str) -> list[tuple[str, int]]:
 
 
 def _host_and_port(entry: str) -> tuple[str, int]:
-    found = _BROKER.fullmatch(entry)
-    port = int(found["port"] or PORT) if found else 0
-    if found is None or not 0 < port <= PORT_MAX:
+    match = _BROKER.fullmatch(entry)
+    port = int(match["port"] or PORT) if match else 0
+    if match is None or not 0 < port <= PORT_MAX:
         raise ValueError(f"{entry!r} is no broker: write host:port, several separated by commas")
-    return found["host"].strip("[]"), port
+    return match["host"].strip("[]"), port

@@ -1,4 +1,4 @@
-"""What every Kafka client of headrace shares: base settings, what its callbacks tell, and client errors as our errors.
+"""Shared by every Kafka client of headrace: base settings, error callbacks, and the translation of client errors.
 
 Knows nothing of sources or sinks.
 """
@@ -15,19 +15,19 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._metadata import ClusterMetadata
 
-from headrace.core.errors import ExternalError, HeadraceError, Unreachable, UserError
+from headrace.core.errors import ExternalError, HeadraceError, UnreachableError, UserError
 from headrace_connectors.kafka.clients.properties import connection_settings
 from headrace_connectors.kafka.transactions.names import PREFIX
 
 CONNECT_TIMEOUT_S = 8.0
-"""How long a first answer of the brokers may take before they count as not there."""
+"""Time limit of the brokers' first answer, after which they count as unreachable."""
 
 LOST_ANSWER_S = 40.0
-"""A request that has no answer by then never has one: the client may lose what it asked a broker that went away."""
+"""Time limit of any answer: the client may lose a request to a broker that went away, and never answer."""
 
 _Answer = TypeVar("_Answer")
 LOG = logging.getLogger("headrace.kafka")
-# a library without a handler prints to stderr by itself: a broker restart would flood the terminal
+# without a handler, logging prints to stderr: a broker restart would flood the terminal
 LOG.addHandler(logging.NullHandler())
 
 _AUTH_CODES = frozenset(
@@ -60,7 +60,7 @@ UNKNOWN_TOPIC_CODES = frozenset(
 
 
 class ClientWatch:
-    """Takes a client's error callbacks: remembers why it cannot connect, and what it cannot get over."""
+    """Receives a client's error callbacks: keeps the reason why it cannot connect, and its unrecoverable errors."""
 
     def __init__(self, brokers: str) -> None:
         self._brokers = brokers
@@ -75,21 +75,21 @@ class ClientWatch:
             self._last = error.str()
 
     def raise_if_hopeless(self) -> None:
-        """Raises what the client's error is to us, when the client reported what waiting does not heal."""
+        """Raises the translated error if the client has reported one that waiting does not resolve."""
         if self._hopeless is not None:
             raise translated(self._hopeless, self._brokers)
 
-    def unreachable(self) -> Unreachable:
+    def unreachable(self) -> UnreachableError:
         """The error for brokers that did not answer in time."""
         detail = f": {self._last}" if self._last else ""
-        return Unreachable(
+        return UnreachableError(
             f"no Kafka broker answers at {self._brokers}{detail}",
             remedy="start it (`headrace kafka up` starts one here) or correct `brokers:`",
         )
 
 
 def translated(error: KafkaError, brokers: str) -> HeadraceError:
-    """A client error as ours, with what to do about it."""
+    """A client error as an error of headrace, with its remedy."""
     code = error.code()
     if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
         return UserError(
@@ -119,13 +119,13 @@ def translated(error: KafkaError, brokers: str) -> HeadraceError:
 
 
 def base_settings(brokers: str, properties: Mapping[str, str], watch: ClientWatch) -> dict[str, Any]:
-    """Settings of any client; what the pipeline passes through comes last."""
+    """Settings of any client; the pipeline's own settings come last."""
     return {
         "bootstrap.servers": brokers,
         "client.id": "headrace",
         "error_cb": watch.on_error,
         "logger": LOG,
-        # a restarted broker is back within this, instead of the 10 s that back-off grows to
+        # a restarted broker is reached within 2 s; librdkafka's back-off would grow to 10 s
         "reconnect.backoff.max.ms": 2_000,
         **properties,
     }
@@ -140,14 +140,14 @@ def open_admin(brokers: str, properties: Mapping[str, str], watch: ClientWatch) 
 
 
 def bad_settings(cause: KafkaException) -> UserError:
-    """The error for settings that librdkafka refuses."""
+    """The error for settings that librdkafka rejects."""
     error = cause.args[0]
     text = error.str() if isinstance(error, KafkaError) else str(error)
     return UserError(f"Kafka client settings are not valid: {text}", remedy="correct `properties:`")
 
 
 def answered(future: Future[_Answer], watch: ClientWatch) -> _Answer:
-    """What an admin client was asked for. Raises its KafkaException, and Unreachable where the client never answers."""
+    """An admin client's answer. Raises its KafkaException, and UnreachableError if the client never answers."""
     try:
         return future.result(timeout=LOST_ANSWER_S)
     except TimeoutError as cause:
@@ -155,7 +155,7 @@ def answered(future: Future[_Answer], watch: ClientWatch) -> _Answer:
 
 
 def known_cluster(admin: AdminClient, watch: ClientWatch, *, timeout_s: float = CONNECT_TIMEOUT_S) -> ClusterMetadata:
-    """Brokers and topics that can be seen. Raises ExternalError when no broker answers in time."""
+    """Visible brokers and topics. Raises ExternalError if no broker answers in time."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -170,7 +170,7 @@ def known_cluster(admin: AdminClient, watch: ClientWatch, *, timeout_s: float = 
 def topic_partitions(
     admin: AdminClient, watch: ClientWatch, *, timeout_s: float = CONNECT_TIMEOUT_S
 ) -> dict[str, tuple[int, ...]]:
-    """All topics that can be seen, with their partitions. Raises ExternalError when no broker answers in time."""
+    """All visible topics, with their partitions. Raises ExternalError if no broker answers in time."""
     listing = known_cluster(admin, watch, timeout_s=timeout_s)
     return {
         name: tuple(sorted(topic.partitions))

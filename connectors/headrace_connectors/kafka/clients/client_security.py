@@ -1,8 +1,8 @@
-"""The data path's librdkafka settings of connection and login, as the committer's client takes them.
+"""Maps the data path's librdkafka settings for connection and login to those of the committer's client.
 
-Two clients talk to the same brokers: librdkafka writes, the committer's own client commits. A pipeline names its
-settings once, as librdkafka knows them. What the second client has no twin for is an error before anything runs. Pure,
-but for `tls_context`, which reads the files, and `require_installed`.
+Two clients talk to the same brokers: librdkafka writes, the committer's own client commits. A pipeline states its
+settings once, in librdkafka's terms. A setting that the second client does not support is an error before the job
+starts. Pure, but for `tls_context`, which reads the files, and `require_installed`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _MAPPED = frozenset(
     }
 )
 _IGNORED = ("socket.", "broker.", "reconnect.", "client.rack", "client.software.")
-"""How the data path tunes its sockets says nothing about who we are."""
+"""Ignored: tuning of the data path's sockets is not part of the login."""
 _REMEDY = (
     "the committer of delivery: exactly-once speaks TLS by PEM, and SASL by PLAIN, SCRAM, OAUTHBEARER (client "
     "credentials) and GSSAPI: use one of these, or write delivery: at-least-once"
@@ -69,7 +69,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to prove who is at the other end, and who we are. `..._pem`: the text itself in place of a file."""
+    """Verification of the peer, and the client's own certificate. `..._pem`: the text itself instead of a file."""
 
     ca_location: str = ""
     ca_pem: str = field(default="", repr=False)
@@ -86,7 +86,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """How the committer connects and logs in."""
+    """The committer's connection and login settings."""
 
     protocol: str = "PLAINTEXT"
     mechanism: str | None = None
@@ -100,7 +100,7 @@ class ClientSecurity:
 
 
 def unmapped(properties: Mapping[str, str]) -> str | None:
-    """What is wrong with the first connection setting that the committer cannot follow, or None. Without I/O."""
+    """The error text for the first connection setting that the committer does not support, or None. Without I/O."""
     try:
         client_security(properties)
     except UserError as error:
@@ -109,8 +109,7 @@ def unmapped(properties: Mapping[str, str]) -> str | None:
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:
-    """The settings of a librdkafka client in the committer's terms. Raises UserError that names the first that has no
-    twin."""
+    """The settings of a librdkafka client in the committer's terms. Raises UserError for the first unsupported one."""
     given = connection_settings(properties)
     for name in given:
         if name not in _MAPPED and not name.startswith(_IGNORED):
@@ -130,7 +129,7 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
 
 
 def require_installed(security: ClientSecurity) -> None:
-    """Raises UserError where the login needs a package that is not here."""
+    """Raises UserError if the login needs a package that is not installed here."""
     if security.mechanism == "GSSAPI" and importlib.util.find_spec("gssapi") is None:
         raise UserError(
             "sasl.mechanism: GSSAPI needs the Python package gssapi where the committer runs",
@@ -189,7 +188,7 @@ def _tls(given: Mapping[str, str]) -> Tls:
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """The context for connections. Raises UserError for files that are not there or not what they should be."""
+    """The TLS context for connections. Raises UserError for missing or invalid files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = tls.verify and tls.verify_host
@@ -221,7 +220,8 @@ def _load_authorities(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def _load_identity(context: ssl.SSLContext, tls: Tls) -> None:
-    """The client's certificate and key. Python reads them from files only, so texts are files for that moment."""
+    """Loads the client's certificate and key. Python reads them only from files, so PEM texts are written to temporary
+    ones."""
     if not (tls.certificate_location or tls.certificate_pem):
         return
     with tempfile.TemporaryDirectory(prefix="headrace-") as name:  # of mode 0700
@@ -230,7 +230,7 @@ def _load_identity(context: ssl.SSLContext, tls: Tls) -> None:
             certificate = _stored(Path(name, "certificate"), tls.certificate_pem)
         if tls.key_pem:
             key = _stored(Path(name, "key"), tls.key_pem)
-        # an empty password, never None: with None OpenSSL would ask at the terminal
+        # an empty password, never None: with None OpenSSL prompts at the terminal
         context.load_cert_chain(certificate, key or None, password=tls.key_password)
 
 

@@ -1,4 +1,4 @@
-"""librdkafka settings that a pipeline passes through: which of them headrace owns, and which hide a secret.
+"""librdkafka settings that a pipeline passes through: those that headrace owns, and those that are secret.
 
 Knows nothing of topics or positions.
 """
@@ -24,7 +24,7 @@ _CONNECTION = (
     "reconnect.",
     "enable.ssl.",
     "enable.sasl.",
-    # of the endpoint that issues access tokens
+    # for the endpoint that issues access tokens
     "https.",
 )
 
@@ -69,12 +69,12 @@ def is_secret(name: str) -> bool:
 
 
 def connection_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those settings that say how to reach and log in to a cluster: what clients of any kind share."""
+    """The settings that determine connection and login: shared by all kinds of clients."""
     return {name: value for name, value in properties.items() if name.startswith(_CONNECTION)}
 
 
 def token_source(properties: Mapping[str, str]) -> Literal["oidc", "unsecured"] | None:
-    """Where librdkafka gets its OAUTHBEARER tokens by properties alone; None: nowhere."""
+    """The source of librdkafka's OAUTHBEARER tokens when it is configured by properties only; None: none."""
     if properties.get("sasl.oauthbearer.method", "default").lower() == "oidc":
         return "oidc"
     unsecured = properties.get("enable.sasl.oauthbearer.unsecure.jwt", "false").lower()
@@ -82,7 +82,7 @@ def token_source(properties: Mapping[str, str]) -> Literal["oidc", "unsecured"] 
 
 
 def _login_problem(properties: Mapping[str, str]) -> str | None:
-    """librdkafka would wait for a token for ever, without an error."""
+    """The problem of a login without a token source: librdkafka would wait forever, without an error."""
     mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", ""))
     if mechanism == "OAUTHBEARER" and token_source(properties) is None:
         return (
@@ -115,7 +115,7 @@ PropertiesField = Annotated[
 
 
 def refused(properties: Mapping[str, str], owned: Mapping[str, str]) -> str | None:
-    """The message about the first setting that headrace owns, or about a login that cannot work; or None."""
+    """The message for the first setting that headrace owns, or for a login that cannot work; or None."""
     for name in properties:
         if name in owned:
             return f"properties may not set {name!r}: {owned[name]}"

@@ -1,4 +1,4 @@
-"""Whether topics exist, and what to say or do where they do not."""
+"""Checks that topics exist, creates them, and explains missing ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from headrace_connectors.kafka.clients.client import (
 from headrace_connectors.kafka.config import CreateTopic, KafkaSinkSettings
 
 _CREATE_TIMEOUT_S = 30.0
-"""Making a topic of many partitions takes its time."""
+"""Time limit for creating a topic, which is slow with many partitions."""
 
 
 def missing_topic(topic: str, brokers: str, existing: Iterable[str], *, sink: bool = False) -> UserError:
-    """The error for a topic that is not there: the nearest name, and how to create it."""
+    """The error for a missing topic: the nearest name, and how to create it."""
     names = sorted(name for name in existing if not name.startswith("__"))
     hint = did_you_mean(topic, names)
     create = f"create it with `headrace kafka create {topic}`"

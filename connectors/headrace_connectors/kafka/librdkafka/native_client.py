@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.clients.client import LOG, ClientWatch, bad_settings
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import ERROR_CALLBACK, LOG_CALLBACK, Metadata
@@ -98,9 +99,14 @@ class NativeClient:
         if code:
             raise KafkaException(KafkaError(code))
         try:
-            assert answer.contents.topic_count == 1, "one topic was asked for"
+            # compared before a pointer is followed: a library with another layout of `rd_kafka_metadata_t` is refused
+            one = answer.contents.topic_count == 1
             topic = answer.contents.topics[0]
-            assert topic.topic == lib.rd_kafka_topic_name(topic_handle), "rd_kafka_metadata_t is laid out otherwise"
+            if not one or topic.topic != lib.rd_kafka_topic_name(topic_handle):
+                raise ExternalError(
+                    "librdkafka lays out rd_kafka_metadata_t otherwise than Headrace knows it",
+                    remedy="install a confluent-kafka within the range that headrace requires",
+                )
             return (KafkaError(topic.err) if topic.err else None), int(topic.partition_count)
         finally:
             lib.rd_kafka_metadata_destroy(answer)

@@ -15,6 +15,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connect.source import SplitId
+from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import COMMIT_CALLBACK, TopicPartitionList
 from headrace_connectors.kafka.librdkafka.message_calls import MessageCalls
@@ -176,7 +177,8 @@ class NativeConsumer:
     def topic_error(self, topic: str, timeout_s: float) -> KafkaError | None:
         """See RecordFetcher."""
         handle = self._lib.rd_kafka_topic_new(self._handle, topic.encode(), None)
-        assert handle, f"librdkafka makes no handle for topic {topic!r}"
+        if not handle:
+            raise ExternalError(f"librdkafka opens no handle for topic {topic!r}")
         try:
             return self._client.described(handle, timeout_s)[0]
         finally:

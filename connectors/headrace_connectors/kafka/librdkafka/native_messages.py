@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headrace.connect.source import Offsets
 from headrace.core.arrow_arrays import binary_array
+from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.librdkafka.functions import MESSAGE
 from headrace_connectors.kafka.source.fetched import BINARY_BYTES_MAX
 
@@ -99,7 +100,8 @@ def copied(addresses: Addresses, lengths: npt.NDArray[np.uint64]) -> pa.Array:
         return binary_array([ctypes.string_at(at, length) if at else None for at, length in pairs])
     missing = addresses == 0
     size = int(lengths.sum())
-    assert int(lengths.max()) <= BINARY_BYTES_MAX, "a record is far smaller than 2 GiB"
+    if int(lengths.max()) > BINARY_BYTES_MAX:
+        raise ExternalError(f"a record of {int(lengths.max())} bytes: the most is {BINARY_BYTES_MAX}")
     views = np.zeros(len(addresses), _VIEW)
     views["len"] = lengths
     buffers: list[pa.Buffer] = []

@@ -17,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.core.arrow_arrays import mask_of
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import ExternalError, HeadraceError
 from headrace_connectors.kafka.clients.client import CONNECT_TIMEOUT_S, ClientWatch, base_settings, translated
 from headrace_connectors.kafka.librdkafka import functions as librdkafka
 from headrace_connectors.kafka.librdkafka.functions import DELIVERY_CALLBACK, MESSAGE
@@ -65,7 +65,8 @@ class NativeProducer:
         )
         self._handle: int | None = self._opened.handle
         self._topic_handle = library.rd_kafka_topic_new(self._handle, topic.encode(), None)
-        assert self._topic_handle, f"librdkafka makes no handle for topic {topic!r}"
+        if not self._topic_handle:
+            raise ExternalError(f"librdkafka opens no handle for topic {topic!r}")
 
     def _on_delivery(self, _handle: int, message: int, _opaque: int) -> None:
         # only failures are reported; the first one tells why. `err` is the struct's first field

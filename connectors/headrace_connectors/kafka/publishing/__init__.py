@@ -1,1 +1,1 @@
-"""Publishes staged rows of a decided epoch: transactions that also commit how far a share is published."""
+"""Publishes staged rows of a decided epoch: transactions that also commit the progress of a share."""

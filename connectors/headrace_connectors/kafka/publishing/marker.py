@@ -1,26 +1,26 @@
-"""How far a share is published: a marker that is committed in the same transactions as its rows.
+"""The progress of a share's publication: a marker that is committed in the same transactions as its rows.
 
-The marker is the offset of a consumer group that nobody joins, `headrace-<job>-<sink>-publish-<subtask>`, on the sink's
-topic, partition 0 (each share has a group of its own: the partition exists, and who deletes the topic deletes both).
+The marker is the offset of a consumer group without members, `headrace-<job>-<sink>-publish-<subtask>`, on the sink's
+topic, partition 0 (each share has its own group; the partition always exists, and deleting the topic deletes both).
 
     offset     rows of the share that are visible
-    metadata   {"epoch": 3, "of": 500}: the share's epoch, and how many rows it has
+    metadata   {"epoch": 3, "of": 500}: the share's epoch, and its number of rows
 
-Brokers keep the offset for `offsets.retention.minutes` after the last transaction (7 days); names of transactions live
-as long. A share that is taken up again later than that finds no marker, and would be published from its first row on:
-who publishes asks before how long it is (`SinkConfig.remembers_ms`, by `marker_retention`).
+Brokers keep the offset for `offsets.retention.minutes` after the last transaction (7 days), and transactional ids as
+long. A share that is continued later finds no marker, and would be published again from its first row. So a publisher
+checks the elapsed time first (`SinkConfig.remembers_ms`, by `marker_retention`).
 """
 
 from __future__ import annotations
 
 import json
-import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.connect.share_marker import ShareMarker
 from headrace.connect.sink import SinkContext
 from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.retry import Backoff, Retries
 from headrace_connectors.kafka.clients.client import ClientWatch, bad_settings, base_settings, translated
 from headrace_connectors.kafka.clients.properties import connection_settings
 from headrace_connectors.kafka.config import KafkaSinkSettings
@@ -28,7 +28,7 @@ from headrace_connectors.kafka.transactions.names import PREFIX, job_prefix
 
 _PARTITION = 0
 _SLICE_S = 2.0
-_PAUSE_S = 0.1
+_BACKOFF = Backoff(first_s=0.1, max_s=0.1)
 _PASSING = frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -40,18 +40,19 @@ _PASSING = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""No answer yet, a coordinator that moves, an offset whose transaction is about to end."""
+"""Transient: no answer yet, a moving coordinator, an offset whose transaction is about to end."""
 _DENIED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
 
 def share_name(context: SinkContext) -> str:
-    """The transactional id of a share's publishers, and its marker's group. `transaction_names.parsed` takes it for no
-    writer's, so committers leave it alone: the next publisher ends what one left open, or the brokers do."""
+    """The transactional id of a share's publishers, and its marker's group. `transactions.names.parsed` does not
+    recognise it, so committers leave it alone: the next publisher, or the brokers, end a transaction that one left
+    open."""
     return f"{job_prefix(context.job)}{context.node}-publish-{context.subtask}"
 
 
 class MarkerGroup:
-    """The group of one share's marker: reads it, and is what a producer commits it with."""
+    """The group of one share's marker: reads it, and provides the metadata with which a producer commits it."""
 
     def __init__(self, config: KafkaSinkSettings, context: SinkContext) -> None:
         self._config = config
@@ -59,7 +60,7 @@ class MarkerGroup:
         held = {
             "group.id": share_name(context),
             "enable.auto.commit": False,
-            # the marker of a transaction that is about to end is waited for, not passed over
+            # waits for a transaction that is about to end: its marker must not be missed
             "isolation.level": "read_committed",
         }
         settings = base_settings(config.brokers, connection_settings(config.properties), self._watch)
@@ -68,33 +69,35 @@ class MarkerGroup:
         except KafkaException as cause:
             raise bad_settings(cause) from cause
         self.metadata: object = self._consumer.consumer_group_metadata()
-        """For `send_offsets_to_transaction`; usable when this group is closed."""
+        """For `send_offsets_to_transaction`; still usable after this group is closed."""
 
     def read(self, patience_s: float) -> ShareMarker | None:
-        """The marker; None: there is none. Raises ExternalError where brokers do not say within that time."""
-        deadline = time.monotonic() + patience_s
+        """The marker; None: there is none. Raises ExternalError if brokers do not answer within `patience_s`."""
+        retries = Retries(_BACKOFF, patience_s)
         while True:
             try:
-                found = self._consumer.committed([TopicPartition(self._config.topic, _PARTITION)], timeout=_SLICE_S)[0]
-                error = found.error
+                committed = self._consumer.committed(
+                    [TopicPartition(self._config.topic, _PARTITION)], timeout=_SLICE_S
+                )[0]
+                error = committed.error
             except KafkaException as cause:
                 error = cause.args[0]
             if error is None:
-                return self._parsed(found)
+                return self._parsed(committed)
+            # serves the client's callbacks, which tell the watch of permanent failures
             self._consumer.poll(0)
             self._watch.raise_if_hopeless()
             if not _passes(error):
                 raise marker_refused(error, self._config.brokers)
-            if time.monotonic() >= deadline:
+            if not retries.pause():
                 raise self._untold(error, patience_s)
-            time.sleep(_PAUSE_S)
 
     def _parsed(self, found: TopicPartition) -> ShareMarker | None:
         if found.offset < 0:
             return None
         try:
-            told = json.loads(found.metadata or "")
-            return ShareMarker(int(told["epoch"]), found.offset, int(told["of"]))
+            fields = json.loads(found.metadata or "")
+            return ShareMarker(int(fields["epoch"]), found.offset, int(fields["of"]))
         except (ValueError, KeyError, TypeError) as cause:
             raise ExternalError(
                 f"the offset of a consumer group that tells what of topic {self._config.topic!r} is published is not "
@@ -111,18 +114,18 @@ class MarkerGroup:
         )
 
     def close(self) -> None:
-        """Ends the connection. Idempotent."""
+        """Closes the connection. Idempotent."""
         self._consumer.close()
 
 
 def marked(topic: str, marker: ShareMarker) -> list[TopicPartition]:
     """The marker as offsets to commit."""
-    told = json.dumps({"epoch": marker.epoch, "of": marker.of})
-    return [TopicPartition(topic, _PARTITION, marker.rows, metadata=told)]
+    metadata = json.dumps({"epoch": marker.epoch, "of": marker.of})
+    return [TopicPartition(topic, _PARTITION, marker.rows, metadata=metadata)]
 
 
 def marker_refused(error: KafkaError, brokers: str) -> HeadraceError:
-    """The error where the brokers do not give or take a marker."""
+    """The error for brokers that do not read or commit a marker."""
     if error.code() in _DENIED:
         return ExternalError(
             f"Kafka at {brokers} denied access: {error.str()}",
@@ -133,5 +136,5 @@ def marker_refused(error: KafkaError, brokers: str) -> HeadraceError:
 
 
 def _passes(error: KafkaError) -> bool:
-    """Whether waiting heals it: the client does not say so of all of them."""
+    """Whether the error is transient: the client does not report all of them as retriable."""
     return error.code() in _PASSING or error.retriable()

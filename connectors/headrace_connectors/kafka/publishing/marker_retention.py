@@ -1,5 +1,5 @@
-"""How long the brokers keep the markers of published shares (`publish_marker`): they are offsets of groups that nobody
-joins, and expire so long after the last commit."""
+"""How long the brokers keep the markers of published shares (`publishing.marker`): offsets of groups without members,
+which expire after the last commit."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _MINUTE_MS = 60_000
 
 
 def markers_kept_ms(config: KafkaSinkSettings) -> int:
-    """The shortest time of all brokers; the usual one for those that do not say (an ACL is missing).
+    """The shortest retention of all brokers; Kafka's default for brokers that do not report it (missing ACL).
 
-    Raises Unreachable where none answers.
+    Raises Unreachable if none answers.
     """
     watch = ClientWatch(config.brokers)
     admin = open_admin(config.brokers, config.properties, watch)
-    told = [_told_ms(admin, watch, broker) for broker in known_cluster(admin, watch).brokers]
-    return min(told, default=USUAL_MS)
+    retentions_ms = [_told_ms(admin, watch, broker) for broker in known_cluster(admin, watch).brokers]
+    return min(retentions_ms, default=USUAL_MS)
 
 
 def _told_ms(admin: AdminClient, watch: ClientWatch, broker: int) -> int:

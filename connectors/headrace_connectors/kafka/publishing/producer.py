@@ -1,7 +1,5 @@
-"""The producer of a publisher: one after another it fills transactions, marks in each how far it is, and commits it.
-
-Knows nothing of shares. It sends by confluent-kafka's own producer, which takes every kind of record.
-"""
+"""The producer of a publisher: it fills one transaction after another, adds the progress marker, and commits. Knows
+nothing of shares. It sends with confluent-kafka's own producer, which supports every kind of record."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import time
 from confluent_kafka import KafkaError, TopicPartition
 
 from headrace.core.errors import ExternalError
+from headrace.core.retry import Backoff, Retries
 from headrace_connectors.kafka.clients.client import translated
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.publishing.marker import marker_refused
@@ -22,20 +21,20 @@ from headrace_connectors.kafka.transactions.terms import (
 )
 
 TRANSACTION_TIMEOUT_MAX_MS = 300_000
-"""So long a publisher that died may hold readers back, if no other one follows it. Each transaction is far shorter."""
+"""Longest time for which a dead publisher without a successor may block readers. Each transaction is far shorter."""
 _SLICE_S = 2.0
-_PAUSE_S = 0.5
-"""The client goes on by itself in it. Asked anew while its request is under way, it might send a second one, which
-shuts out the producer of the first."""
+_BACKOFF = Backoff(first_s=0.5, max_s=0.5)
+"""The client continues on its own in the pause. Called again while its request is in flight, it might send a second
+one, which fences the producer of the first."""
 MARK_PATIENCE_S = 30.0
-"""How long the brokers may take to take a marker. librdkafka may never come back from that call where the group's
-coordinator went away (its issues 5456 and 5511, open as of 2.16): then the client is given up, for another one."""
+"""Time limit for committing a marker. librdkafka may never return from that call if the group's coordinator went away
+(its issues 5456 and 5511, open as of 2.16): then the client is abandoned for another one."""
 
 
 class PublishingProducer(ClientProducer):
-    """A producer under a name; `begin_transaction`, `send` .., `commit`, and again.
+    """A producer under a transactional id; `begin_transaction`, `send` .., `commit`, and again.
 
-    timeout_ms   of its transactions, at the brokers
+    timeout_ms   of its transactions at the brokers
     """
 
     def __init__(self, config: KafkaSinkSettings, name: str) -> None:
@@ -48,17 +47,17 @@ class PublishingProducer(ClientProducer):
         super().__init__(config.brokers, config.topic, properties, held=held)
 
     def register(self) -> None:
-        """Ends what an earlier producer of the name left open, and shuts it out. Raises HeadraceError."""
-        deadline = time.monotonic() + self._patience_s
+        """Ends the transaction that an earlier producer of the name left open, and fences that producer. Raises
+        HeadraceError."""
+        retries = Retries(_BACKOFF, self._patience_s)
         while (error := self.init_transactions(_SLICE_S)) is not None:
-            if time.monotonic() >= deadline:
+            if not retries.pause():
                 raise error
-            time.sleep(_PAUSE_S)
 
     def commit(self, marker: list[TopicPartition], group: object) -> None:
-        """Waits until all that was sent is taken, and makes it and the marker visible together.
+        """Waits until all records are acknowledged, and makes them and the marker visible together.
 
-        After an error nobody here knows whether it is: the next producer of the name finds out. Raises HeadraceError.
+        After an error the outcome is unknown here: the next producer of the name determines it. Raises HeadraceError.
         """
         self.flush()
         self._mark(marker, group)
@@ -71,7 +70,7 @@ class PublishingProducer(ClientProducer):
         def send() -> None:
             outcome.append(self._outcome(lambda: producer.send_offsets_to_transaction(marker, group, MARK_PATIENCE_S)))
 
-        # the time limit of the call is not kept: another thread can be left behind
+        # librdkafka does not honour the call's time limit, so it runs in a thread that can be abandoned
         thread = threading.Thread(target=send, name=f"mark-{self._name}", daemon=True)
         thread.start()
         thread.join(MARK_PATIENCE_S)
@@ -90,14 +89,15 @@ class PublishingProducer(ClientProducer):
             raise marker_refused(error, self._brokers)
 
     def close(self) -> None:
-        """As `ClientProducer.close`; a client that is stuck goes when its call comes back, or with the process."""
+        """As `ClientProducer.close`; a stuck client is released when its call returns, or with the process."""
         if not self._stuck:
             super().close()
         elif not self._closed:
             self._release()
 
     def _end(self) -> None:
-        """Commits; asked again until it is done, for the client takes up the call where the one before left it."""
+        """Commits, and repeats the call until it is done: the client resumes the call where the previous one left
+        it."""
         deadline = time.monotonic() + self._patience_s
         while (error := self._outcome(lambda: self._producer.commit_transaction(_SLICE_S))) is not None:
             self._serve(0)

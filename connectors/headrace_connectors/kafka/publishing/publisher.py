@@ -1,12 +1,12 @@
-"""Publishes a share of staged rows to a topic, exactly once: in transactions, each of which also commits how far it is.
+"""Publishes a share of staged rows to a topic, exactly once: in transactions that also commit the progress.
 
-    open     register the share's name (ends what an earlier publisher left open, and shuts it out) ─> read the marker
-    write    rows ─> transaction ── full, or open for long ─> flush, marker, commit ─> rows ─> the next transaction
+    open     register the share's name (ends an earlier publisher's transaction, and fences it) ─> read the marker
+    write    rows ─> transaction ── full, or open too long ─> flush, marker, commit ─> rows ─> the next transaction
     finish   the last one
 
 A transaction is short, so a share may have any size. Rows become visible to readers with isolation.level
-read_committed, transaction by transaction, whatever the sink's `delivery` is. What the marker is, and how long brokers
-remember it, is `publish_marker`'s.
+read_committed, transaction by transaction, whatever the sink's `delivery` is. `publishing.marker` owns the marker and
+its retention.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from headrace_connectors.kafka.sink.record_maker import RecordMaker
 from headrace_connectors.kafka.sink.records import Records
 
 TRANSACTION_ROWS_MAX = 250_000
-"""Rows that one transaction has at most: what a publisher that dies may have sent in vain."""
+"""Most rows of one transaction, which a publisher that dies may have sent in vain."""
 _OPEN_MAX_S = 10.0
 _OPEN_PART_MAX = 0.25
-"""A transaction is committed, at the next row, when it was open for so long or for this part of its timeout."""
+"""A transaction is committed at the next row after 10 s, or after a quarter of its timeout."""
 _MARKER_PATIENCE_S = 60.0
 
 
 class KafkaPublisher:
-    """`connect.publisher.Publisher` for Kafka. Opening it does all that it says above."""
+    """`connect.publisher.Publisher` for Kafka. Opening it registers the name and reads the marker."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class KafkaPublisher:
         self._open_rows = 0
         self._opened_at = 0.0
         try:
+            # fence first, then read: after that no earlier publisher can move the marker
             self._producer.register()
             group = MarkerGroup(config, context)
             try:
@@ -64,11 +65,11 @@ class KafkaPublisher:
 
     @property
     def published(self) -> int:
-        """Rows of the share that are visible."""
+        """Number of visible rows of the share."""
         return self._published
 
     def write(self, batch: SinkBatch) -> None:
-        """Sends rows; commits whenever a transaction is full. Raises ExternalError: nothing more may be written."""
+        """Sends rows; commits whenever a transaction is full. After ExternalError nothing more may be written."""
         if not len(batch):
             return
         records = self._make(batch)
@@ -100,5 +101,5 @@ class KafkaPublisher:
         assert self._published == self._share.rows, "all rows were written"
 
     def close(self) -> None:
-        """Aborts what is open. Idempotent."""
+        """Aborts an open transaction. Idempotent."""
         self._producer.close()

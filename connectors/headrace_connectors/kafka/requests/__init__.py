@@ -1,1 +1,1 @@
-"""Kafka's wire protocol for the requests that librdkafka does not offer: connections, login, transaction requests."""
+"""Kafka's wire protocol for requests that librdkafka does not offer: connections, login, transaction requests."""

@@ -1,6 +1,6 @@
-"""Access tokens for SASL OAUTHBEARER, got the way librdkafka gets them from the same properties.
+"""Access tokens for SASL OAUTHBEARER, obtained as librdkafka does from the same properties.
 
-Two ways: unsigned tokens of one's own, for brokers of tests (`enable.sasl.oauthbearer.unsecure.jwt`), and tokens of an
+Two kinds: self-issued unsigned tokens, for test brokers (`enable.sasl.oauthbearer.unsecure.jwt`), and tokens of an
 OpenID Connect provider by client credentials (`sasl.oauthbearer.method=oidc`). Knows nothing of brokers.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 from headrace.core.errors import ExternalError, UserError
 
 _RENEWED_AT = 0.8
-"""Of a token's life: later, a connection is not opened with it. librdkafka renews at the same share."""
+"""Share of a token's lifetime after which no connection is opened with it. librdkafka renews at the same share."""
 _ANSWER_TIMEOUT_S = 10.0
 _ANSWER_BYTES_MAX = 1 << 20
 _UNSECURED_LIFE_S = 3_600
@@ -31,10 +31,10 @@ _HTTP_TOO_MANY = 429
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """Where tokens come from. `endpoint`: empty for unsigned tokens of one's own.
+    """The source of tokens. `endpoint`: empty for self-issued unsigned tokens.
 
     claims       of unsigned tokens
-    life_s       of unsigned tokens
+    life_s       of unsigned tokens, in s
     extensions   further names and values for the broker
     """
 
@@ -50,7 +50,7 @@ class TokenSettings:
 
 
 def oidc_settings(given: Mapping[str, str]) -> TokenSettings:
-    """Of the properties of `sasl.oauthbearer.method=oidc`. Raises UserError for one that is missing."""
+    """Settings from the properties of `sasl.oauthbearer.method=oidc`. Raises UserError for a missing one."""
     # librdkafka has two names for both credentials
     endpoint = _required(given, "sasl.oauthbearer.token.endpoint.url")
     client_id = _required(given, "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.credentials.client.id")
@@ -81,7 +81,7 @@ def _required(given: Mapping[str, str], *names: str) -> str:
 
 
 def unsecured_settings(given: Mapping[str, str]) -> TokenSettings:
-    """Of `sasl.oauthbearer.config`: `principal=ann scope=a,b lifeSeconds=3600 extension_traceId=7`."""
+    """Settings from `sasl.oauthbearer.config`: `principal=ann scope=a,b lifeSeconds=3600 extension_traceId=7`."""
     pairs = _pairs(given.get("sasl.oauthbearer.config", ""), " ")
     if "principal" not in pairs:
         raise UserError(
@@ -104,7 +104,7 @@ def _pairs(text: str, between: str) -> dict[str, str]:
 
 
 class AccessTokens:
-    """Keeps one token, and gets the next one when 80% of its life are over. Used by one thread.
+    """Caches one token, and fetches the next one after 80 % of its lifetime. Used by one thread.
 
     clock   wall clock in seconds
     """
@@ -116,11 +116,11 @@ class AccessTokens:
 
     @property
     def extensions(self) -> Mapping[str, str]:
-        """For the broker, with each token."""
+        """Extensions to send to the broker with each token."""
         return self._settings.extensions
 
     def token(self) -> str:
-        """One that is good for a while. Raises ExternalError, with `retry` where no provider answers."""
+        """A valid token. Raises ExternalError, with `retry` if no provider answers."""
         now = self._clock()
         if now >= self._renew_at:
             self._token, expires_at = self._issued(now)
@@ -128,7 +128,7 @@ class AccessTokens:
         return self._token
 
     def forget(self) -> None:
-        """The broker refused the token: the next one is got anew."""
+        """Discards a token that the broker rejected, so that the next one is fetched."""
         self._renew_at = 0.0
 
     def _issued(self, now: float) -> tuple[str, float]:
@@ -146,7 +146,7 @@ def unsecured_token(claims: Mapping[str, Any]) -> str:
 
 
 def _fetched(settings: TokenSettings, now: float) -> tuple[str, float]:
-    """By the client credentials grant (RFC 6749, 4.4): token, and when it expires."""
+    """Fetches a token by the client credentials grant (RFC 6749, 4.4): the token, and its expiry time."""
     form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
     login = base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
     request = urllib.request.Request(
@@ -189,7 +189,7 @@ def _https_context(settings: TokenSettings) -> ssl.SSLContext:
 
 
 def _no_token(settings: TokenSettings, why: str, *, retry: bool) -> ExternalError:
-    # the address may carry a login of its own: only its host is named
+    # the URL may contain credentials: only its host is named
     host = urllib.parse.urlsplit(settings.endpoint).hostname
     return ExternalError(
         f"no access token for Kafka from {host}: {why}",

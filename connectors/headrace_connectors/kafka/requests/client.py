@@ -1,11 +1,10 @@
 """Raw requests about transactions to the brokers of a cluster.
 
-Owns connections: which broker a request goes to, and that requests to several brokers are under way at the same time.
-It decides nothing and repeats nothing. A request without an answer has code 13 (the connection broke), whatever broke;
-after that the caller closes this and opens another one, which asks the addresses of the start anew. That is how brokers
-that go, come back or move are followed.
+Owns connections: the broker for each request, and concurrent requests to several brokers. Makes no decisions and no
+retries. A request without an answer has code 13 (disconnected), whatever broke. After that the caller closes this
+client and opens another one, which bootstraps again. That is how it follows brokers that go, come back or move.
 
-No thread: connections are read in the caller's.
+No thread: connections are read in the caller's thread.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ from headrace_connectors.kafka.requests.requests import (
 from headrace_connectors.kafka.requests.sasl import LoginRefusedError
 
 NETWORK_EXCEPTION = 13
-"""Kafka's own code for: disconnected before an answer came."""
+"""Kafka's own code for a disconnect before the answer."""
 _UNDER_WAY_MAX = 256
-"""Requests that wait for their answers at a time: their answers fit into the sockets' buffers, so no sender blocks."""
+"""Most requests in flight: their answers fit into the socket buffers, so no sender blocks."""
 _CONNECT_S = 3.0
 _NAMES = {105: "TRANSACTIONAL_ID_NOT_FOUND"}
-"""Of codes that librdkafka has no name for."""
+"""Names of codes that librdkafka does not know."""
 
 A = TypeVar("A")
 
@@ -59,9 +58,9 @@ def error_name(code: int) -> str:
 
 
 class BrokerClient:
-    """Connections to the brokers of a cluster. Used by one thread. Not to be used again once `broken` is set.
+    """Connections to the brokers of a cluster. Used by one thread. Must not be used after `broken` is set.
 
-    Raises ExternalError where the login is refused or no broker answers in time, UserError for brokers before 3.0.
+    Raises ExternalError if the login is rejected or no broker answers in time, UserError for brokers before 3.0.
     """
 
     def __init__(self, brokers: str, settings: ConnectionSettings, *, answer_timeout_ms: int) -> None:
@@ -79,9 +78,9 @@ class BrokerClient:
             raise
 
     def _bootstrap(self) -> None:
-        """Connects to an address that answers; its connection serves requests to any broker."""
+        """Connects to one answering address; that connection serves requests to any broker."""
         addresses = hosts_and_ports(self._brokers)
-        # in another order each time: a frozen broker, which answers nothing, is not asked first again and again
+        # shuffled, so that a frozen broker, which accepts and never answers, is not always tried first
         random.shuffle(addresses)
         for host, port in addresses:
             try:
@@ -90,20 +89,20 @@ class BrokerClient:
                 self._last_failure = str(error)
                 continue
             if self._know_brokers():
-                # an address before this one may have failed
+                # an earlier address may have failed
                 self.broken = False
                 return
             self._connections.pop(None).close()
         raise self._no_answer()
 
     def brokers(self) -> tuple[int, ...]:
-        """The brokers that the cluster has now. Raises ExternalError with `retry` where none says so."""
+        """The current brokers of the cluster. Raises ExternalError with `retry` without an answer."""
         if not self._know_brokers():
             raise self._no_answer()
         return tuple(self._places)
 
     def _know_brokers(self) -> bool:
-        """Asks for them; False: no answer."""
+        """Fetches the brokers; False: no answer."""
         (places,) = self._exchanged([(None, metadata())])
         if places is None:
             return False
@@ -121,10 +120,10 @@ class BrokerClient:
     def describe(self, by_broker: Mapping[int, Sequence[str]]) -> dict[str, RawDescription]:
         """DescribeTransactions: one request a broker."""
         calls = [(broker, describe_transactions(names)) for broker, names in by_broker.items()]
-        found: dict[str, RawDescription] = {}
+        descriptions: dict[str, RawDescription] = {}
         for names, answer in zip(by_broker.values(), self._answers(calls), strict=True):
-            found |= dict.fromkeys(names, RawDescription(NETWORK_EXCEPTION)) if answer is None else answer
-        return found
+            descriptions |= dict.fromkeys(names, RawDescription(NETWORK_EXCEPTION)) if answer is None else answer
+        return descriptions
 
     def end(self, by_broker: Mapping[int, Sequence[EndCall]]) -> dict[str, int]:
         """EndTxn for each, pipelined: name -> error code."""
@@ -141,7 +140,7 @@ class BrokerClient:
     def listed(
         self, brokers: Sequence[int], *, states: Sequence[str], pattern: str
     ) -> dict[int, tuple[int, dict[str, str]]]:
-        """ListTransactions: broker -> (error code, name -> state). Brokers before 4.1 do not look at `pattern`."""
+        """ListTransactions: broker -> (error code, name -> state). Brokers before 4.1 ignore `pattern`."""
         answers = self._answers([(broker, list_transactions(states, pattern)) for broker in brokers])
         return {
             broker: (NETWORK_EXCEPTION, {}) if answer is None else answer
@@ -149,7 +148,7 @@ class BrokerClient:
         }
 
     def broker_setting(self, brokers: Sequence[int], name: str) -> dict[int, tuple[int, str | None]]:
-        """DescribeConfigs, asked of each broker for itself: broker -> (error code, value)."""
+        """DescribeConfigs, to each broker about itself: broker -> (error code, value)."""
         answers = self._answers([(broker, broker_setting(broker, name)) for broker in brokers])
         return {
             broker: (NETWORK_EXCEPTION, None) if answer is None else answer
@@ -157,28 +156,28 @@ class BrokerClient:
         }
 
     def last_failure(self) -> str:
-        """Why a connection broke or was not made, the last time; empty: none did."""
+        """The reason of the last failed connection; empty: none failed."""
         return self._last_failure
 
     def close(self) -> None:
-        """Ends all connections. Idempotent."""
+        """Closes all connections. Idempotent."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
     def _answers(self, calls: Sequence[tuple[int | None, Request[A]]]) -> list[A | None]:
-        """The answers, None where there was none. Raises where the login or the version is what is wrong."""
+        """The answers, None for a missing one. Raises for a rejected login or an unsupported version."""
         answers: list[A | None] = []
         for at in range(0, len(calls), _UNDER_WAY_MAX):
             answers += self._exchanged(calls[at : at + _UNDER_WAY_MAX])
         return answers
 
     def _exchanged(self, calls: Sequence[tuple[int | None, Request[A]]]) -> list[A | None]:
-        """Sends all, then waits for all."""
+        """Sends all requests, then receives all answers."""
         deadline = time.monotonic() + self._answer_timeout_s
-        # until all is answered: an error in between leaves answers on the way that nobody waits for
+        # broken until all are received: an error in between leaves answers in flight that no request would match
         was_broken, self.broken = self.broken, True
-        # one that failed has no answer to any request of this round
+        # a failed connection answers no request of this round
         failed: set[int | None] = set()
         for broker, request in calls:
             if broker not in failed:
@@ -203,7 +202,8 @@ class BrokerClient:
         return answers
 
     def _connection(self, broker: int | None) -> BrokerConnection:
-        """One to the broker (None: to any); another one where its login has expired, or the broker has hung up."""
+        """A connection to the broker (None: to any); a new one if its login has expired, or the broker has closed
+        it."""
         known = self._connections.get(broker)
         if known is not None:
             if known.usable:
@@ -221,12 +221,12 @@ class BrokerClient:
         raise failure
 
     def _opened(self, host: str, port: int) -> BrokerConnection:
-        """A connection, logged in. Raises ConnectionBrokenError, ExternalError for a refused login."""
+        """A connection, logged in. Raises ConnectionBrokenError, ExternalError for a rejected login."""
         for last in (False, True):
             try:
                 return BrokerConnection(host, port, self._settings, deadline=time.monotonic() + _CONNECT_S)
             except LoginRefusedError as error:
-                # a token may have been revoked, or expired on the way: another one is tried once
+                # a token may have been revoked, or may have expired in transit: another one is tried once
                 if last or not self._settings.forget_login():
                     raise ExternalError(
                         f"Kafka at {self._brokers} refused the committer: {error}",
@@ -251,7 +251,7 @@ def _code(answer: int | None) -> int:
 
 
 def canonical_name(host: str) -> str:
-    """The name that Kerberos knows a host by; its own where it has no other."""
+    """The host name that Kerberos uses; the same name if there is no other."""
     try:
         return socket.gethostbyaddr(host)[0]
     except OSError:

@@ -1,7 +1,7 @@
 """One connection to one broker: TCP, TLS, login, then requests in order. Blocking, used by one thread.
 
-Requests may be sent before earlier ones are answered; a broker answers in order. Every call has a deadline. A
-connection that raised is closed and never used again.
+Requests are pipelined; a broker answers in order. Every call has a deadline. After an exception the connection is
+closed and never used again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from headrace.core.network.frames import receive_exactly
 from headrace_connectors.kafka.requests.requests import (
     API_VERSIONS,
     Request,
@@ -28,31 +29,30 @@ from headrace_connectors.kafka.requests.wire_format import MalformedAnswerError
 
 ANSWER_BYTES_MAX = 100_000_000
 _STEPS_MAX = 10
-"""Of one login; the longest mechanism has four."""
+"""Most steps of one login; the longest mechanism has four."""
 _LIFETIME_SHARE = 0.8
-"""A login that has a lifetime is used for this share of it, so that no request meets its end."""
+"""A login with a lifetime is used for this share of it, so that it does not expire during a request."""
 _UNSUPPORTED_MECHANISM = 33
 
 A = TypeVar("A")
 
 
 class ConnectionBrokenError(Exception):
-    """No connection, or one that ended: the requests under way may or may not have been carried out."""
+    """A failed or lost connection: requests in flight may or may not have been executed."""
 
 
 class VersionUnknownError(Exception):
-    """The broker knows no version of a request that this client speaks."""
+    """The broker and this client have no common version of a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """How to connect to any broker of a cluster.
+    """Connection settings for any broker of a cluster.
 
     tls            None: no TLS
-    login          a new login for a broker's host, or None: no SASL
-    forget_login   the broker refused what `login` sent: the next one must not send the same again; True if the next
-                   one may succeed
-    canonical      bootstrap addresses are replaced by the canonical names of their hosts, as Kerberos wants it
+    login          creates a login for a broker's host; None: no SASL
+    forget_login   called after a rejected login, so that the next one differs; True if the next one may succeed
+    canonical      bootstrap addresses are replaced by canonical host names, as Kerberos requires
     """
 
     client_id: str = "headrace"
@@ -63,9 +63,9 @@ class ConnectionSettings:
 
 
 class BrokerConnection:
-    """Connected and logged in once it is made.
+    """Connected and logged in when the constructor returns.
 
-    Raises ConnectionBrokenError where that takes longer than until `deadline` (of `time.monotonic`) or fails, and
+    Raises ConnectionBrokenError if that fails or is not done by `deadline` (of `time.monotonic`), and
     LoginRefusedError.
     """
 
@@ -76,7 +76,7 @@ class BrokerConnection:
         self._waiting: deque[tuple[int, int, Request[object]]] = deque()
         self._correlation = 0
         self._expires_at = float("inf")
-        # before anything else: it may have to fetch a token, which must not use up the broker's time
+        # first of all: this may fetch a token, which must not use up the broker's time limit
         login = None if settings.login is None else settings.login(host)
         self._sock = self._connected(host, port, deadline)
         try:
@@ -90,7 +90,7 @@ class BrokerConnection:
     def _connected(self, host: str, port: int, deadline: float) -> socket.socket:
         try:
             sock = socket.create_connection((host, port), timeout=_left(deadline))
-        except (OSError, UnicodeError) as cause:  # the latter: of a name that no host can have
+        except (OSError, UnicodeError) as cause:  # UnicodeError: the host name is invalid (IDNA)
             raise ConnectionBrokenError(f"no connection to {self._where}: {cause}") from cause
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._settings.tls is None:
@@ -131,7 +131,7 @@ class BrokerConnection:
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent: it is open, its login has not expired, the broker has not hung up."""
+        """Whether another request may be sent: it is open, its login has not expired, the broker has not closed it."""
         if self._sock.fileno() < 0:
             return False
         if self._waiting:
@@ -140,11 +140,11 @@ class BrokerConnection:
             return False
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
-        # nothing is asked for, so all that can be read is the end
+        # no request is in flight, so readable bytes can only be the end of the stream
         return not poll.poll(0)
 
     def version(self, request: Request[A]) -> int:
-        """The highest version that both sides know. Raises VersionUnknownError."""
+        """The highest common version. Raises VersionUnknownError."""
         lowest, highest = self._versions.get(request.api_key, (0, -1))
         if not max(lowest, request.lowest) <= min(highest, request.highest):
             raise VersionUnknownError(
@@ -154,12 +154,12 @@ class BrokerConnection:
         return min(highest, request.highest)
 
     def ask(self, request: Request[A], deadline: float) -> A:
-        """Sends it and waits for its answer; nothing else is under way."""
+        """Sends the request and waits for its answer; no other request may be in flight."""
         self.send(request, deadline)
         return self.receive(request, deadline)
 
     def send(self, request: Request[A], deadline: float) -> None:
-        """Sends it. Raises ConnectionBrokenError, VersionUnknownError."""
+        """Sends the request. Raises ConnectionBrokenError, VersionUnknownError."""
         version = self.version(request)
         self._correlation = self._correlation + 1 & 0x7FFFFFFF
         content = request.content(version, self._correlation, self._settings.client_id)
@@ -171,7 +171,7 @@ class BrokerConnection:
         self._waiting.append((self._correlation, version, request))
 
     def receive(self, request: Request[A], deadline: float) -> A:
-        """The answer to the oldest request under way, which is `request`. Raises ConnectionBrokenError."""
+        """The answer to the oldest request in flight, which is `request`. Raises ConnectionBrokenError."""
         correlation, version, oldest = self._waiting.popleft()
         assert oldest is request, "answers come in the order of requests"
         try:
@@ -186,21 +186,21 @@ class BrokerConnection:
             raise self._broken(cause) from cause
 
     def _read(self, size: int, deadline: float) -> bytes:
-        parts = bytearray()
-        while len(parts) < size:
+        def receive_into(view: memoryview) -> int:
             self._sock.settimeout(_left(deadline))
-            part = self._sock.recv(min(size - len(parts), 1 << 20))
-            if not part:
-                raise OSError("the broker closed the connection")
-            parts += part
-        return bytes(parts)
+            return self._sock.recv_into(view)
+
+        data = receive_exactly(receive_into, size)
+        if data is None:
+            raise OSError("the broker closed the connection")
+        return data
 
     def _broken(self, cause: Exception) -> ConnectionBrokenError:
         self.close()
         return ConnectionBrokenError(f"the connection to {self._where} broke: {cause}")
 
     def close(self) -> None:
-        """Ends it at once; what is under way has no answer. Idempotent."""
+        """Closes at once; requests in flight get no answer. Idempotent."""
         self._sock.close()
 
 

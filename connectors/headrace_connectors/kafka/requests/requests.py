@@ -1,7 +1,7 @@
-"""The requests to brokers that the committer needs, and their answers, typed. Pure.
+"""The committer's requests to brokers, and their answers, typed. Pure.
 
-librdkafka has no call for most of them. Brokers from Kafka 3.0 on know them all; a request is sent in the highest
-version that both sides know. Message definitions: https://kafka.apache.org/protocol#protocol_messages
+librdkafka has no call for most of them. Brokers from Kafka 3.0 on support them all; a request is sent in the highest
+common version. Message definitions: https://kafka.apache.org/protocol#protocol_messages
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEVER_FLEXIBLE = 1 << 15
 class Request(Generic[A_co]):
     """One request.
 
-    lowest, highest   the versions that `write` and `read` know
+    lowest, highest   the versions that `write` and `read` support
     flexible_from     the first flexible version
     write, read       the body: `write(writer, version)`, `read(reader, version)`
     """
@@ -41,9 +41,9 @@ class Request(Generic[A_co]):
     read: Callable[[MessageReader, int], A_co]
 
     def content(self, version: int, correlation: int, client_id: str) -> bytes:
-        """Header and body, without the length before them."""
+        """Header and body, without the length prefix."""
         flexible = version >= self.flexible_from
-        # the header's own text is never compact; a flexible header only adds tagged fields
+        # the header's client id is never compact; a flexible header only adds tagged fields
         header = MessageWriter(flexible=False)
         header.int16(self.api_key)
         header.int16(version)
@@ -55,10 +55,10 @@ class Request(Generic[A_co]):
         return header.content() + body.content()
 
     def answer(self, version: int, content: bytes) -> A_co:
-        """The body of an answer, behind its correlation id. Raises MalformedAnswerError."""
+        """The body of an answer, after its correlation id. Raises MalformedAnswerError."""
         flexible = version >= self.flexible_from
         reader = MessageReader(content, flexible=flexible)
-        # ApiVersions has no tagged fields in its answer's header: it is sent before anybody knows any version
+        # by KIP-511 the answer to ApiVersions has no tagged fields in its header: it precedes any agreement on versions
         if self.api_key != API_VERSIONS:
             reader.end_struct()
         return self.read(reader, version)
@@ -66,7 +66,7 @@ class Request(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlace:
-    """Where a broker of the cluster listens."""
+    """The address of a broker."""
 
     broker: int
     host: str
@@ -75,7 +75,7 @@ class BrokerPlace:
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """The broker that a transaction's state is with; `code` other than 0: it is not known."""
+    """The broker that coordinates a transaction; `code` other than 0: unknown."""
 
     code: int
     broker: int = -1
@@ -83,7 +83,7 @@ class Coordinator:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorPlace:
-    """FindCoordinator's answer for one id: the broker, and where it listens."""
+    """FindCoordinator's answer for one id: the broker and its address."""
 
     name: str
     coordinator: Coordinator
@@ -92,7 +92,7 @@ class CoordinatorPlace:
 
 @dataclass(frozen=True, slots=True)
 class RawDescription:
-    """DescribeTransactions' answer for one id. `started_at_ms`: -1 where nothing was begun."""
+    """DescribeTransactions' answer for one id. `started_at_ms`: -1 without a transaction."""
 
     code: int
     state: str = ""
@@ -105,7 +105,7 @@ class RawDescription:
 
 @dataclass(frozen=True, slots=True)
 class EndCall:
-    """One EndTxn. `protocol`: the one that the transaction was written with."""
+    """One EndTxn. `protocol`: that of the transaction's producer."""
 
     name: str
     producer_id: int
@@ -116,7 +116,7 @@ class EndCall:
 
 @dataclass(frozen=True, slots=True)
 class SaslAnswer:
-    """`lifetime_ms`: how long the login counts; 0: for as long as the connection is open."""
+    """The answer to a step of a login. `lifetime_ms`: of the login; 0: as long as the connection."""
 
     code: int
     message: str
@@ -125,12 +125,12 @@ class SaslAnswer:
 
 
 END_VERSIONS: Mapping[TransactionProtocol, tuple[int, int]] = {TransactionProtocol.TV1: (1, 4)}
-"""The lowest and highest version of EndTxn that each protocol has. In TV1 the epoch stays, so that a second EndTxn
+"""The lowest and highest version of EndTxn in each protocol. In TV1 the epoch stays the same, so a second EndTxn
 changes nothing."""
 
 
 def api_versions() -> Request[tuple[int, dict[int, tuple[int, int]]]]:
-    """Error code, and api key -> lowest and highest version. Version 0, which every broker answers."""
+    """Error code, and api key -> lowest and highest version. Uses version 0, which every broker answers."""
 
     def read(reader: MessageReader, _version: int) -> tuple[int, dict[int, tuple[int, int]]]:
         code = reader.int16()
@@ -185,7 +185,7 @@ def metadata() -> Request[list[BrokerPlace]]:
 
 
 def find_coordinators(names: Sequence[str]) -> Request[list[CoordinatorPlace]]:
-    """The coordinator of each transactional id. Version 4, of Kafka 3.0, is the first that takes several."""
+    """The coordinator of each transactional id. Version 4, since Kafka 3.0, is the first one for several ids."""
 
     def write(writer: MessageWriter, _version: int) -> None:
         writer.int8(_TRANSACTION_KEY)
@@ -208,7 +208,7 @@ def find_coordinators(names: Sequence[str]) -> Request[list[CoordinatorPlace]]:
 
 
 def describe_transactions(names: Sequence[str]) -> Request[dict[str, RawDescription]]:
-    """What the broker knows of each."""
+    """The broker's description of each transaction."""
 
     def write(writer: MessageWriter, _version: int) -> None:
         writer.array(names, writer.string)
@@ -236,7 +236,7 @@ def _description(reader: MessageReader) -> tuple[str, RawDescription]:
 
 
 def end_transaction(call: EndCall) -> Request[int]:
-    """EndTxn: an error code."""
+    """EndTxn; returns an error code."""
 
     def write(writer: MessageWriter, _version: int) -> None:
         writer.string(call.name)
@@ -250,13 +250,13 @@ def end_transaction(call: EndCall) -> Request[int]:
 
 
 def init_producer_id(name: str, *, timeout_ms: int) -> Request[int]:
-    """InitProducerId: an error code. Aborts what is open under the name and raises its epoch."""
+    """InitProducerId; returns an error code. Aborts the name's open transaction and raises its epoch."""
 
     def write(writer: MessageWriter, version: int) -> None:
         writer.string(name)
         writer.int32(timeout_ms)
         if version >= 3:
-            # no producer: whoever holds the name is shut out
+            # without a producer id of our own: fences any producer that holds the name
             writer.int64(-1)
             writer.int16(-1)
         writer.end_struct()
@@ -265,7 +265,7 @@ def init_producer_id(name: str, *, timeout_ms: int) -> Request[int]:
 
 
 def list_transactions(states: Sequence[str], pattern: str) -> Request[tuple[int, dict[str, str]]]:
-    """Error code, and name -> state. Brokers before 4.1 do not filter by `pattern`."""
+    """Error code, and name -> state. Brokers before 4.1 ignore `pattern`."""
 
     def write(writer: MessageWriter, version: int) -> None:
         writer.array(states, writer.string)

@@ -1,7 +1,7 @@
-"""The client's half of SASL logins: PLAIN, SCRAM, OAUTHBEARER and GSSAPI. No I/O, but for GSSAPI's library.
+"""The client's half of SASL logins: PLAIN, SCRAM, OAUTHBEARER and GSSAPI. No I/O, except by GSSAPI's library.
 
-A mechanism returns the bytes of its first step, then answers each challenge of the broker until it returns None: then
-it has nothing more to send, and has checked what the broker had to prove.
+A mechanism returns the bytes of its first step, then a response to each challenge of the broker. It returns None when
+it has nothing more to send and has verified the broker's proof.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 ITERATIONS_MAX = 1_000_000
-"""Of SCRAM: a broker that asks for more would keep the client busy for seconds."""
+"""Most iterations of SCRAM: more would cost the client seconds of CPU."""
 _ITERATIONS_MIN = 4_096
-"""RFC 5802 and Kafka know no less."""
+"""Fewest iterations, by RFC 5802 and Kafka."""
 
 
 class LoginRefusedError(Exception):
-    """The login cannot succeed: the broker's answer is not what the mechanism demands."""
+    """The login cannot succeed: the broker rejected it, or violated the mechanism."""
 
 
 class SaslMechanism(Protocol):
@@ -29,16 +29,16 @@ class SaslMechanism(Protocol):
     name: str
 
     def first(self) -> bytes:
-        """What the client sends before any challenge."""
+        """The client's first message, before any challenge."""
         ...
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The next bytes to send; None: the login is over. Raises LoginRefusedError."""
+        """The response to a challenge; None: the login is complete. Raises LoginRefusedError."""
         ...
 
 
 class Plain:
-    """RFC 4616: user and password in the clear."""
+    """RFC 4616: user and password in clear text."""
 
     name = "PLAIN"
 
@@ -55,7 +55,7 @@ class Plain:
 
 
 class Scram:
-    """RFC 5802: proves the password without sending it, and that the broker knows it too.
+    """RFC 5802: proves the password without sending it, and verifies that the broker knows it too.
 
     name    SCRAM-SHA-256 or SCRAM-SHA-512
     nonce   for tests
@@ -66,6 +66,7 @@ class Scram:
         self._hash = name.removeprefix("SCRAM-").replace("-", "").lower()
         self._password = password.encode()
         self._nonce = nonce or secrets.token_urlsafe(24)
+        # both characters are special in SCRAM messages (RFC 5802 section 5.1)
         escaped = username.replace("=", "=3D").replace(",", "=2C")
         self._first_bare = f"n={escaped},r={self._nonce}"
         self._expected_proof: bytes | None = None
@@ -87,6 +88,7 @@ class Scram:
 
     def _final(self, fields: Mapping[str, str], server_first: str) -> bytes:
         nonce, salt, iterations = fields["r"], base64.b64decode(fields["s"]), int(fields["i"])
+        # RFC 5802 section 5.1: an answer without the client's part may be a replay
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise LoginRefusedError("the broker's nonce does not continue the client's")
         if not _ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
@@ -119,7 +121,7 @@ def _fields(challenge: bytes) -> dict[str, str]:
 
 
 class OAuthBearer:
-    """RFC 7628: a token that somebody else issued.
+    """RFC 7628: a token from an issuer.
 
     extensions   further names and values for the broker
     """
@@ -135,7 +137,7 @@ class OAuthBearer:
         return self._content.encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """See SaslMechanism. A challenge is an error in JSON, which the client has to acknowledge."""
+        """See SaslMechanism. A challenge is an error in JSON, which the client must acknowledge with a 0x01 byte."""
         return b"\x01" if challenge else None
 
 
@@ -166,7 +168,7 @@ class Gssapi:
             return None
         if not self._context.complete:
             return self._context.step(challenge) or b""
-        # the layers that the broker offers, and its largest message; Kafka wants no layer
+        # security layers that the broker offers, and its maximum message size; Kafka uses no layer
         offered = self._context.unwrap(challenge).message
         self._over = True
         chosen = self._NO_PROTECTION + offered[1:] + self._whom.encode()

@@ -1,4 +1,4 @@
-"""The committer's login in terms of its connections: a TLS context, and a SASL mechanism for each connection."""
+"""The committer's login as connection settings: a TLS context, and a SASL mechanism for each connection."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 
 def connection_settings_of(security: ClientSecurity) -> ConnectionSettings:
-    """For all connections of one client, which share an access token. Raises UserError for TLS files that are not what
-    they should be, and for a missing package."""
+    """The settings for all connections of one client, which share an access token. Raises UserError for invalid TLS
+    files and for a missing package."""
     require_installed(security)
     tokens = AccessTokens(security.tokens) if security.tokens is not None else None
     return ConnectionSettings(

@@ -1,6 +1,6 @@
-"""Kafka's wire format: the primitive types, in the old and in the flexible (compact, tagged) form. Pure.
+"""Kafka's wire format: the primitive types, in the old and in the flexible (compact, tagged; KIP-482) form. Pure.
 
-A message version is flexible or not; a `MessageWriter` and a `MessageReader` are of one form and know nothing of
+A message version is flexible or not. A `MessageWriter` and a `MessageReader` handle one form, and know nothing of
 messages. https://kafka.apache.org/protocol#protocol_types
 """
 
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 ITEMS_MAX = 10_000_000
-"""Of an array: a greater count is a broken message."""
+"""Most items of an array: a greater count means a malformed message."""
 
 T = TypeVar("T")
 
 
 class MalformedAnswerError(Exception):
-    """The bytes are no message of the expected version."""
+    """The bytes are not a message of the expected version."""
 
 
 class MessageWriter:
@@ -32,7 +32,7 @@ class MessageWriter:
         self._parts.append(struct.pack(">b", value))
 
     def int16(self, value: int) -> None:
-        """Two bytes, big-endian, as all numbers."""
+        """Two bytes, big-endian like all numbers."""
         self._parts.append(struct.pack(">h", value))
 
     def int32(self, value: int) -> None:
@@ -48,7 +48,7 @@ class MessageWriter:
         self.int8(int(value))
 
     def string(self, value: str | None) -> None:
-        """UTF-8 behind its length; None is NULL."""
+        """UTF-8 with a length prefix; None is NULL."""
         raw = None if value is None else value.encode()
         if self.flexible:
             self._compact(raw)
@@ -57,7 +57,7 @@ class MessageWriter:
             self._parts.append(raw or b"")
 
     def bytes_(self, value: bytes) -> None:
-        """Bytes behind their length."""
+        """Bytes with a length prefix."""
         if self.flexible:
             self._compact(value)
         else:
@@ -74,12 +74,12 @@ class MessageWriter:
             write(item)
 
     def end_struct(self) -> None:
-        """The tagged fields at the end of a struct: none. Nothing in the old form."""
+        """The tagged fields at the end of a struct: none. Writes nothing in the old form."""
         if self.flexible:
             self.varint(0)
 
     def varint(self, value: int) -> None:
-        """An unsigned number, seven bits a byte."""
+        """An unsigned number, seven bits per byte."""
         raw = bytearray()
         while value > 0x7F:
             raw.append(value & 0x7F | 0x80)
@@ -88,17 +88,17 @@ class MessageWriter:
         self._parts.append(bytes(raw))
 
     def _compact(self, raw: bytes | None) -> None:
-        # the length is one more, so that 0 is NULL
+        # compact lengths are one greater, so that 0 is NULL
         self.varint(0 if raw is None else len(raw) + 1)
         self._parts.append(raw or b"")
 
     def content(self) -> bytes:
-        """Everything that was written."""
+        """The bytes written."""
         return b"".join(self._parts)
 
 
 class MessageReader:
-    """Takes values from the front of one message. Every method raises MalformedAnswerError where it ends too soon."""
+    """Reads values of one message from the front. Every method raises MalformedAnswerError at a premature end."""
 
     def __init__(self, content: bytes, *, flexible: bool) -> None:
         self.flexible = flexible
@@ -106,7 +106,7 @@ class MessageReader:
         self._at = 0
 
     def int8(self) -> int:
-        """As the writer's, as all that follow."""
+        """One signed byte."""
         return self._number(">b", 1)
 
     def int16(self) -> int:
@@ -126,7 +126,7 @@ class MessageReader:
         return self.int8() != 0
 
     def string(self) -> str:
-        """Text; NULL is empty."""
+        """Text; NULL is read as empty."""
         return self.nullable_string() or ""
 
     def nullable_string(self) -> str | None:
@@ -140,19 +140,19 @@ class MessageReader:
             raise MalformedAnswerError("a text is no UTF-8") from cause
 
     def bytes_(self) -> bytes:
-        """Bytes; NULL is empty."""
+        """Bytes; NULL is read as empty."""
         length = self.varint() - 1 if self.flexible else self.int32()
         return self._take(max(length, 0))
 
     def array(self, read: Callable[[], T]) -> list[T]:
-        """Items; NULL is no items."""
+        """Items; NULL is read as empty."""
         count = self.varint() - 1 if self.flexible else self.int32()
         if count > ITEMS_MAX:
             raise MalformedAnswerError(f"an array of {count} items")
         return [read() for _ in range(max(count, 0))]
 
     def end_struct(self) -> None:
-        """Skips the tagged fields at the end of a struct. Nothing in the old form."""
+        """Skips the tagged fields at the end of a struct. Reads nothing in the old form."""
         if self.flexible:
             for _ in range(self.varint()):
                 self.varint()

@@ -1,4 +1,4 @@
-"""The record queue on confluent-kafka's own producer: one call a record; takes timestamps and headers."""
+"""The record queue on confluent-kafka's own producer: one call per record; supports timestamps and headers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from headrace_connectors.kafka.transactions.errors import ABORT_TIMEOUT_MS, init
 class ClientProducer:
     """A producer to one topic.
 
-    held   settings that `properties` may not change; with a transactional.id it is a producer for one transaction
+    held   settings that `properties` may not override; with a transactional.id the producer serves one transaction
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class ClientProducer:
         self._closed = False
 
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
-        # only failures are reported; the first one tells why
+        # only failures are reported; the first one has the cause
         if error is not None and self._failed is None:
             self._failed = error
 
     def _serve(self, timeout_s: float) -> None:
-        """Runs callbacks. The client raises by itself what is fatal to it."""
+        """Runs callbacks. The client itself raises its fatal errors."""
         self._raise_if_fatal(self._outcome(lambda: self._producer.poll(timeout_s)))
 
     def _flushed(self, timeout_s: float) -> bool:
-        """Whether nothing is left to send; as `_serve`."""
+        """Whether the queue is empty; otherwise as `_serve`."""
         self._raise_if_fatal(self._outcome(lambda: self._producer.flush(timeout_s)))
         return not len(self._producer)
 
@@ -99,18 +99,18 @@ class ClientProducer:
         try:
             deque(map(self._producer.produce, *columns), maxlen=0)
         except KafkaException as cause:
-            # in a transaction that has failed, every record is refused: the reason is the first failure's
+            # in a failed transaction every record is rejected: the cause is the first failure
             self._serve(0)
             self._raise_if_failed()
             self._raise_if_doomed()
             raise delivery_failed(cause.args[0], self._topic, self._brokers) from cause
 
     def hurry(self) -> None:
-        """Sends what is queued: while a flush is under way, the client does not linger."""
+        """Sends the queue now: during a flush the client does not linger."""
         self._flushed(HURRY_MS / 1000)
 
     def flush(self) -> None:
-        """Waits for every record; each one is either acknowledged or failed after message.timeout.ms."""
+        """Waits for every record; each one is acknowledged, or fails after message.timeout.ms."""
         while not self._flushed(0.5):
             self._raise_if_failed()
             self._raise_if_doomed()
@@ -118,7 +118,7 @@ class ClientProducer:
         self._raise_if_doomed()
 
     def partitions(self) -> int:
-        """How many partitions the topic has now."""
+        """The current number of partitions of the topic."""
         try:
             listing = self._producer.list_topics(self._topic, timeout=CONNECT_TIMEOUT_S)
         except KafkaException as cause:
@@ -130,7 +130,7 @@ class ClientProducer:
         return len(topic.partitions)
 
     def init_transactions(self, timeout_s: float) -> HeadraceError | None:
-        """Registers the name; see TransactionalQueue."""
+        """Registers the transactional id; see TransactionalQueue."""
         error = self._outcome(lambda: self._producer.init_transactions(timeout_s))
         self._serve(0)
         return init_outcome(error, self._brokers, self._watch)
@@ -143,7 +143,8 @@ class ClientProducer:
         self._in_transaction = True
 
     def _raise_if_doomed(self) -> None:
-        """A second begin is refused and changes nothing; the refusal names the transaction's failure, if it has one."""
+        """Calls begin a second time, which is rejected and changes nothing: the error names the transaction's failure,
+        if any."""
         if self._in_transaction:
             error = self._outcome(self._producer.begin_transaction)
             assert error is not None, "a transaction is open already"
@@ -156,24 +157,24 @@ class ClientProducer:
         except KafkaException as cause:
             return _error_of(cause)
         except SystemError as cause:
-            # the client raises what is fatal amid its callbacks; the callback after that trips over it, or loses it
+            # the client raises fatal errors amid its callbacks; the next callback fails on that exception, or loses it
             lost = cause.__cause__
             found = _error_of(lost) if isinstance(lost, KafkaException) else self._failed
             return found or KafkaError(KafkaError._FATAL, "the client gave up and does not say why", True)  # noqa: FBT003
         return None
 
     def drop(self) -> None:
-        """Releases the client alone: see TransactionalQueue."""
+        """Releases the client only: see TransactionalQueue."""
         assert not len(self._producer), "a producer is dropped when all it had is delivered"
         self._release()
 
     def _release(self) -> None:
-        # the last reference goes, and with it the client: that sends nothing, and what is open stays open
+        # the last reference: the client is freed, sends nothing, and an open transaction stays open
         self._closed = True
         del self._producer
 
     def close(self) -> None:
-        """Drops what is queued, and aborts a transaction that is open."""
+        """Discards the queue, and aborts an open transaction."""
         if self._closed:
             return
         self._outcome(lambda: self._producer.purge(in_queue=True, in_flight=True, blocking=False))

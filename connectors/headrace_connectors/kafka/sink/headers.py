@@ -1,4 +1,4 @@
-"""Record headers from columns: text and binary as they are, other types as their JSON form."""
+"""Record headers from columns: text and binary unchanged, other types as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Header = tuple[str, bytes | None]
 
 
 def header_columns(rows: pl.DataFrame, columns: Mapping[str, str]) -> list[list[Header]]:
-    """One list of (name, value) for each row; NULL is a header without a value."""
+    """One list of (name, value) per row; NULL is a header without a value."""
     named = [[(name, value) for value in _bytes(rows.get_column(column))] for name, column in columns.items()]
     return [list(row) for row in zip(*named, strict=True)]
 

@@ -17,7 +17,7 @@ _RAW = (Primitive.STRING, Primitive.BINARY)
 
 
 def key_encoder(columns: tuple[str, ...], schema: Schema) -> KeyEncoder:
-    """The encoder for these key columns, chosen once."""
+    """The encoder for these key columns."""
     if len(columns) == 1 and schema.field(columns[0]).type in _RAW:
         return lambda rows: rows.get_column(columns[0]).cast(pl.Binary)
     from headrace.formats.json.encode import encode_json_object
@@ -26,7 +26,7 @@ def key_encoder(columns: tuple[str, ...], schema: Schema) -> KeyEncoder:
         keys = _series(encode_json_object(rows, columns)).cast(pl.Binary)
         if len(columns) > 1:
             return keys
-        # a single NULL is no key at all, so that such records spread; among several it is a value like any other
+        # a single NULL means no key, so that such records are spread; among several columns NULL is a value
         return pl.select(pl.when(rows.get_column(columns[0]).is_not_null()).then(keys).alias(columns[0])).to_series()
 
     return as_object
@@ -39,7 +39,7 @@ def _series(column: pa.Array) -> pl.Series:
 
 
 def refuse_null_keys(keys: pl.Series, rows: pl.DataFrame, sink: str) -> None:
-    """Raises DataError with the first row that has no key: in upsert mode it could never be replaced."""
+    """Raises DataError for the first row without a key: in upsert mode it could never be replaced."""
     if keys.null_count() == 0:
         return
     index = int(keys.is_null().arg_true()[0])

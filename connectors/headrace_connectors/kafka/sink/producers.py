@@ -1,4 +1,4 @@
-"""Which of the two producers a sink gets: whole batches where the library takes them, else one call a record."""
+"""Chooses the producer of a sink: whole batches if the library supports them, else one call per record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace_connectors.kafka.transactions.terms import transaction_settings
 
 
 def open_producer(config: KafkaSinkSettings) -> RecordQueue:
-    """A producer without transactions. Raises UserError for settings that are not valid."""
+    """A producer without transactions. Raises UserError for invalid settings."""
     found = library()
     if found is not None and _takes_batches(config):
         return NativeProducer(found, config.brokers, config.topic, config.properties)
@@ -19,7 +19,8 @@ def open_producer(config: KafkaSinkSettings) -> RecordQueue:
 
 
 def open_transactional_producer(config: KafkaSinkSettings, name: str) -> TransactionalQueue:
-    """A producer for one transaction, under this name; not initialised yet. Raises UserError as `open_producer`."""
+    """A producer for one transaction, under this transactional id; not registered yet. Raises UserError as
+    `open_producer`."""
     properties, held = transaction_settings(name, config.transaction_timeout_ms, config.properties)
     found = library()
     if found is not None and _takes_batches(config):

@@ -1,4 +1,4 @@
-"""What a Kafka writer hands to a producer: columns of records, and the seam behind which the producer may change."""
+"""Columns of records that a Kafka writer passes to a producer, and the protocol of producers."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from headrace.core.errors import ExternalError, HeadraceError
 from headrace_connectors.kafka.clients.client import UNKNOWN_TOPIC_CODES, translated
 
 ANY_PARTITION = -1
-"""The key decides the partition."""
+"""The partition follows from the key."""
 
 QUEUED_ROWS_MAX = 200_000
 QUEUED_BYTES_MAX = 64 << 20
-"""Bounds of the records that wait for the broker's answer; a full queue holds the writer up."""
+"""Bounds of the records that wait for an acknowledgement; a full queue blocks the writer."""
 
 LINGER_MS = 5
-"""How long a record may wait for others, so that the batches of a partition fill at high rates."""
+"""How long a record waits for others, in ms, so that the batches of a partition fill at high rates."""
 HURRY_MS = 1
-"""How long the writer waits at low rates for the client to wake and send what would linger otherwise."""
+"""How long the writer waits at low rates, in ms, so that the client sends records that would linger."""
 
 SETTINGS: dict[str, Any] = {
     "compression.type": "lz4",
     "batch.size": 262_144,
-    # rows come as whole batches; at low rates the writer does not wait even for this (`RecordQueue.hurry`)
+    # rows arrive in batches; at low rates the writer does not wait even for this (`RecordQueue.hurry`)
     "linger.ms": LINGER_MS,
-    # a broker that restarts within this is ridden out; only then does a record count as failed
+    # a broker restart shorter than this is tolerated; after it a record counts as failed
     "message.timeout.ms": 300_000,
 }
-"""What a pipeline may choose otherwise under `properties:`."""
+"""Defaults that a pipeline may override under `properties:`."""
 HELD_SETTINGS: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
     "partitioner": "murmur2_random",
     "delivery.report.only.error": True,
-    # far above what headrace lets wait: a refusal in the middle of a batch would reorder it
+    # far above headrace's own bound: a rejection in the middle of a batch would reorder it
     "queue.buffering.max.messages": 10_000_000,
     "queue.buffering.max.kbytes": 2_147_483_647,
 }
@@ -48,9 +48,9 @@ class Records:
     """n records of one topic.
 
     values      Arrow large_binary; NULL is a tombstone
-    keys        Arrow large_binary, or None where no record has a key; NULL: this one has none
+    keys        Arrow large_binary, or None if no record has a key; NULL: the record has none
     timestamps  epoch ms, or None: the wall clock
-    headers     one list of (name, value) a record, or None
+    headers     one list of (name, value) per record, or None
     """
 
     values: pa.Array
@@ -78,58 +78,57 @@ class RecordQueue(Protocol):
     def send(self, records: Records, partition: int) -> None:
         """Queues records in order, to one partition or each to its key's. Blocks while the queue is full.
 
-        Raises ExternalError when a record is known to have failed.
+        Raises ExternalError if a record has failed.
         """
         ...
 
     def hurry(self) -> None:
-        """Sends what is queued now instead of waiting for more; takes up to `HURRY_MS`."""
+        """Sends the queue now instead of lingering; takes up to `HURRY_MS`."""
         ...
 
     def flush(self) -> None:
-        """Waits until the broker has acknowledged every record; ExternalError when one failed."""
+        """Waits until the broker has acknowledged every record. Raises ExternalError if one failed."""
         ...
 
     def partitions(self) -> int:
-        """How many partitions the topic has now. ExternalError when no broker answers."""
+        """The current number of partitions of the topic. Raises ExternalError if no broker answers."""
         ...
 
     def close(self) -> None:
-        """Drops what is still queued. Idempotent."""
+        """Discards the queue. Idempotent."""
         ...
 
 
 class TransactionalQueue(RecordQueue, Protocol):
-    """A producer that lives for one transaction. `flush` also raises where the transaction can no longer be committed.
-
-    Its `close` gives up what is open: aborts it where the brokers answer soon, else leaves it to be fenced.
-    """
+    """A producer for one transaction. `flush` also raises if the transaction can no longer be committed. `close` aborts
+    an open transaction if the brokers answer soon; otherwise the transaction stays open until it is fenced."""
 
     def init_transactions(self, timeout_s: float) -> HeadraceError | None:
-        """Registers its name with the brokers, which ends what an earlier producer left open under it.
+        """Registers its transactional id with the brokers, which ends the open transaction of an earlier producer of
+        that id.
 
-        Gives None when that is done; an error: it is not yet, and why; call it again. Raises what calling again does
-        not heal.
+        Returns None when that is done, or the error of a try that may be repeated. Raises errors that a repetition does
+        not resolve.
         """
         ...
 
     def begin_transaction(self) -> None:
-        """Before the first record."""
+        """Begins the transaction; called before the first record."""
         ...
 
     def drop(self) -> None:
-        """Leaves the transaction as it is, prepared: sends nothing, aborts nothing. Only after `flush`."""
+        """Leaves the transaction prepared: sends nothing, aborts nothing. Only after `flush`."""
         ...
 
 
 def rows_allowed(rows: int, size: int) -> int:
-    """How many rows like these may wait at once: `rows` of them have `size` bytes."""
+    """Most such rows that may be queued at once: `rows` of them have `size` bytes."""
     mean = max(size // max(rows, 1), 1)
     return max(min(QUEUED_ROWS_MAX, QUEUED_BYTES_MAX // mean), 1)
 
 
 def delivery_failed(error: KafkaError, topic: str, brokers: str) -> HeadraceError:
-    """The error for a record that the brokers did not take."""
+    """The error for a record that the brokers did not accept."""
     code = error.code()
     what = f"a record for topic {topic!r} was not delivered: {error.str()}"
     if code == KafkaError.MSG_SIZE_TOO_LARGE:

@@ -1,8 +1,7 @@
-"""Which rows a Kafka sink could not write: those without a key in upsert mode, and those whose record is larger than
-the client takes (`message.max.bytes`).
+"""Rejects rows that a Kafka sink cannot write: those without a key in upsert mode, and those whose record exceeds the
+client's limit (`message.max.bytes`).
 
-How large a record can be is told by the lengths of texts, bytes and lists; only rows that may be too large by that are
-encoded to find out.
+Lengths of texts, bytes and lists bound the size of a record; only rows above the limit by that bound are encoded.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from headrace_connectors.kafka.sink.record_maker import RecordMaker
 from headrace_connectors.kafka.sink.records import Records
 
 RECORD_BYTES_MAX = 1_000_000
-"""What librdkafka takes unless `message.max.bytes` says otherwise."""
+"""librdkafka's default of `message.max.bytes`."""
 OVERHEAD_BYTES = 36
-"""What it adds to a record's key, value and headers before it compares."""
+"""Bytes that librdkafka adds to a record's key, value and headers before it compares."""
 _PLAIN_BYTES = 48
-"""Text of any plain value: 38 digits with sign and point, a time in quotes."""
+"""Longest text of a plain value: 38 digits with sign and point, a time in quotes."""
 _PER_BYTE = 6
-"""What a byte of text may become: an escape in JSON. Bytes in base64 are fewer."""
+"""Longest encoding of a byte of text: an escape in JSON. Base64 needs less."""
 _PER_NAME = 6
 """Quotes, colon and comma beside a name."""
 _VARINT_BITS = 7
@@ -48,7 +47,7 @@ class KafkaRowCheck:
         """See RowCheck."""
         key = self._config.key
         if self._config.mode == "upsert" and key is not None and len(key) == 1:
-            # among several, NULL is a value like any other
+            # among several key columns NULL is a value
             refuse_null_keys(rows.get_column(key[0]), rows, self._node)
         if self._never_large:
             return
@@ -77,7 +76,7 @@ def _limit(config: KafkaSinkSettings) -> int:
 
 
 def _bytes_max(value: pl.Expr, dtype: DataType) -> pl.Expr | int:
-    """The most bytes that a format may make of a value: the same for all values, or as these say."""
+    """The most bytes that a format may need for a value: a constant, or an expression over the values."""
     match dtype:
         case Primitive.STRING:
             return value.str.len_bytes().cast(pl.Int64).fill_null(0) * _PER_BYTE + _PLAIN_BYTES
@@ -115,5 +114,5 @@ def _headers_bytes(headers: list[tuple[str, bytes | None]]) -> int:
 
 
 def _varint_bytes(number: int) -> int:
-    """Of a length, which is written as a signed number."""
+    """Size of a length as a varint, which encodes it as a signed number (zigzag)."""
     return max(-(-(2 * number).bit_length() // _VARINT_BITS), 1)

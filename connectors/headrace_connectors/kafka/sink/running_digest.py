@@ -1,5 +1,5 @@
-"""Count and digest of the records of a transaction while they are sent. Many small batches are hashed together: a call
-costs as much as a thousand rows."""
+"""Count and digest of a transaction's records while they are sent. Many small batches are hashed together, because a
+call costs as much as a thousand rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from headrace_connectors.kafka.sink.records import Records
 
 TOGETHER_ROWS = 8_192
 TOGETHER_BYTES = 4 << 20
-"""How much may wait to be hashed."""
+"""Bounds of the rows that wait to be hashed."""
 
 
 class RunningDigest:
-    """Of one writer's records: all of them have keys, or none has."""
+    """Digest of one writer's records: either all of them have keys, or none."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -24,7 +24,7 @@ class RunningDigest:
         self._waiting_rows = self._waiting_bytes = 0
 
     def add(self, records: Records) -> None:
-        """Counts them in."""
+        """Adds records."""
         self.rows += len(records)
         self._waiting.append(records)
         self._waiting_rows += len(records)
@@ -33,7 +33,7 @@ class RunningDigest:
             self._hash()
 
     def text(self) -> str:
-        """The digest of all so far, as `core.digest` writes it."""
+        """The digest so far, as `core.digest_text` formats it."""
         self._hash()
         return digest_text(self._digest)
 

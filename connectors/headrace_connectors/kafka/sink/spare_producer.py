@@ -1,6 +1,6 @@
-"""Keeps one producer warm, so that a transaction begins without waiting: a thread makes it and registers its name.
+"""Keeps one registered spare producer, so that a transaction begins without delay. A thread creates and registers it.
 
-Knows nothing of records, and not which names there are.
+Knows neither records nor the set of names.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from headrace_connectors.kafka.clients.client import LOG
 from headrace_connectors.kafka.sink.records import TransactionalQueue
 
 RENEWED_AFTER_S = 24 * 3_600.0
-"""Brokers forget names that are long unused (7 days); a spare is registered anew before."""
+"""Brokers forget unused names after 7 days; a spare is registered again before that."""
 _SLICE_S = 0.2
-"""The client is asked for so long at a time, so that a close need not wait for brokers that are away."""
+"""Time limit of one call of the client, so that a close does not wait for unreachable brokers."""
 _PAUSE_S = 0.5
-"""In it the client goes on by itself. Asked anew while its request is under way, it might send a second one, which
-shuts out the producer of the first."""
+"""Pause in which the client continues on its own. Called again while its request is in flight, it might send a second
+one, which fences the producer of the first."""
 _CONNECT_S = 0.12
-"""A client that has no connection yet when it is asked looks again only after half a second: it gets time for it."""
+"""Time to connect before the first call: a client without a connection at that moment tries again only after 0.5 s."""
 _JOIN_S = 10.0
 
 
 class SpareProducer:
-    """At most one spare, under a name that is asked for.
+    """At most one spare producer, under a requested name.
 
-    `want` and `close` may be called by any thread, `take` by the one that writes.
+    `want` and `close` may be called by any thread, `take` by the writing thread.
     """
 
     def __init__(
@@ -46,14 +46,15 @@ class SpareProducer:
         self._thread.start()
 
     def want(self, name: str) -> None:
-        """Has a producer of this name made; the one before was taken."""
+        """Requests a producer with this name; the previous one was taken."""
         with self._changed:
             assert self._name is None, "there is one spare"
             self._name = name
             self._changed.notify_all()
 
     def take(self, patience_s: float) -> TransactionalQueue:
-        """The spare, ready to begin. Waits for it; raises what cannot be healed at once, the rest after a while."""
+        """Waits for the registered spare and returns it. Raises unrecoverable errors at once, others after
+        `patience_s`."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._closed or self._hopeless is not None or self._ready is not None, patience_s
@@ -73,7 +74,7 @@ class SpareProducer:
             return ready
 
     def close(self) -> None:
-        """Ends the thread and the spare; nothing is open in that. Idempotent."""
+        """Ends the thread and closes the spare, which has no open transaction. Idempotent."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -87,7 +88,7 @@ class SpareProducer:
             while (name := self._next()) is not None:
                 self._replace(name)
         except Exception as error:
-            # whatever it is, the writer raises it
+            # any failure: the writer raises it
             with self._changed:
                 self._hopeless = error
                 self._changed.notify_all()
@@ -98,7 +99,7 @@ class SpareProducer:
                 ready.close()
 
     def _next(self) -> str | None:
-        """Waits until a spare is to be made, or made anew; None: no more."""
+        """Waits until a spare must be created or renewed; None: closed."""
         with self._changed:
             while not self._closed:
                 if self._name is not None and self._ready is None:
@@ -111,27 +112,29 @@ class SpareProducer:
 
     def _replace(self, name: str) -> None:
         with self._changed:
+            # `take` was faster: the producer of this name is in use
             if self._name != name:
                 return
+            # removed before the next one registers: that fences this one, so `take` must not return it any more
             idle, self._ready = self._ready, None
         if idle is not None:
             idle.close()
-        made = self._make(name)
+        producer = self._make(name)
         try:
-            registered = self._register(made)
+            registered = self._register(producer)
         except BaseException:
-            made.close()
+            producer.close()
             raise
         if not registered:
-            made.close()
+            producer.close()
             return
         with self._changed:
-            self._ready, self._error = made, None
+            self._ready, self._error = producer, None
             self._renew_at = time.monotonic() + self._renewed_after_s
             self._changed.notify_all()
 
     def _register(self, made: TransactionalQueue) -> bool:
-        """False: closed meanwhile."""
+        """Registers the name with the brokers; False: closed meanwhile."""
         self._pause(_CONNECT_S)
         while not self._closed:
             error = made.init_transactions(_SLICE_S)

@@ -1,11 +1,11 @@
-"""The exactly-once writer: one producer for each transaction, which a committer ends later, elsewhere.
+"""The exactly-once writer: one producer per transaction, which a committer ends later, in another process.
 
     rows ─> producer A, in a transaction ── barrier 7: flush, zero errors ─> A is dropped, its transaction prepared
-                                            rows after the barrier        ─> producer B, made ready meanwhile
-    committed(7): A's name may be used again
+                                            rows after the barrier ─> producer B, registered meanwhile
+    committed(7): A's name may be reused
 
-Producer B sends only after A's flush, so the order in the log is the order of emission. A producer that is dropped
-neither commits nor aborts: nothing in this process can undo what is prepared. An epoch without rows opens nothing.
+Producer B sends only after A's flush, so the log keeps the order of emission. A dropped producer neither commits nor
+aborts: nothing in this process can undo a prepared transaction. An epoch without rows opens no transaction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CLOSE_WAIT_S = 2.0
 
 @dataclass(slots=True)
 class _Transaction:
-    """The open one: under which name, and what is in it so far."""
+    """The open transaction: its name, and its records so far."""
 
     name: str
     queue: TransactionalQueue
@@ -45,9 +45,9 @@ class _Transaction:
 
 
 class TransactionalWriter:
-    """Writes to one topic. `write` and `flush` by one thread, `committed` and `close` by any.
+    """Writes to one topic. `write` and `flush` are called by one thread, `committed` and `close` by any.
 
-    Raises UserError for a librdkafka whose transaction protocol is not known.
+    Raises UserError for a librdkafka with an unknown transaction protocol.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TransactionalWriter:
         self._patience_s = message_timeout_ms(config.properties, config.transaction_timeout_ms) / 1000
         self._open: _Transaction | None = None
         self._closed = False
-        # held while the producer is in use: a close by another thread must not free it under a call
+        # held while the producer is in use: a close by another thread must not free it during a call
         self._in_use = threading.Lock()
         self._changed = threading.Condition()
         self._lanes = TransactionLanes(config.transactions(context))
@@ -82,9 +82,10 @@ class TransactionalWriter:
             opened.digest.add(records)
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """Prepares the open transaction, and gives all that `committed` has not heard of."""
+        """Prepares the open transaction; returns every prepared one that is not known to be committed."""
         with self._in_use:
             if self._open is not None:
+                # raises if a record failed: then nothing is prepared, and the checkpoint fails
                 self._open.queue.flush()
                 self._open.queue.drop()
                 prepared, self._open = self._committable(self._open, epoch), None
@@ -94,18 +95,19 @@ class TransactionalWriter:
             return self._lanes.pending
 
     def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
-        """Frees the names of what is committed."""
+        """Frees the names of committed transactions."""
         with self._changed:
             self._lanes.committed(epoch, successors)
             self._changed.notify_all()
         self._keep_a_spare()
 
     def close(self) -> None:
-        """Gives up what is open; what is prepared stays as it is. Idempotent."""
+        """Aborts the open transaction; prepared ones stay as they are. Idempotent."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._spare.close()
+        # a hanging call of the client is not waited for: a fence or the transaction's timeout aborts it at the brokers
         if self._in_use.acquire(timeout=_CLOSE_WAIT_S):
             try:
                 opened, self._open = self._open, None
@@ -118,7 +120,9 @@ class TransactionalWriter:
         self._wait_for_a_name()
         queue = self._spare.take(self._patience_s)
         with self._changed:
+            # only now: had `take` raised, the name would still be the spare's
             name = self._lanes.open()
+        # before `begin_transaction`, which may raise: `close` must find this producer
         self._open = _Transaction(name, queue)
         self._keep_a_spare()
         queue.begin_transaction()
@@ -159,6 +163,6 @@ class TransactionalWriter:
 
 
 def _producer_record() -> dict[str, Any]:
-    """What committables say of the library in this process."""
+    """The committable's record of this process's client library."""
     version = version_of(confluent_kafka.libversion()[1])
     return recorded(protocol_of_library(version), version)

@@ -1,6 +1,6 @@
 """The at-least-once writer: one producer for its whole life; at a barrier every record must be acknowledged.
 
-Knows nothing of how records are made or a producer moves them.
+Knows nothing of encoding and of producers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class KafkaWriter:
             self._sender.send(self._queue, self._make(batch))
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """Returns when every record is acknowledged; waits out a broker that restarts."""
+        """Returns when every record is acknowledged; tolerates a broker restart."""
         self._queue.flush()
         return ()
 
     def close(self) -> None:
-        """Drops what was not flushed."""
+        """Discards records that were not flushed."""
         self._queue.close()

@@ -1,7 +1,7 @@
-"""Reads partitions from an archive as far as it reaches, then from Kafka, as if all of it were still there.
+"""Reads each partition from an archive up to its end, then from Kafka, as if Kafka still had all of it.
 
-Owns where a partition changes over. What a file holds and which to take is `headrace.formats.archive`'s; all about
-consuming is `reader`'s. Batches are the same from both: an offset has the same content wherever it is kept.
+Owns the switch of a partition. `headrace.formats.archive` owns the files and their choice, `reader` owns consuming.
+Batches are the same from both: an offset has the same content in both places.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from headrace_connectors.kafka.source.reader import KafkaReader
 
 BOUNDS_TIMEOUT_S = 5.0
 LOG_END_INTERVAL_S = 10.0
-"""How old the log's end may be from which the lag of a partition is told that is read from the archive."""
+"""Greatest age of the log end from which the lag of an archived partition is computed."""
 LOG_END_TIMEOUT_S = 0.2
 
 
 class ArchivedReader:
-    """Every partition is either in the archive's hands or in Kafka's, and goes over once."""
+    """Reads every partition from either the archive or Kafka, and switches each of them once."""
 
     def __init__(self, config: KafkaSourceSettings, context: SourceContext) -> None:
         assert config.archive is not None, "opened for sources with an archive"
@@ -58,14 +58,14 @@ class ArchivedReader:
             if reader.finished:
                 self._hand_over(split.id, reader)
                 continue
-            # a position out of a checkpoint may be older than what the enumerator looked at
+            # a position from a checkpoint may be older than the files that the enumerator checked
             answers = answers and self._covered(split.id, reader) is not None
             self._reading[split.id] = reader
             self._order.append(split.id)
 
     def _covered(self, split: SplitId, reader: PartitionReader) -> int | None:
-        """Raises UserError where a part of what is left to read is nowhere; gives where Kafka begins, None where no
-        broker answers: Kafka's reader then waits for one, and finds out by itself."""
+        """Kafka's first offset. Raises UserError if part of the remaining range is in neither place. None if no broker
+        answers: Kafka's reader then waits for one, and checks the position itself."""
         bounds = self._kafka.log_bounds(split, BOUNDS_TIMEOUT_S)
         if bounds is None:
             return None
@@ -77,12 +77,12 @@ class ArchivedReader:
         return bounds[0]
 
     def poll(self, timeout_ms: int) -> Polled:
-        """Gives rows of the archive, or of Kafka, in turns while there are both."""
+        """Returns rows of the archive and of Kafka in turn."""
         moved: dict[SplitId, int] = {}
         batch = None
         kafka = Polled(at_end=self._last.at_end, lag=self._last.lag)
         if self._kafka_turn or not self._may_read():
-            # nothing else to do: only then is there time to wait for Kafka
+            # waits for Kafka only if no archive is left to read
             kafka = self._last = self._kafka.poll(0 if self._may_read() else timeout_ms)
             batch = kafka.batch
         if batch is None:
@@ -102,7 +102,8 @@ class ArchivedReader:
         return any(split not in self._paused for split in self._reading)
 
     def _read_archive(self, moved: dict[SplitId, int]) -> tuple[MessageBatch | None, frozenset[SplitId]]:
-        """Rows of the first partition that has some; partitions take turns. Tells what moved and what finished."""
+        """Rows of the first partition that has some; partitions take turns. Records moved positions; returns finished
+        partitions."""
         finished: set[SplitId] = set()
         for _ in range(len(self._order)):
             split = self._order[0]
@@ -130,12 +131,12 @@ class ArchivedReader:
         self._ends.pop(split, None)
 
     def _go_over(self, split: SplitId, reader: PartitionReader) -> None:
-        """The archive ends here: from here on Kafka. Raises UserError where Kafka begins later."""
+        """Switches to Kafka at the end of the archive. Raises UserError if Kafka begins later."""
         low = self._covered(split, reader)
         if low is None or reader.position >= low:
             self._hand_over(split, reader)
             return
-        # it has been archived in the meantime
+        # the missing offsets have been archived meanwhile
         self._reading[split] = reader
         self._order.append(split)
 
@@ -157,7 +158,7 @@ class ArchivedReader:
         )
 
     def _lag(self) -> Mapping[SplitId, int]:
-        """Of the partitions that are read from the archive; asks for the end of one of them at most."""
+        """Lag of the partitions that are read from the archive; asks for one log end per call at most."""
         now = time.monotonic()
         due = [split for split in self._reading if split not in self._ends or self._ends[split][0] <= now]
         if due:
@@ -170,17 +171,17 @@ class ArchivedReader:
         }
 
     def pause(self, splits: Sequence[SplitId]) -> None:
-        """Stops delivering these partitions, wherever they stand."""
+        """Stops delivering these partitions, from either place."""
         self._paused.update(splits)
         self._kafka.pause([split for split in splits if split not in self._reading])
 
     def resume(self, splits: Sequence[SplitId]) -> None:
-        """Goes on with paused partitions."""
+        """Continues paused partitions."""
         self._paused.difference_update(splits)
         self._kafka.resume([split for split in splits if split not in self._reading])
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
-        """Publishes positions to the consumer group, soon; also of partitions that still stand in the archive."""
+        """Publishes positions to the consumer group, asynchronously; also of partitions still in the archive."""
         self._kafka.commit(positions)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""What an archive adds to where a source may start: older offsets, times in them, and the check that none is missing.
+"""Extends the possible starts of a source by its archive: older offsets, times in them, and a check for holes.
 
-Owns the archive's side of resolving splits; Kafka's side, and which of the two counts, is `enumerator`'s.
+Owns the archive's side of resolving splits; `enumerator` owns Kafka's side, and the choice between the two.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ class ArchivedStarts:
         self._files: dict[SplitId, list[ArchiveFile]] = {}
 
     def look(self, ids: Iterable[SplitId]) -> None:
-        """Lists what is archived of these partitions. Before Kafka is asked: what is archived was in Kafka first."""
+        """Lists the archived files of these partitions. Called before Kafka is asked: archived offsets were in Kafka
+        first."""
         if self._folder is not None:
             self._files |= {split: self._folder.files(*split) for split in ids}
 
     def beginnings(self, low: Found) -> dict[SplitId, int]:
-        """The earliest offset of each partition; `low`: the earliest that Kafka has."""
+        """The earliest offset of each partition; `low`: Kafka's earliest."""
         return {
             split: min([offset, *(file.first for file in self._files.get(split, ()))]) for split, offset in low.items()
         }
 
     def ends(self, low: Found, stops: Found | None) -> dict[SplitId, int]:
-        """The last offset that is archived of each partition; `low` where nothing is.
+        """The last archived offset of each partition; `low` without an archive.
 
-        The last one again, not the one after it: who keeps an archive up finds by it, and only by it, that no offset
-        lies between what was archived and what comes next. It is not needed where nothing comes next, by `stops`.
+        The last one itself, not the one after it: only by reading it again can an archiving job tell that no offset
+        lies between the archive and the next record. That is not needed if `stops` leaves no next record.
         """
         places = dict(low)
         for split in low:
@@ -50,7 +51,7 @@ class ArchivedStarts:
         return places
 
     def at_time(self, time_ms: int, found: Found, low: Found) -> dict[SplitId, int]:
-        """`found`, what Kafka answered for a time, or an earlier offset of that time or later that Kafka has not."""
+        """`found`, Kafka's answer for a time, or an earlier archived offset of that time or later."""
         assert self._folder is not None or not self._files, "without an archive nothing is archived"
         places = dict(found)
         for split, files in self._files.items():
@@ -61,7 +62,7 @@ class ArchivedStarts:
         return places
 
     def require_same_log(self, end: Found) -> None:
-        """Raises UserError where the archive holds offsets that a partition (its `end` given) has not reached."""
+        """Raises UserError if the archive holds offsets beyond a partition's `end`."""
         for split, offset in end.items():
             archived = max((file.next for file in self._files.get(split, ())), default=0)
             if archived > offset:
@@ -72,7 +73,7 @@ class ArchivedStarts:
                 )
 
     def require_covered(self, splits: Iterable[Split], low: Found) -> None:
-        """Raises UserError where a split has a part that neither the archive nor Kafka has."""
+        """Raises UserError if a split has a part that neither the archive nor Kafka has."""
         if self._folder is None:
             return
         for split in splits:
@@ -87,7 +88,7 @@ class ArchivedStarts:
 
     @property
     def given(self) -> bool:
-        """Whether there is an archive."""
+        """Whether the source has an archive."""
         return self._folder is not None
 
     @property

@@ -1,4 +1,4 @@
-"""The record fetcher on confluent-kafka's own consumer: a Python object for each record; takes headers."""
+"""The record fetcher on confluent-kafka's own consumer: one Python object per record; supports headers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _HEADERS = pl.List(pl.Struct({"key": pl.String, "value": pl.Binary}))
 
 
 class ClientConsumer:
-    """See RecordFetcher. Raises UserError for settings that are not valid."""
+    """See RecordFetcher. Raises UserError for invalid settings."""
 
     chunk_rows = 2_000
-    """1,000 to 5,000 cost alike, fewer contend for locks, more miss the processor's caches."""
+    """1,000 to 5,000 cost the same; fewer contend for locks, more miss the processor's caches."""
 
     def __init__(self, wish: FetchWish) -> None:
         self._wish = wish
@@ -44,7 +44,7 @@ class ClientConsumer:
 
     def fetch(self, rows_max: int, wait_s: float) -> Fetched:
         """See RecordFetcher."""
-        # a message is an object that the cycle collector tracks: thousands at once would start it again and again
+        # the cycle collector tracks each message object: thousands at once would trigger it again and again
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -61,7 +61,7 @@ class ClientConsumer:
             messages = [message for message in messages if message.error() is None]
         if not messages:
             return Fetched(events=events)
-        # of a partition that was given up, records may still come
+        # records of an unassigned partition may still arrive
         return Fetched(pieces(messages, tuple(self._assigned)), self._columns(messages), events)
 
     def _columns(self, messages: list[Message]) -> Columns:
@@ -125,7 +125,7 @@ def _event(error: KafkaError, message: Message) -> FetchEvent:
 
 
 def _binary(values: list[bytes | None]) -> pa.Array:
-    # polars builds it fastest, and the newest form (binary_view) leaves it without a copy
+    # polars builds it fastest, and exports the newest form (binary_view) without a copy
     return pl.Series(values, dtype=pl.Binary).to_arrow(compat_level=pl.CompatLevel.newest())
 
 

@@ -1,4 +1,4 @@
-"""Which of the two consumers a reader gets: whole batches where the library gives them, else an object a record."""
+"""Chooses the consumer of a reader: whole batches if the library supports them, else one object per record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace_connectors.kafka.source.fetched import FetchWish, RecordFetcher
 
 
 def open_fetcher(wish: FetchWish) -> RecordFetcher:
-    """A consumer without partitions. Raises UserError for settings that are not valid."""
+    """A consumer without partitions. Raises UserError for invalid settings."""
     found = library()
     if found is not None and not wish.wants_headers:
         return NativeConsumer(found, wish)

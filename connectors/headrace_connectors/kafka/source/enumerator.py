@@ -1,7 +1,5 @@
-"""Finds a source's partitions and turns `start` and `stop` into offsets, once; later it only adds new partitions.
-
-Asks the broker; decides with `positions`. Reads no records.
-"""
+"""Finds a source's partitions and resolves `start` and `stop` to offsets, once; later it only adds new partitions. Asks
+the broker; decides with `positions`. Reads no records."""
 
 from __future__ import annotations
 
@@ -30,16 +28,16 @@ from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, Li
 from headrace_connectors.kafka.source.positions import AtOffsets, AtTime, AtWord, Place, parse_place
 
 DISCOVERY_INTERVAL_MS = 30_000
-"""How often an unbounded source looks for new partitions, unless `topic.metadata.refresh.interval.ms` says so."""
+"""Interval of discovery in an unbounded source, unless `topic.metadata.refresh.interval.ms` is set."""
 
 LATER_TIMEOUT_S = 1.0
-"""How long a later look may take: it is repeated anyway, and its caller supervises a running job."""
+"""Time limit of a later discovery: it is repeated anyway, and its caller supervises a running job."""
 
 Found = Mapping[SplitId, int]
 
 
 class KafkaEnumerator:
-    """Resolves splits with the broker; a split keeps its first answer."""
+    """Resolves splits with the broker; a split keeps its first result."""
 
     def __init__(self, config: KafkaSourceSettings, context: SourceContext) -> None:
         self._config = config
@@ -60,12 +58,14 @@ class KafkaEnumerator:
         return int(self._config.properties.get("topic.metadata.refresh.interval.ms", DISCOVERY_INTERVAL_MS))
 
     def restore(self, splits: Sequence[Split], *, foreign: bool) -> None:
-        """Goes on from these: their offsets stay, other partitions are new and read from the earliest offset."""
+        """Continues from these splits: their offsets stay; other partitions are new and read from the earliest
+        offset."""
         self._known = {split.id: split for split in splits}
         self._foreign = foreign
 
     def discover(self) -> Sequence[Split]:
-        """All splits, in order of topic and partition; later calls add what is new, or raise ExternalError soon."""
+        """All splits, by topic and partition. Later calls add new ones, or raise ExternalError after at most
+        `LATER_TIMEOUT_S`."""
         if not self._resolved:
             self._begin()
             self._resolved = True
@@ -75,7 +75,7 @@ class KafkaEnumerator:
 
     def _begin(self) -> None:
         if self._known and not self._foreign:
-            # a bounded source was resolved for good
+            # a bounded source has been resolved already
             if not self._config.bounded:
                 self._add_new(CONNECT_TIMEOUT_S)
             return
@@ -84,19 +84,19 @@ class KafkaEnumerator:
         self._known = {split.id: split for split in splits}
 
     def _take_on(self, ids: Sequence[SplitId]) -> list[Split]:
-        """Another job's splits: it went on from their starts; where to stop is this job's to say."""
+        """Another job's splits: their starts stay, and their stops are resolved by this job's settings."""
         there = set(ids)
         if missing := [split for name, split in self._known.items() if name not in there]:
             raise gone(self._context.node, missing)
         low, begin = self._bounds(ids)
         starts = {name: self._known[name].start if name in self._known else begin[name] for name in ids}
         splits = _splits(starts, self._stops(ids, low, self._offsets.of(ids, LATEST)))
-        # how far the other job had read is in its state, so that the reader looks whether the rest is there
+        # the other job's positions are in its state, so the reader checks whether the rest is available
         self._archive.require_covered([split for split in splits if split.id not in self._known], low)
         return splits
 
     def _bounds(self, ids: Sequence[SplitId]) -> tuple[Found, Found]:
-        """The earliest offsets that Kafka has, and the earliest that can be read, also from the archive."""
+        """Kafka's earliest offsets, and the earliest readable ones, including the archive."""
         self._archive.look(ids)
         low = self._offsets.of(ids, EARLIEST)
         if self._archive.given:
@@ -104,10 +104,10 @@ class KafkaEnumerator:
         return low, self._archive.beginnings(low)
 
     def close(self) -> None:
-        """Nothing is held open beyond the client, which goes with this object."""
+        """Does nothing: the client is released with this object."""
 
     def _partitions(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
-        """The partitions that the config names. Raises UserError where a topic is missing."""
+        """The partitions of the configured topics. Raises UserError for a missing topic."""
         config = self._config
         if config.fixed_topics is not None:
             for topic in config.fixed_topics:
@@ -135,7 +135,7 @@ class KafkaEnumerator:
             self._known |= {split.id: split for split in added}
 
     def _still_there(self, existing: Mapping[str, Sequence[int]]) -> list[SplitId]:
-        # a topic that vanished is the reader's to report: it knows how long it has been gone
+        # the reader reports a vanished topic: it knows how long the topic has been gone
         fixed = self._config.fixed_topics
         if fixed is None:
             return self._partitions(existing)
@@ -157,14 +157,14 @@ class KafkaEnumerator:
         return splits
 
     def _stops(self, ids: Sequence[SplitId], low: Found, high: Found) -> Found | None:
-        """Where each partition ends; None where the source does not."""
+        """The stop of each partition; None for an unbounded source."""
         if self._config.stop is None:
             return None
         bounds = (low, self._archive.beginnings(low), high)
         return self._places(parse_place(self._config.stop), ids, bounds, what="stop")
 
     def _places(self, place: Place, ids: Sequence[SplitId], bounds: tuple[Found, Found, Found], *, what: str) -> Found:
-        """`bounds`: the earliest offset in Kafka, the earliest that can be read, and where the log ends."""
+        """`bounds`: Kafka's earliest offset, the earliest readable one, and the log end."""
         low, begin, high = bounds
         match place:
             case AtWord("earliest"):
@@ -187,7 +187,7 @@ class KafkaEnumerator:
         return {split: place.partitions_of(split.topic)[split.partition] for split in ids}
 
     def _check_range(self, starts: Found, low: Found, begin: Found) -> None:
-        # the end of the log itself, not the last stable offset: behind an open transaction a position may stand
+        # the log end, not the last stable offset: a position may lie behind an open transaction
         end = self._offsets.of(list(starts), LATEST, committed_only=False)
         for split, asked in starts.items():
             if not begin[split] <= asked <= end[split]:
@@ -204,7 +204,7 @@ class KafkaEnumerator:
         finally:
             consumer.close()
         committed = {SplitId(item.topic, item.partition): item.offset for item in answered}
-        # what was committed and has expired since begins at the earliest as well: `committed` is no exact position
+        # a committed offset that has expired starts at the earliest too: `committed` is not an exact position
         return {split: max(committed.get(split, -1), low[split]) for split in ids}
 
 

@@ -1,6 +1,6 @@
-"""What a Kafka reader is handed: columns of the records of one call, and the seam behind which the consumer may change.
+"""Columns of fetched records, and the protocol of consumers.
 
-Knows nothing of stops or positions: those are `reader`'s.
+Knows nothing of stops or positions, which `reader` owns.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from headrace_connectors.kafka.source.runs import Piece
 
 T = TypeVar("T")
 BINARY_BYTES_MAX = (1 << 31) - 1
-"""Most bytes of an Arrow binary array; longer ones are large_binary."""
+"""Capacity in bytes of an Arrow binary array; longer ones are large_binary."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchEvent:
-    """Something that is no record: the end of a partition, or an error of one or of the whole client.
+    """An event other than a record: the end of a partition, or an error of a partition or of the client.
 
-    offset   where it happened, for events of a partition
+    offset   of the event, for events of a partition
     """
 
     error: KafkaError
@@ -60,7 +60,7 @@ class Columns:
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
-    """All records of the parts, of which there is one at least."""
+    """All records of the parts; at least one part."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -86,14 +86,14 @@ def _concatenated(parts: Sequence[pa.Array]) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What one call gave. `pieces` cover the columns in order; events come after the records."""
+    """The result of one fetch. `pieces` cover the columns in order; events come after the records."""
 
     pieces: Sequence[Piece] = ()
     columns: Columns | None = None
     events: Sequence[FetchEvent] = ()
 
     def __len__(self) -> int:
-        """Records and events together: as many as were asked for means that there may be more."""
+        """Number of records and events: if it equals the requested number, there may be more."""
         return len(self.events) + (0 if self.columns is None else len(self.columns.values))
 
 
@@ -102,11 +102,11 @@ NOTHING = Fetched()
 
 @dataclass(frozen=True, slots=True)
 class FetchWish:
-    """How to open a fetcher.
+    """The arguments for opening a fetcher.
 
-    settings    of the client, with the callbacks that `base_settings` gives
-    watch       hears of the client's errors
-    committed   told how each commit went; inside a call of the fetcher, by the same thread
+    settings    of the client, with the callbacks of `base_settings`
+    watch       receives the client's errors
+    committed   called with the outcome of each commit, inside a call of the fetcher, by the same thread
     """
 
     settings: Mapping[str, Any]
@@ -118,50 +118,50 @@ class FetchWish:
 
 
 class RecordFetcher(Protocol):
-    """A consumer with the partitions that it is given; used by one thread.
+    """A consumer with assigned partitions; used by one thread.
 
-    What the client refuses is raised as confluent-kafka's KafkaException.
+    Client errors are raised as confluent-kafka's KafkaException.
     """
 
     chunk_rows: int
-    """Records a call that are cheapest."""
+    """The most efficient number of records per call."""
 
     def fetch(self, rows_max: int, wait_s: float) -> Fetched:
-        """Waits until `rows_max` records and events are there or the time is up. Runs the callbacks."""
+        """Waits for `rows_max` records and events, or until the time is up. Runs the callbacks."""
         ...
 
     def assign(self, positions: Mapping[SplitId, int]) -> None:
-        """Adds partitions, each from an offset; others go on."""
+        """Adds partitions, each from an offset; others continue."""
         ...
 
     def unassign(self, split: SplitId) -> None:
-        """Gives a partition up."""
+        """Removes a partition."""
         ...
 
     def pause(self, splits: Sequence[SplitId]) -> None:
-        """Stops fetching; what was prefetched is thrown away and fetched again later."""
+        """Stops fetching; prefetched records are discarded and fetched again later."""
         ...
 
     def resume(self, splits: Sequence[SplitId]) -> None:
-        """Goes on."""
+        """Continues fetching."""
         ...
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
-        """Sends positions to the group and does not wait; `committed` hears how it went."""
+        """Sends positions to the group without waiting; `committed` receives the outcome."""
         ...
 
     def log_bounds(self, split: SplitId, timeout_s: float) -> tuple[int, int]:
-        """The first offset of a partition's log and the one after its last, as a broker says it."""
+        """The first offset of a partition's log and the one after its last, from a broker."""
         ...
 
     def known_end(self, split: SplitId) -> int | None:
-        """The log's end as of the last answer to a fetch; None where there was none yet."""
+        """The log end as of the last fetch response; None before the first."""
         ...
 
     def topic_error(self, topic: str, timeout_s: float) -> KafkaError | None:
-        """What the brokers say is wrong with a topic."""
+        """The brokers' error for a topic."""
         ...
 
     def close(self) -> None:
-        """Leaves the group and ends the client; unread records are dropped."""
+        """Leaves the group and closes the client; unread records are discarded."""
         ...

@@ -1,7 +1,7 @@
-"""Publishes positions to the consumer group: for people and for `start: committed`, never for recovery.
+"""Publishes positions to the consumer group: for monitoring and for `start: committed`, never for recovery.
 
-One request is under way at most; what comes meanwhile replaces what waits. Failures are counted, not raised: the
-truth about positions is in checkpoints.
+At most one request is in flight; newer positions replace waiting ones. Failures are counted, not raised: checkpoints
+hold the authoritative positions.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class OffsetCommits:
         self.failures = 0
 
     def bind(self, fetcher: RecordFetcher) -> None:
-        """The consumer to commit with; it was made with `committed=self.on_commit`."""
+        """Sets the consumer to commit with, which was opened with `committed=self.on_commit`."""
         self._fetcher = fetcher
 
     def request(self, positions: Mapping[SplitId, int]) -> None:
-        """Asks for these positions to be published soon. Never blocks."""
+        """Requests these positions to be published. Never blocks."""
         self._waiting.update(positions)
         self._send()
 
     def on_commit(self, error: KafkaError | None) -> None:
-        """The consumer's `committed`: what went wrong, with the commit or with one of its partitions."""
+        """The consumer's `committed`: the error of the commit or of one of its partitions."""
         self._in_flight = False
         if error is not None:
             self.failures += 1
@@ -43,7 +43,7 @@ class OffsetCommits:
         self._send()
 
     def settle(self, timeout_s: float) -> None:
-        """Waits until nothing is under way or the time is up; messages that come in the wait are lost."""
+        """Waits until no request is in flight or the time is up; records that arrive meanwhile are lost."""
         assert self._fetcher is not None
         deadline = time.monotonic() + timeout_s
         while self._in_flight and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""What `start:` and `stop:` of a Kafka source may say, as text and as values. Pure: asks no broker."""
+"""The values of `start:` and `stop:` of a Kafka source, as text and typed. Pure: asks no broker."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class AtTime:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """Offsets by topic and partition; with one topic in the source its name may be left out (key None)."""
+    """Offsets by topic and partition; with one topic in the source its name may be omitted (key None)."""
 
     by_topic: Mapping[str | None, Mapping[int, int]]
 
     def partitions_of(self, topic: str) -> Mapping[int, int]:
-        """Partition to offset for a topic; empty where it is not named."""
+        """Partition to offset for a topic; empty if the topic is not named."""
         return self.by_topic.get(topic) or self.by_topic.get(None) or {}
 
 
@@ -41,7 +41,7 @@ Place = AtWord | AtTime | AtOffsets
 
 
 def parse_place(given: str | Partitions | OffsetsByTopic) -> Place:
-    """A validated `start` or `stop` as a value. Raises ValueError for a text that is none."""
+    """A validated `start` or `stop` as a value. Raises ValueError for an invalid text."""
     if isinstance(given, str):
         match given:
             case "earliest" | "latest" | "committed" | "archived":
@@ -61,7 +61,7 @@ def parse_place(given: str | Partitions | OffsetsByTopic) -> Place:
 
 
 def _epoch_ms(text: str) -> int:
-    # two words and a number of digits are no time: fromisoformat would read 20240101 as a day
+    # digits without a dash are not a time: fromisoformat would read 20240101 as a day
     if "-" not in text:
         raise ValueError(text)
     moment = datetime.fromisoformat(text)

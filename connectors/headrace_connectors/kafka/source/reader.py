@@ -1,7 +1,7 @@
-"""Consumes assigned partitions in batches: what a consumer fetched becomes rows up to each partition's stop.
+"""Consumes assigned partitions in batches, up to each partition's stop.
 
-Decides nothing about time or formats, and does not know which of the consumers it has. Positions are the job's own: it
-assigns them, never subscribes, and never lets the client choose another offset.
+Decides nothing about time or formats, and does not know which kind of consumer it has. The job owns the positions: the
+reader assigns them, never subscribes, and never lets the client choose another offset.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connect.source import MessageBatch, Offsets, Polled, Run, SourceContext, Split, SplitId
-from headrace.core.errors import HeadraceError
+from headrace.core.errors import ExternalError, HeadraceError
 from headrace_connectors.kafka.clients.client import (
     LOG,
     UNKNOWN_TOPIC_CODES,
@@ -32,13 +32,14 @@ from headrace_connectors.kafka.source.runs import Piece
 from headrace_connectors.kafka.source.topic_watch import TopicWatch
 
 WAIT_S = 0.005
-"""The client waits this long unless a whole chunk is there, so at low rates it is the latency."""
+"""How long the client waits for a whole chunk, in s: the latency at low rates."""
 MIN_WAIT_S = 0.001
 PLENTY_ROWS = 2_000
-"""As many within one wait mean that more are on their way: then a poll goes on, up to what it may give."""
+"""This many records within one wait mean that more will follow: then a poll continues, up to its limit."""
 LAG_INTERVAL_S = 0.5
 COMMIT_SETTLE_S = 2.0
 
+# errors after which the client recovers on its own; it does not report all of them as retriable
 _HEALS_BY_ITSELF = UNKNOWN_TOPIC_CODES | frozenset(
     {
         KafkaError._TRANSPORT,
@@ -59,7 +60,7 @@ _HEALS_BY_ITSELF = UNKNOWN_TOPIC_CODES | frozenset(
 
 @dataclass(slots=True)
 class _Gathered:
-    """What the fetches of one poll have given so far."""
+    """The records of one poll so far."""
 
     rows: int = 0
     columns: list[Columns] = field(default_factory=list)
@@ -68,7 +69,7 @@ class _Gathered:
     moved: dict[SplitId, int] = field(default_factory=dict)
 
     def add_run(self, split: SplitId, length: int) -> None:
-        """Appends a run, as part of the last one where that is of the same partition."""
+        """Appends a run; merges it with the last one if both are of the same partition."""
         begin, self.rows = self.rows, self.rows + length
         if self.runs and self.runs[-1].split == split:
             begin = self.runs.pop().begin
@@ -76,7 +77,7 @@ class _Gathered:
 
 
 class KafkaReader:
-    """One consumer. At most `poll_rows_max` records are in Python's hands at any time."""
+    """One consumer. Holds at most `poll_rows_max` records in Python at any time."""
 
     def __init__(self, config: KafkaSourceSettings, context: SourceContext) -> None:
         self._config = config
@@ -103,7 +104,7 @@ class KafkaReader:
         self._closed = False
 
     def _settings(self) -> dict[str, Any]:
-        # order: what the pipeline may choose, then what headrace must hold
+        # order: defaults that the pipeline may override, then settings that headrace must hold
         return {
             "fetch.queue.backoff.ms": 10,
             "fetch.wait.max.ms": 100,
@@ -111,6 +112,7 @@ class KafkaReader:
             "group.id": self._config.group_id(self._context),
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
+            # an offset that no longer exists must raise: any other policy would skip or repeat records silently
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
@@ -133,7 +135,7 @@ class KafkaReader:
             self._fetcher.assign(places)
 
     def poll(self, timeout_ms: int) -> Polled:
-        """Waits for rows: at low rates gives what 5 ms brought, at high rates as many as are allowed."""
+        """Waits for rows: at low rates returns the rows of 5 ms, at high rates up to the limit."""
         self._watch.raise_if_hopeless()
         finished_before = frozenset(self._finished)
         self._finished.clear()
@@ -156,7 +158,7 @@ class KafkaReader:
         while gathered.rows < rows_max:
             asked = min(self._fetcher.chunk_rows, rows_max - gathered.rows)
             left = deadline - time.monotonic()
-            # librdkafka waits whole milliseconds: asked for less it would not wait at all, and this loop would spin
+            # librdkafka waits in whole milliseconds: for less it would not wait, and this loop would spin
             wait = min(WAIT_S, left) if left >= MIN_WAIT_S else 0.0
             fetched = self._fetcher.fetch(asked, wait)
             self._take(fetched, gathered)
@@ -176,9 +178,11 @@ class KafkaReader:
             self._on_event(event, gathered)
 
     def _advance(self, piece: Piece, gathered: _Gathered) -> Piece | None:
-        """Moves the position over a piece; gives what lies before the partition's stop."""
+        """Advances the position over a piece; returns its part before the partition's stop."""
         split = piece.split
-        assert piece.offsets[0] >= self._positions[split], f"{split} went back to offset {piece.offsets[0]}"
+        if piece.offsets[0] < self._positions[split]:
+            text = f"{split} was read at offset {self._positions[split]}, and offset {piece.offsets[0]} came"
+            raise ExternalError(f"source {self._context.node}: {text}", retry=True)
         stop = self._stops.get(split)
         if stop is not None:
             if self._positions[split] >= stop:
@@ -187,6 +191,7 @@ class KafkaReader:
                 keep = int(np.searchsorted(piece.offsets, stop))
                 piece = Piece(split, piece.begin, piece.begin + keep, piece.offsets[:keep])
                 self._finish(split)
+                # not the last record's offset + 1: offsets before the stop may not exist (compaction, control records)
                 gathered.moved[split] = self._positions[split] = stop
                 if not keep:
                     return None
@@ -228,7 +233,8 @@ class KafkaReader:
                 raise translated(error, self._config.brokers)
 
     def _on_end(self, split: SplitId, offset: int | None, gathered: _Gathered) -> None:
-        """The log ends at `offset`: also past control records and compacted gaps, which are never delivered."""
+        """Handles the log end at `offset`: it may lie behind control records and compacted gaps, which are never
+        delivered."""
         position, stop = self._positions[split], self._stops.get(split)
         if offset is None or offset < position or (stop is not None and position >= stop):
             return
@@ -247,8 +253,8 @@ class KafkaReader:
         return out_of_range(split, self._positions[split], low, high)
 
     def log_bounds(self, split: SplitId, timeout_s: float) -> tuple[int, int] | None:
-        """The first offset of a partition's log and the one after its last, also of one that is not assigned; None
-        where no broker answers in time."""
+        """The first offset of a partition's log and the one after its last, also if it is not assigned; None if no
+        broker answers in time."""
         try:
             return self._fetcher.log_bounds(split, timeout_s)
         except KafkaException as cause:
@@ -272,11 +278,11 @@ class KafkaReader:
         return None if end is None else max(end - self._positions[split], 0)
 
     def pause(self, splits: Sequence[SplitId]) -> None:
-        """Stops fetching these partitions; what the client had prefetched is thrown away and fetched again later."""
+        """Stops fetching these partitions; prefetched records are discarded and fetched again later."""
         self._fetcher.pause(self._read_on(splits))
 
     def resume(self, splits: Sequence[SplitId]) -> None:
-        """Goes on with paused partitions."""
+        """Continues paused partitions."""
         self._fetcher.resume(self._read_on(splits))
 
     def _read_on(self, splits: Sequence[SplitId]) -> list[SplitId]:
@@ -284,11 +290,11 @@ class KafkaReader:
         return [split for split in splits if split in active]
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
-        """Publishes positions to the consumer group, soon."""
+        """Publishes positions to the consumer group, asynchronously."""
         self._commits.request(positions)
 
     def close(self) -> None:
-        """Waits up to 2 s for positions on their way to the group, then leaves."""
+        """Waits up to 2 s for commits in flight, then leaves the group."""
         if self._closed:
             return
         self._closed = True

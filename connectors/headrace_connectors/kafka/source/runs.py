@@ -1,4 +1,4 @@
-"""From consumed messages to offsets and pieces of one partition each. Pure: asks the messages, never the client."""
+"""From consumed messages to offsets and pieces of one partition each. Pure: reads messages, never calls the client."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from confluent_kafka import Message
 
 from headrace.connect.source import Offsets, SplitId
 
-# bound once: a call through the type is the cheapest way to ask every message of a list
-# (a message without an error has all three)
+# bound once: calling through the type is the cheapest way to read an attribute of every message in a list (a message
+# without an error has all three)
 _partition_of = cast("Callable[[Message], int]", Message.partition)
 _offset_of = cast("Callable[[Message], int]", Message.offset)
 _topic_of = cast("Callable[[Message], str]", Message.topic)
@@ -36,18 +36,18 @@ class Piece:
 
 
 def pieces(messages: Sequence[Message], assigned: Sequence[SplitId]) -> list[Piece]:
-    """The messages by partition, in the order they came. `assigned`: all partitions that they can be of."""
+    """The messages by partition, in order of arrival. `assigned`: all partitions that they may belong to."""
     return [_piece(messages, begin, end) for begin, end in _bounds(messages, assigned)]
 
 
 def bounds_of(changes: npt.NDArray[np.bool_]) -> Iterable[tuple[int, int]]:
-    """Where pieces begin and end. changes: one fewer than messages; whether the next one is of another partition."""
+    """Begin and end of each piece. changes: one fewer than messages; whether the next one is of another partition."""
     return pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(changes) + 1])
 
 
 def _bounds(messages: Sequence[Message], assigned: Sequence[SplitId]) -> Iterable[tuple[int, int]]:
-    """Where the partition changes. Asks every message: a gap in the offsets of one partition can be just as long as
-    what lies between from others, so that offsets at two ends alone prove nothing."""
+    """The boundaries between partitions. Reads every message: a gap in one partition's offsets can be exactly as long
+    as a run of others in between, so the offsets at both ends prove nothing."""
     count = len(messages)
     if len(assigned) == 1:
         return [(0, count)]
@@ -67,7 +67,7 @@ def _piece(messages: Sequence[Message], begin: int, end: int) -> Piece:
     first, last = messages[begin], messages[end - 1]
     low, high = _offset_of(first), _offset_of(last)
     if high - low == end - begin - 1:
-        # offsets of a partition only grow, so these have no gap
+        # offsets of a partition only grow, so equal distances mean no gap
         offsets = np.arange(low, high + 1, dtype=np.int64)
     else:
         offsets = np.fromiter(map(_offset_of, messages[begin:end]), np.int64, end - begin)

@@ -1,4 +1,4 @@
-"""Notices that a topic was deleted while it is read: to the client it merely falls silent."""
+"""Detects that a topic was deleted while it is read: the client only sees silence."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from headrace_connectors.kafka.clients.client import UNKNOWN_TOPIC_CODES
 from headrace_connectors.kafka.source.fetched import RecordFetcher
 
 QUIET_S = 5.0
-"""A topic that gave nothing for this long is asked for."""
+"""Time without records after which a topic is checked."""
 GONE_AFTER_S = 10.0
-"""One that stays unknown for this long is gone; a restarting broker does not know its topics for a moment."""
+"""A topic that stays unknown for this long is gone; a restarting broker briefly does not know its topics."""
 ANSWER_S = 1.0
 
 
@@ -26,14 +26,12 @@ class TopicWatch:
         self._unknown_since: dict[str, float] = {}
 
     def heard(self, topics: Iterable[str], now: float) -> None:
-        """These topics gave rows, or begin to be read."""
+        """Records that these topics returned rows, or are newly assigned."""
         self._heard |= dict.fromkeys(topics, now)
 
     def check(self, fetcher: RecordFetcher, now: float) -> None:
-        """Asks for the topic that has been quiet for longest, one a call: an answer may take up to a second.
-
-        Raises UserError when it is gone.
-        """
+        """Checks the topic that has been quiet for longest, one per call: an answer may take up to a second. Raises
+        UserError if it is gone."""
         topic = min(self._heard, key=self._heard.__getitem__, default=None)
         if topic is None or now - self._heard[topic] < QUIET_S:
             return
@@ -41,7 +39,7 @@ class TopicWatch:
         try:
             error = fetcher.topic_error(topic, ANSWER_S)
         except KafkaException:
-            # without a broker nothing is known about its topics, so that the time does not count
+            # without a broker a topic's state is unknown, so this time does not count
             self._unknown_since.clear()
             return
         if error is None or error.code() not in UNKNOWN_TOPIC_CODES:

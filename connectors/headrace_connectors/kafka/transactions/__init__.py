@@ -1,1 +1,1 @@
-"""Transactions after they are prepared: names, rules, the committer, the admin client, audits."""
+"""Prepared transactions: names, rules, the committer, the admin client, audits."""

@@ -1,7 +1,7 @@
-"""Reads a topic back, as read_committed readers see it, and counts and hashes its records in columns.
+"""Reads a topic back, as read_committed consumers see it, and counts and hashes its records in columns.
 
-Owns where output begins and what makes a topic unfit as a proof: compaction, expired records, another topic of the
-same name. What the sums mean is the engine's business.
+Owns the begin of the output and the reasons why a topic proves nothing: compaction, expired records, another topic of
+the same name. The engine interprets the sums.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ POLL_MS = 200
 
 
 class _TopicEnds:
-    """Where the partitions of a sink's topic begin and end."""
+    """Begin and end of the partitions of a sink's topic."""
 
     def __init__(self, config: KafkaSinkSettings) -> None:
         self.topic = config.topic
@@ -45,7 +45,7 @@ class _TopicEnds:
         self._offsets = ListedOffsets(self.admin, self.watch, config.brokers)
 
     def partitions(self) -> list[SplitId]:
-        """None where the topic does not exist. Raises ExternalError."""
+        """The topic's partitions; empty if it does not exist. Raises ExternalError."""
         found = topic_partitions(self.admin, self.watch)
         return [SplitId(self.topic, number) for number in found.get(self.topic, ())]
 
@@ -53,23 +53,23 @@ class _TopicEnds:
         return self._offsets.of(ids, EARLIEST)
 
     def last(self, ids: list[SplitId]) -> dict[SplitId, int]:
-        """The ends of the logs, of open transactions too."""
+        """The log ends, including open transactions."""
         return self._offsets.of(ids, LATEST, committed_only=False)
 
     def stable(self, ids: list[SplitId]) -> dict[SplitId, int]:
-        """Up to where readers see records."""
+        """The last stable offsets: up to there readers see records."""
         return self._offsets.of(ids, LATEST)
 
 
 def output_begin(config: KafkaSinkSettings) -> dict[str, Any]:
-    """Where output begins that is written from now on: `{"topic": .., "offsets": {partition: offset}}`."""
+    """The begin of output written from now on: `{"topic": .., "offsets": {partition: offset}}`."""
     ends = _TopicEnds(config)
     offsets = ends.last(ends.partitions())
     return {"topic": config.topic, "offsets": {str(split.partition): at for split, at in sorted(offsets.items())}}
 
 
 class TopicAudit:
-    """`connect.sink.OutputAudit` of a topic. begin: what `output_begin` gave."""
+    """`connect.sink.OutputAudit` of a topic. begin: the result of `output_begin`."""
 
     def __init__(self, config: KafkaSinkSettings, begin: Mapping[str, Any]) -> None:
         self._ends = _TopicEnds(config)
@@ -77,7 +77,7 @@ class TopicAudit:
         ids = self._ends.partitions()
         self._lost = tuple(number for number in offsets if SplitId(config.topic, number) not in ids)
         first, last = self._ends.first(ids), self._ends.last(ids)
-        # a partition that came later was empty then
+        # a partition that was added later was empty then
         asked = {split: offsets.get(split.partition, 0) for split in ids}
         self._doubts = tuple(self._reasons(config.topic, begin["topic"], asked, first, last))
         self._reader = _reader(config)
@@ -112,7 +112,7 @@ class TopicAudit:
         return reasons
 
     def read(self, timeout_ms: int) -> OutputSeen:
-        """Reads on."""
+        """See OutputAudit."""
         deadline = time.monotonic() + timeout_ms / 1000
         settled = not self._splits
         while not settled and time.monotonic() < deadline:
@@ -124,28 +124,28 @@ class TopicAudit:
         return OutputSeen(self._rows, self._digest, settled, (*self._doubts, *(self._held_back() if settled else ())))
 
     def _held_back(self) -> list[str]:
-        """What readers cannot see yet: a transaction that is open, of whomever."""
+        """Rows that readers cannot see yet: behind an open transaction of any producer."""
         ids = list(self._splits)
         stable = self._ends.stable(ids)
         held = sorted(split for split, end in self._ends.last(ids).items() if end > stable[split])
         return [f"transactions are open that hold back readers of {', '.join(map(str, held))}"] if held else []
 
     def close(self) -> None:
-        """Ends the consumer."""
+        """Closes the consumer."""
         self._reader.close()
 
 
 class Audited:
-    """What `AuditedCommitter` has beside `Committer`, for the committer of a topic."""
+    """The methods that `AuditedCommitter` adds to `Committer`, for the committer of a topic."""
 
     _config: KafkaSinkSettings
 
     def begin(self) -> dict[str, Any]:
-        """Where the topic ends now, by partition."""
+        """The current end of the topic, by partition."""
         return output_begin(self._config)
 
     def audit(self, begin: Mapping[str, Any]) -> TopicAudit:
-        """Reads the topic from there."""
+        """Opens an audit of the topic from `begin` on."""
         return TopicAudit(self._config, begin)
 
 
@@ -171,7 +171,7 @@ def _reader(config: KafkaSinkSettings) -> KafkaReader:
 
 
 def _cleanup_policy(admin: AdminClient, watch: ClientWatch, topic: str) -> str | None:
-    """None where we may not ask: then a difference is told as one."""
+    """None if access is denied: then a difference is reported as one."""
     try:
         (future,) = admin.describe_configs(
             [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=CONNECT_TIMEOUT_S

@@ -1,8 +1,8 @@
-"""The coordinator's half of exactly-once into Kafka: describes, commits and fences what writers prepared.
+"""The coordinator's half of exactly-once into Kafka: describes, commits and fences the writers' transactions.
 
-It holds no transaction open and needs none of the writers: a transaction that its producer left is committed by a raw
-EndTxn with its name, producer id and producer epoch. Owns the order of requests and what is told when one fails; what
-answers mean is `transaction_rules`', how they are got is `txn_admin`'s.
+It holds no transaction open and needs no writer: a raw EndTxn with name, producer id and producer epoch commits a
+transaction whose producer is gone. Owns the order of requests and the errors; `rules` interprets answers, `txn_admin`
+sends requests.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from headrace_connectors.kafka.transactions.txn_admin import PATIENCE_S, TxnAdmi
 
 
 class KafkaCommitter(Audited):
-    """`connect.sink.AuditedCommitter` for Kafka. Every method may be called again with the same.
+    """`connect.sink.AuditedCommitter` for Kafka. Every method may be repeated with the same arguments.
 
     retire_epoch   producer epoch from which on a name gets a successor
-    patience_s     how long one request is repeated before ExternalError with `retry`
+    patience_s     how long one request is retried before ExternalError with `retry`
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class KafkaCommitter(Audited):
         self._admin = TxnAdmin(config.brokers, config.properties, patience_s=patience_s)
 
     def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """The same with producer id and epoch, start, timeout and partitions in `payload`, and with successors.
+        """The committables with producer id and epoch, start, timeout and partitions in `payload`, and with successors.
 
         Raises ExternalError that names the first transaction that cannot be committed and why, UserError for one of a
         transaction protocol that this version does not know.
         """
         _require_known_protocols(committables)
-        found = self._admin.describe([each.name for each in committables])
+        answers = self._admin.describe([each.name for each in committables])
         described: list[Committable] = []
         for each in committables:
-            answer = found[each.name]
+            answer = answers[each.name]
             if isinstance(answer, Undescribed) and not answer.unknown:
                 self._fail(each.name, answer.code)
             because = refusal(answer, self._config.topic)
@@ -81,22 +81,24 @@ class KafkaCommitter(Audited):
         return described
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """EndTxn(commit) for all. Gives those that the brokers have aborted, in the order they were given in.
+        """EndTxn(commit) for all. Returns those that the brokers have aborted, in the order of the argument.
 
-        Raises UserError where they know nothing of one any more: whether it is visible is the user's to find out; and,
-        before any request, for a transaction protocol that this version does not know.
+        Raises UserError if the brokers no longer know one of them, because only the user can find out whether it is
+        visible; and, before any request, for a transaction protocol that this version does not know.
         """
-        # all of them first: a refusal after some were committed would leave an epoch half visible
+        # check all first: an error after some commits would leave an epoch half visible
         _require_known_protocols(committables)
         open_ones = {each.name: each for each in committables}
         lost: set[str] = set()
+        # an error about the state does not tell the outcome: if the answer to an earlier EndTxn was lost, it looks like
+        # an abort
         while open_ones:
             codes = self._admin.end([_end_call(each) for each in open_ones.values()])
             looked_at = self._to_look_at(codes)
-            found = self._admin.describe(looked_at)
+            answers = self._admin.describe(looked_at)
             undecided: dict[str, Committable] = {}
             for name in looked_at:
-                answer = found[name]
+                answer = answers[name]
                 if isinstance(answer, Undescribed) and not answer.unknown:
                     self._fail(name, answer.code)
                 match fate(_identity(open_ones[name]), answer):
@@ -108,6 +110,7 @@ class KafkaCommitter(Audited):
                         raise self._forgotten(open_ones[name])
                     case Fate.COMMITTED:
                         pass
+            # no progress in this round: repeating it here might never end
             if undecided and len(undecided) == len(open_ones):
                 name = next(iter(undecided))
                 raise ExternalError(f"transaction {name} is open, but its commit was refused", retry=True)
@@ -115,29 +118,29 @@ class KafkaCommitter(Audited):
         return [each for each in committables if each.name in lost]
 
     def fence(self, names: Sequence[str]) -> None:
-        """Aborts what is open under these names and shuts out their producers; names never used stay unknown."""
+        """Aborts open transactions under these names and fences their producers; unknown names stay unknown."""
         self._fence(names)
 
     def sweep(self, attempt: int) -> Sequence[str]:
-        """Fences what is open of this job and sink but for attempt `attempt`."""
+        """Fences open transactions of this job and sink from attempts before `attempt`."""
         listed = self._admin.listed(job_prefix(self._job), [ONGOING])
         names = swept(listed, self._job, self._sink, attempt)
         self._fence(names)
         return names
 
     def open_transactions(self) -> Sequence[OpenTransaction]:
-        """What holds back read_committed readers, of this job and sink; where the context has no job, of all jobs."""
+        """Transactions of this job and sink that block read_committed readers; of all jobs if the context has none."""
         listed = self._admin.listed(job_prefix(self._job), UNSETTLED)
-        found = self._admin.describe(list(ours(listed, self._job, self._sink)))
+        answers = self._admin.describe(list(ours(listed, self._job, self._sink)))
         return [
             _open_transaction(each)
-            for _, each in sorted(found.items())
-            # settled between the two requests
+            for _, each in sorted(answers.items())
+            # may have completed between the two requests
             if isinstance(each, Described) and each.state in UNSETTLED
         ]
 
     def close(self) -> None:
-        """Ends the connections. Idempotent."""
+        """Closes the connections. Idempotent."""
         self._admin.close()
 
     def _with_identity(self, committable: Committable, found: Described) -> Committable:
@@ -146,18 +149,19 @@ class KafkaCommitter(Audited):
         return replace(committable, payload=payload, successor=following)
 
     def _to_look_at(self, codes: Mapping[str, int]) -> list[str]:
-        """The names whose EndTxn was answered with: not what it was. Raises for codes that nothing is known of."""
+        """Names whose EndTxn was answered with an error about their state. Raises for unknown codes."""
         for name, code in codes.items():
             if answer_to(code) in {Answer.DENIED, Answer.UNKNOWN}:
                 self._fail(name, code)
         return [name for name, code in codes.items() if answer_to(code) is Answer.LOOK]
 
     def _fence(self, names: Collection[str]) -> None:
-        found = self._admin.describe(names)
-        for name, each in found.items():
+        # InitProducerId would register an unknown name: only names that the brokers know are fenced
+        answers = self._admin.describe(names)
+        for name, each in answers.items():
             if isinstance(each, Undescribed) and not each.unknown:
                 self._fail(name, each.code)
-        known = [name for name, each in found.items() if isinstance(each, Described)]
+        known = [name for name, each in answers.items() if isinstance(each, Described)]
         for name, code in self._admin.fence(known).items():
             if answer_to(code) is not Answer.DONE:
                 self._fail(name, code)
@@ -208,9 +212,9 @@ def _require_known_protocols(committables: Sequence[Committable]) -> None:
 
 
 def _protocol(committable: Committable) -> TransactionProtocol:
-    """The protocol to end the transaction with. Raises UserError for one that this version does not know."""
-    found = protocol_of(committable.payload)
-    if found is None:
+    """The protocol for ending the transaction. Raises UserError for an unknown one."""
+    protocol = protocol_of(committable.payload)
+    if protocol is None:
         known = " and ".join(TransactionProtocol)
         raise UserError(
             f"transaction {committable.name} of epoch {committable.epoch} was written by "
@@ -219,7 +223,7 @@ def _protocol(committable: Committable) -> TransactionProtocol:
             remedy="nothing of the epoch was committed: start the job with the version of headrace that wrote it, or a "
             "later one",
         )
-    return found
+    return protocol
 
 
 def _end_call(committable: Committable) -> EndCall:

@@ -1,4 +1,4 @@
-"""How a producer's registration for transactions went, and how long its end may take."""
+"""The outcome of registering a transactional producer, and the time limit of its abort."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from headrace.core.errors import HeadraceError, UserError
 from headrace_connectors.kafka.clients.client import ClientWatch, translated
 
 ABORT_TIMEOUT_MS = 500
-"""How long a producer that is closed tries to abort what it has open; what it cannot is left to be fenced."""
+"""Time limit of an abort on close, in ms; a transaction that could not be aborted stays open until it is fenced."""
 
 
 def init_outcome(error: KafkaError | None, brokers: str, watch: ClientWatch) -> HeadraceError | None:
-    """What `TransactionalQueue.init_transactions` gives or raises for a client's answer."""
+    """The result or error of `TransactionalQueue.init_transactions` for a client's answer."""
     watch.raise_if_hopeless()
     if error is None:
         return None

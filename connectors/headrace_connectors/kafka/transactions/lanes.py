@@ -1,9 +1,9 @@
-"""Which of a writer's names is free, spare, open or prepared. Pure: knows no client and no thread.
+"""The states of a writer's transactional ids: free, spare, open or prepared. Pure: knows no client and no thread.
 
     free ──begin_spare──> spare ──open──> open ──prepared(7)──> prepared ──committed(7)──> free, maybe under a new name
 
-One name is spare at most, one open at most. A name comes back only when its transaction is committed and that stands in
-the journal: whoever initialises it earlier aborts what is decided.
+At most one name is spare, at most one open. A name becomes free only when its transaction is committed and the journal
+records that: registering it earlier (InitProducerId) would abort a decided transaction.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from headrace.connect.sink import Committable
 
 
 class TransactionLanes:
-    """The names of one writer, in few hands: each is in one state at a time."""
+    """The names of one writer; each is in one state at a time."""
 
     def __init__(self, names: Sequence[str]) -> None:
         assert len(names) == len(set(names)) > 0, "a writer's names differ"
-        # the one that was given back first is taken first: the brokers are surely done with its last transaction
+        # FIFO: the brokers have certainly completed the last transaction of the name that was freed first
         self._free = deque(names)
         self._spare: str | None = None
         self._open: str | None = None
@@ -27,12 +27,12 @@ class TransactionLanes:
 
     @property
     def spare(self) -> str | None:
-        """The name that the spare producer has, or gets."""
+        """The name that the spare producer has, or will have."""
         return self._spare
 
     @property
     def pending(self) -> tuple[Committable, ...]:
-        """What is prepared and not known to be committed, oldest first."""
+        """Prepared committables that are not known to be committed, oldest first."""
         return tuple(self._prepared)
 
     def begin_spare(self) -> str | None:
@@ -43,20 +43,21 @@ class TransactionLanes:
         return self._spare
 
     def open(self) -> str:
-        """The spare one's transaction begins."""
+        """Opens a transaction under the spare name."""
         assert self._open is None, "one transaction is open at a time"
         assert self._spare is not None, "a transaction opens under the spare name"
         self._open, self._spare = self._spare, None
         return self._open
 
     def prepared(self, committable: Committable) -> None:
-        """The open transaction is complete and waits to be committed."""
+        """Records that the open transaction is complete and waits for its commit."""
         assert committable.name == self._open, "what is prepared was open"
         self._prepared.append(committable)
         self._open = None
 
     def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
         """Frees the names of everything prepared up to `epoch`; those in `successors` are replaced from now on."""
+        # an aborted epoch's transactions stay prepared, and a later epoch's commit covers them
         for item in self._prepared:
             if item.epoch <= epoch:
                 self._free.append(successors.get(item.name, item.name))

@@ -1,8 +1,8 @@
-"""The names of our transactions: `headrace-<job>-<sink>-<attempt mod 64>-<subtask>-<lane>`. Pure.
+"""The transactional ids of headrace: `headrace-<job>-<sink>-<attempt mod 64>-<subtask>-<lane>`. Pure.
 
-A bounded set: a name is used again once its transaction is committed. The attempt in it keeps a writer of an earlier
-attempt that wakes up late from taking over, and so aborting, what a newer one has prepared. An ACL for the prefix
-`headrace-` (WRITE on TransactionalId) is all that a job needs.
+A bounded set: a name is reused once its transaction is committed. It contains the attempt, so that a suspended writer
+of an earlier attempt cannot register, and so abort, a newer one's prepared transaction. A job needs only an ACL for the
+prefix `headrace-` (WRITE on TransactionalId).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 PREFIX = "headrace"
 ATTEMPTS = 64
-"""Attempts so far apart share their names: far longer than any writer of the earlier one lives."""
+"""Attempts this far apart share their names; no writer of the earlier one lives that long."""
 LANES = 3
-"""One transaction is open, one prepared, one spare; and one more for each checkpoint that may fail in a row."""
+"""One open, one prepared, one spare; `lanes_of` adds one per checkpoint that may fail in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionName:
-    """A name and whose it is. `attempt`: modulo 64."""
+    """A name by its parts. `attempt`: modulo 64."""
 
     job: str
     sink: str
@@ -30,27 +30,28 @@ class TransactionName:
         return f"{job_prefix(self.job)}{self.sink}-{self.attempt}-{self.subtask}-{self.lane}"
 
     def successor(self, lanes: int) -> TransactionName:
-        """The name that takes this one's place when its producer epochs run out."""
+        """The name that replaces this one when its producer epochs run out."""
         return TransactionName(self.job, self.sink, self.attempt, self.subtask, self.lane + lanes)
 
 
 def job_prefix(job: str) -> str:
-    """What the names of a job begin with; of all jobs, where `job` is empty."""
+    """The prefix of a job's names; of all jobs' names if `job` is empty."""
     return f"{PREFIX}-{job}-" if job else f"{PREFIX}-"
 
 
 def lanes_of(tolerable_failures: int) -> int:
-    """How many names a writer has."""
+    """Number of names per writer."""
     return LANES + tolerable_failures
 
 
 def names_of(job: str, sink: str, attempt: int, subtask: int, lanes: int) -> tuple[TransactionName, ...]:
-    """The names that one writer begins with."""
+    """The initial names of one writer."""
     return tuple(TransactionName(job, sink, attempt % ATTEMPTS, subtask, lane) for lane in range(lanes))
 
 
 def parsed(name: str) -> TransactionName | None:
-    """Whose transaction that is, or None: not one of ours."""
+    """The parts of a name, or None for a foreign name."""
+    # a job id may contain dashes, and a sink's name none: so the sink is the last part of what is left
     head, *numbers = name.rsplit("-", 3)
     prefix, _, rest = head.partition("-")
     job, _, sink = rest.rpartition("-")

@@ -1,4 +1,5 @@
-"""Which version of Kafka's transaction protocol a transaction was written with, and how a committable records it. Pure.
+"""The version of Kafka's transaction protocol that a transaction was written with, and its record in a committable.
+Pure.
 
 Kafka has two (KIP-890). With TV1 the client adds partitions to the transaction, and EndTxn v0 to v4 leaves the producer
 epoch as it is. With TV2 the broker adds partitions, and EndTxn v5 raises the epoch. The client chooses: brokers with
@@ -45,7 +46,7 @@ def protocol_of_library(version: Version) -> TransactionProtocol:
 
 
 def recorded(protocol: TransactionProtocol, version: Version) -> dict[str, Any]:
-    """What a committable's payload says of the producer that wrote the transaction."""
+    """The producer's entry in a committable's payload."""
     return {
         "protocol": str(protocol),
         "producer": {"library": _LIBRARY, "version": version_text(version)},
@@ -64,7 +65,7 @@ def protocol_of(payload: Mapping[str, Any]) -> TransactionProtocol | None:
 
 
 def producer_text(payload: Mapping[str, Any]) -> str:
-    """`librdkafka 2.16.0`: the library that a committable names as its producer's."""
+    """`librdkafka 2.16.0`: the producer's library, from a committable's payload."""
     producer = payload.get("producer")
     if not isinstance(producer, Mapping):
         return _LIBRARY

@@ -1,13 +1,13 @@
-"""What the broker's answers about transactions mean. Pure: the committer asks, this decides.
+"""Interprets the broker's answers about transactions. Pure: the committer asks, this module decides.
 
-A transaction's states, as DescribeTransactions tells them:
+A transaction's states in DescribeTransactions:
 
     Empty ─> Ongoing ─┬─> PrepareCommit ─> CompleteCommit ─┐
       ^               └─> PrepareAbort ──> CompleteAbort ──┤
       └────────────────────── the next producer ───────────┘
 
-Each transaction of ours has a (producer id, producer epoch) that no other has, for each comes from a producer of its
-own. So who still finds them knows that this is the transaction, not a later one of the same name.
+Each of our transactions has a unique (producer id, producer epoch), because each has its own producer. So if a
+description still shows them, it describes that transaction, and not a later one of the same name.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ ONGOING = "Ongoing"
 COMMITTED = frozenset({"PrepareCommit", "CompleteCommit"})
 ABORTED = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
 UNSETTLED = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
-"""States in which read_committed readers are held back."""
+"""States in which a transaction blocks read_committed readers."""
 
 NONE = 0
 NOT_FOUND = 105
 MOVED = frozenset({13, 14, 15, 16})
-"""No connection; coordinator loading, not available, another one: ask who it is now."""
+"""No connection; coordinator loading, not available, moved: find the coordinator again."""
 _PASSING = MOVED | {-1, 7, 51, 56}
-"""Those, and: unknown server error, timed out at the broker, the transaction before is not out yet, disk."""
+"""Transient: those, and unknown server error, timeout at the broker, markers of the previous transaction pending
+(CONCURRENT_TRANSACTIONS), disk error."""
 _OTHERWISE_ENDED = frozenset({47, 48, 49, 90})
-"""Epoch or id not valid (any more), state not right, fenced: the transaction is not what it was."""
+"""Invalid epoch or id, invalid state, fenced: the transaction has changed."""
 DENIED = frozenset({31, 53})
 
 RETIRE_EPOCH = 30_000
-"""Producer epochs end at 32,766; brokers had bugs right at the end. A name is left before."""
+"""Producer epochs end at 32,766, and brokers had bugs close to it: a name is retired before."""
 
 
 class Answer(StrEnum):
-    """What an error code asks for."""
+    """The reaction to an error code."""
 
     DONE = "done"
     RETRY = "retry"
@@ -49,7 +50,7 @@ class Answer(StrEnum):
 
 
 class Fate(StrEnum):
-    """What became of a transaction whose commit was decided."""
+    """The outcome of a transaction whose commit was decided."""
 
     COMMITTED = "committed"
     LOST = "lost"
@@ -59,7 +60,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A transaction as its coordinator tells of it. `started_at_ms`: -1 where there is none open."""
+    """A transaction as its coordinator describes it. `started_at_ms`: -1 without an open one."""
 
     name: str
     state: str
@@ -72,14 +73,14 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Undescribed:
-    """The answer was an error code: 105, there is none of that name, or one that waiting does not heal."""
+    """An error code instead of a description: 105, the name is unknown, or a permanent error."""
 
     name: str
     code: int
 
     @property
     def unknown(self) -> bool:
-        """Whether there simply is none."""
+        """Whether the broker does not know the name."""
         return self.code == NOT_FOUND
 
 
@@ -88,7 +89,7 @@ Description = Described | Undescribed
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which transaction was decided on. `started_at_ms` 0: not known."""
+    """The identity of a decided transaction. `started_at_ms` 0: unknown."""
 
     producer_id: int
     producer_epoch: int
@@ -96,7 +97,7 @@ class Identity:
 
 
 def answer_to(code: int) -> Answer:
-    """What an error code of EndTxn or InitProducerId asks for."""
+    """The reaction to an error code of EndTxn or InitProducerId."""
     if code == NONE:
         return Answer.DONE
     if code in _PASSING:
@@ -107,7 +108,7 @@ def answer_to(code: int) -> Answer:
 
 
 def refusal(described: Description, topic: str) -> str | None:
-    """Why a transaction that its writer flushed cannot be committed, or None: it can."""
+    """The reason why a flushed transaction cannot be committed, or None."""
     if isinstance(described, Undescribed):
         return "the broker knows none of that name: it never took a record, or its state was deleted"
     if described.state == ONGOING:
@@ -127,14 +128,16 @@ def refusal(described: Description, topic: str) -> str | None:
 
 
 def fate(identity: Identity, described: Description) -> Fate:
-    """What became of a transaction whose EndTxn(commit) was answered with: not what it was.
+    """The outcome of a transaction whose EndTxn(commit) failed with an error about its state.
 
-    Brokers forget a name that is long unused, whatever became of its transaction: then nobody can tell.
+    Brokers forget a name that is unused for long (7 days by default), whatever the outcome of its transaction: then the
+    outcome is unknown.
     """
     if isinstance(described, Undescribed):
         return Fate.FORGOTTEN
     if (described.producer_id, described.producer_epoch) != (identity.producer_id, identity.producer_epoch):
         return Fate.LOST
+    # compared only if both are known: a description without an open transaction has no start
     if identity.started_at_ms > 0 and described.started_at_ms > 0:
         same_start = identity.started_at_ms == described.started_at_ms
     else:
@@ -145,7 +148,7 @@ def fate(identity: Identity, described: Description) -> Fate:
 
 
 def successor(name: str, producer_epoch: int, *, retire_epoch: int, lanes: int) -> str:
-    """The name that takes this one's place once it is committed; empty: it stays."""
+    """The name that replaces this one once it is committed; empty: it stays."""
     whose = parsed(name)
     if producer_epoch < retire_epoch or whose is None:
         return ""
@@ -153,7 +156,7 @@ def successor(name: str, producer_epoch: int, *, retire_epoch: int, lanes: int) 
 
 
 def ours(names: Iterable[str], job: str, sink: str) -> dict[str, TransactionName]:
-    """Those of the names that are of this job (empty: of any) and sink (empty: of any)."""
+    """The names of this job (empty: any) and sink (empty: any), with their parts."""
     found = {name: whose for name in names if (whose := parsed(name)) is not None}
     return {
         name: whose for name, whose in found.items() if job in {"", whose.job} and (not job or sink in {"", whose.sink})
@@ -161,10 +164,10 @@ def ours(names: Iterable[str], job: str, sink: str) -> dict[str, TransactionName
 
 
 def swept(names: Iterable[str], job: str, sink: str, attempt: int) -> list[str]:
-    """Those of the open transactions that a sweep ends: of this job and sink, of an earlier attempt.
+    """The open transactions that a sweep ends: of this job and sink, from an earlier attempt.
 
-    Never of a later one: a coordinator that was replaced while it slept may ask for this. Names tell attempts modulo
-    64 only, so the 31 before this one count as earlier.
+    Never from a later attempt, because a superseded coordinator may call this after a suspension. Names contain the
+    attempt modulo 64 only, so the 31 attempts before this one count as earlier.
     """
     return sorted(
         name

@@ -1,4 +1,4 @@
-"""What `delivery: exactly-once` asks of a job's checkpoints, and the client settings of a transaction. Pure."""
+"""The checkpoint settings that `delivery: exactly-once` requires, and the client settings of a transaction. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.core.config import duration_text
 
 TRANSACTION_TIMEOUT_MIN_MS = 1_000
 TRANSACTION_TIMEOUT_MAX_MS = 2**31 - 1
-"""What the client library takes."""
+"""Limits of the client library."""
 
 _SOCKET_TIMEOUT_MS = 60_000
 _MESSAGE_TIMEOUT_MS = 300_000
@@ -20,7 +20,7 @@ _MESSAGE_TIMEOUT_NAMES = ("message.timeout.ms", "delivery.timeout.ms")
 
 
 def unmet_terms(terms: CheckpointTerms, transaction_timeout_ms: int) -> list[str]:
-    """Why rows could not be delivered exactly once with these checkpoints: messages with their remedy."""
+    """Reasons why these checkpoints rule out exactly-once delivery: messages with their remedy."""
     refused = refused_terms(terms)
     if refused or terms.interval_ms is None:
         return refused
@@ -45,10 +45,10 @@ def unmet_terms(terms: CheckpointTerms, transaction_timeout_ms: int) -> list[str
 def transaction_settings(
     name: str, transaction_timeout_ms: int, properties: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """The pipeline's properties without, and the client settings with, all that depends on the transaction.
+    """The pipeline's properties without the settings that depend on the transaction, and the client settings for those.
 
-    Left to itself the client library derives both time limits from the transaction's: 15 minutes for a socket. What the
-    pipeline chose stays where it is no longer than the transaction may be; the library refuses more.
+    By default the client library derives both time limits from the transaction's: 15 minutes for a socket. The
+    pipeline's own value is used unless it exceeds the transaction timeout, which the library rejects.
     """
     limits = (*_MESSAGE_TIMEOUT_NAMES, _SOCKET_TIMEOUT_NAME)
     rest = {each: value for each, value in properties.items() if each not in limits}
@@ -59,13 +59,14 @@ def transaction_settings(
         _MESSAGE_TIMEOUT_NAMES[0]: message_timeout_ms(properties, transaction_timeout_ms),
         _SOCKET_TIMEOUT_NAME: min(socket_timeout_ms, transaction_timeout_ms),
     }
-    # what is no number is refused by the library, in its own words
+    # a value that is not a number is rejected by the library, with its own message
     return rest, held | {each: properties[each] for each in limits if not properties.get(each, "0").isdecimal()}
 
 
 def message_timeout_ms(properties: Mapping[str, str], transaction_timeout_ms: int) -> int:
-    """How long a record may wait for a broker: below the transaction's time, so that the one failure comes first."""
-    # 0 is no limit to the library
+    """How long a record may wait for a broker: less than the transaction timeout, so that the record's failure comes
+    first."""
+    # the library reads 0 as no limit
     wanted = _number(properties, _MESSAGE_TIMEOUT_NAMES, _MESSAGE_TIMEOUT_MS) or transaction_timeout_ms
     return wanted if wanted < transaction_timeout_ms else transaction_timeout_ms * 2 // 3
 

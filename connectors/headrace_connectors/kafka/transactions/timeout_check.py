@@ -1,4 +1,4 @@
-"""Whether the brokers allow a sink's transaction timeout: asked before the first row."""
+"""Checks before the first row that the brokers allow a sink's transaction timeout."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 
 
 def require_timeout_allowed(config: KafkaSinkSettings) -> None:
-    """Raises UserError where `transaction_timeout` is above a broker's maximum, ExternalError where none answers.
+    """Raises UserError if `transaction_timeout` exceeds a broker's maximum, ExternalError if none answers.
 
-    Brokers that do not tell are believed to allow it: the writer hears otherwise when it opens.
+    Brokers that deny the question count as allowing it: the writer gets the error when it opens.
     """
     admin = TxnAdmin(config.brokers, config.properties)
     try:

@@ -1,18 +1,17 @@
-"""Finds, describes, ends, fences and lists transactions at whatever broker they are with, for as long as it takes.
+"""Kafka transaction admin client: find coordinator, describe, end, fence, list. Retries for `patience_s`.
 
-Owns how requests find their broker and how often they are sent again: what passes by itself (a broker restarts, a
-coordinator moves, a transaction's markers are not out yet) is waited out for some seconds, then it is an ExternalError
-with `retry`. Each name gets an answer of its own. What answers mean is decided in `transaction_rules`; how they travel
-is `raw_protocol`'s.
+Owns the routing of requests to brokers and their retries. Transient errors (a broker restarts, a coordinator moves, a
+transaction's markers are pending) are retried for some seconds, then raised as ExternalError with `retry`. Each name
+has its own answer. `rules` interprets answers, `requests.client` sends requests.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from headrace.core.errors import ExternalError
+from headrace.core.retry import Backoff, Retries
 from headrace_connectors.kafka.clients.client_security import client_security
 from headrace_connectors.kafka.requests.client import BrokerClient, error_name
 from headrace_connectors.kafka.requests.requests import Coordinator, EndCall, RawDescription
@@ -29,13 +28,12 @@ from headrace_connectors.kafka.transactions.rules import (
 )
 
 PATIENCE_S = 8.0
-"""For how long one call is tried: a broker that restarts is back within it, mostly."""
+"""How long one call is retried: most broker restarts are shorter."""
 ANSWER_TIMEOUT_MS = 4_000
-_PAUSE_S = 0.005
-_PAUSE_MAX_S = 0.25
+_BACKOFF = Backoff(first_s=0.005, max_s=0.25)
 _COORDINATORS_MAX = 10_000
 _FENCE_TIMEOUT_MS = 10_000
-"""The transaction timeout of the producer that a fence makes, and nobody uses; below any broker's maximum."""
+"""Transaction timeout of a fence's producer, which never writes; below any broker's maximum."""
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 
 A = TypeVar("A")
@@ -44,8 +42,8 @@ A = TypeVar("A")
 class TxnAdmin:
     """Requests about transactions. Used by one thread.
 
-    All methods raise ExternalError: with `retry` where no answer came in `patience_s`, without where the brokers deny
-    it, with what to ask for.
+    All methods raise ExternalError: with `retry` without an answer in `patience_s`; without `retry` for denied access,
+    with the missing ACL as remedy.
     """
 
     def __init__(self, brokers: str, properties: Mapping[str, str], *, patience_s: float = PATIENCE_S) -> None:
@@ -57,7 +55,7 @@ class TxnAdmin:
         self._last_failure = ""
 
     def find(self, names: Collection[str]) -> dict[str, int]:
-        """The broker that each transaction is with, asked anew."""
+        """The coordinator of each transaction, looked up again."""
         for name in names:
             self._coordinators.pop(name, None)
         answers = self._until_answered(
@@ -66,12 +64,12 @@ class TxnAdmin:
         return {name: broker for name, (_, broker) in answers.items()}
 
     def describe(self, names: Collection[str]) -> dict[str, Description]:
-        """What the brokers know of each: one request a broker, no side effects."""
+        """The description of each transaction: one request per broker, without side effects."""
         answers = self._until_answered(names, lambda placed: self._connected().describe(placed), lambda raw: raw.code)
         return {name: _described(name, raw) for name, raw in answers.items()}
 
     def end(self, calls: Sequence[EndCall]) -> dict[str, int]:
-        """EndTxn for each: name -> error code, none of those that pass."""
+        """EndTxn for each: name -> error code, without transient ones."""
         by_name = {call.name: call for call in calls}
         return self._until_answered(
             by_name,
@@ -80,30 +78,37 @@ class TxnAdmin:
         )
 
     def fence(self, names: Collection[str]) -> dict[str, int]:
-        """Aborts what is open under each name and shuts out its producers: name -> error code, none of those that pass.
+        """Aborts the open transaction of each name and fences its producers: name -> error code, without transient
+        ones.
 
-        Makes the brokers remember a name that they did not know: describe first.
+        It registers names that the brokers did not know: describe first.
         """
         return self._until_answered(
             names, lambda placed: self._connected().init_producer_ids(placed, timeout_ms=_FENCE_TIMEOUT_MS), int
         )
 
     def listed(self, prefix: str, states: Sequence[str]) -> dict[str, str]:
-        """Transactions of all brokers in one of the states whose names begin so: name -> state."""
+        """Transactions of all brokers in one of the states and with this name prefix: name -> state."""
+        # RE2J with a quoted prefix (KIP-1152). Brokers before 4.1 ignore it, so the names are filtered again below
         pattern = rf"\Q{prefix}\E.*"
-        found = self._from_every_broker(lambda client, at: client.listed(at, states=states, pattern=pattern))
+        answers = self._from_every_broker(lambda client, at: client.listed(at, states=states, pattern=pattern))
         return {
-            name: state for rows in found for name, state in rows.items() if name.startswith(prefix) and state in states
+            name: state
+            for rows in answers
+            for name, state in rows.items()
+            if name.startswith(prefix) and state in states
         }
 
     def timeout_max_ms(self) -> int | None:
-        """The longest transaction timeout that every broker allows; None where we may not ask."""
-        found = self._from_every_broker(lambda client, at: client.broker_setting(at, _MAX_TIMEOUT), passed_over=DENIED)
-        allowed = [int(value) for value in found if value is not None]
+        """The longest transaction timeout that every broker allows; None if access is denied."""
+        answers = self._from_every_broker(
+            lambda client, at: client.broker_setting(at, _MAX_TIMEOUT), passed_over=DENIED
+        )
+        allowed = [int(value) for value in answers if value is not None]
         return min(allowed, default=None)
 
     def close(self) -> None:
-        """Ends the connections. Idempotent."""
+        """Closes the connections. Idempotent."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -122,65 +127,66 @@ class TxnAdmin:
         ask: Callable[[Mapping[int, Sequence[str]]], Mapping[str, A]],
         code_of: Callable[[A], int],
     ) -> dict[str, A]:
-        """Asks for all, then again for those whose answer passes, each time at the broker that they are with."""
+        """Asks for all names, then again for those with a transient answer, each time at their current coordinator."""
         open_names = dict.fromkeys(names, 0)
         answers: dict[str, A] = {}
-        patience = _Patience(self._patience_s)
+        retries = Retries(_BACKOFF, self._patience_s)
         while open_names:
             try:
                 placed, codes = self._placed(open_names)
                 got = ask(placed) if placed else {}
             except ExternalError as error:
-                patience.wait_or_raise(error)
+                retries.pause_or_raise(error)
                 continue
             codes |= {name: code_of(answer) for name, answer in got.items()}
             for name, code in codes.items():
+                # the cached coordinator is outdated: the next round looks it up again
                 if code in MOVED:
                     self._coordinators.pop(name, None)
                 if name in got and answer_to(code) is not Answer.RETRY:
                     answers[name] = got[name]
             open_names = {name: codes.get(name, 0) for name in open_names if name not in answers}
             if open_names:
-                patience.wait_or_raise(self._unanswered(open_names))
+                retries.pause_or_raise(self._unanswered(open_names))
         return answers
 
     def _placed(self, names: Iterable[str]) -> tuple[dict[int, list[str]], dict[str, int]]:
-        """Broker -> names that are with it, and the error codes of those whose broker is not known."""
+        """Coordinator -> its names, and the error codes of names without a known coordinator."""
         wanted = list(names)
         if len(self._coordinators) > _COORDINATORS_MAX:
             self._coordinators.clear()
         unknown = [name for name in wanted if name not in self._coordinators]
-        found: dict[str, Coordinator] = self._connected().find(unknown) if unknown else {}
-        denied = sorted(name for name, place in found.items() if place.code in DENIED)
+        coordinators: dict[str, Coordinator] = self._connected().find(unknown) if unknown else {}
+        denied = sorted(name for name, place in coordinators.items() if place.code in DENIED)
         if denied:
-            raise denied_access(denied[0], found[denied[0]].code, self._brokers)
-        self._coordinators |= {name: place.broker for name, place in found.items() if place.code == 0}
+            raise denied_access(denied[0], coordinators[denied[0]].code, self._brokers)
+        self._coordinators |= {name: place.broker for name, place in coordinators.items() if place.code == 0}
         placed: dict[int, list[str]] = {}
         for name in wanted:
             if name in self._coordinators:
                 placed.setdefault(self._coordinators[name], []).append(name)
-        return placed, {name: place.code for name, place in found.items() if place.code != 0}
+        return placed, {name: place.code for name, place in coordinators.items() if place.code != 0}
 
     def _from_every_broker(
         self,
         ask: Callable[[BrokerClient, Sequence[int]], Mapping[int, tuple[int, A]]],
         passed_over: Collection[int] = (),
     ) -> list[A]:
-        """The answers of all brokers that the cluster has. One that dies meanwhile is asked for no more."""
-        patience = _Patience(self._patience_s)
+        """The answers of all brokers in the cluster. A broker that dies meanwhile is no longer asked."""
+        retries = Retries(_BACKOFF, self._patience_s)
         while True:
             try:
                 client = self._connected()
                 answers = ask(client, client.brokers())
             except ExternalError as error:
-                patience.wait_or_raise(error)
+                retries.pause_or_raise(error)
                 continue
             bad = {code for code, _ in answers.values()} - {0, *passed_over}
             if not bad:
                 return [answer for code, answer in answers.values() if code == 0]
             if bad & DENIED:
                 raise denied_access("transactions", (bad & DENIED).pop(), self._brokers)
-            patience.wait_or_raise(self._unanswered({"every broker": bad.pop()}))
+            retries.pause_or_raise(self._unanswered({"every broker": bad.pop()}))
 
     def _unanswered(self, names: Mapping[str, int]) -> ExternalError:
         name, code = next(iter(names.items()))
@@ -193,23 +199,8 @@ class TxnAdmin:
         )
 
 
-class _Patience:
-    """How long to go on, and how long to wait between."""
-
-    def __init__(self, seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
-        self._pause_s = _PAUSE_S
-
-    def wait_or_raise(self, error: ExternalError) -> None:
-        """Waits a moment, longer each time; raises the error where it is hopeless or time is up."""
-        if not error.retry or time.monotonic() >= self._deadline:
-            raise error
-        time.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
-
-
 def denied_access(name: str, code: int, brokers: str) -> ExternalError:
-    """The error for a transaction that this principal may not see or end."""
+    """The error for a transaction that this principal may not describe or end."""
     return ExternalError(
         f"Kafka at {brokers} denies access to transaction {name}: {error_name(code)}",
         remedy=f"ask for an ACL that allows WRITE and DESCRIBE on TransactionalId with the prefix {PREFIX}-",

@@ -1,1 +1,1 @@
-"""The tables of a SQL sink: what they look like, whether they fit, statements over them."""
+"""The tables of a SQL sink: their definition, their validation, and statements over them."""

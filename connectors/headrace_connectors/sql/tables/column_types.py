@@ -1,4 +1,4 @@
-"""Which column of a table holds which type of ours: for tables that we make, and for those that are there."""
+"""Maps our types to column types: for tables that we create, and for existing ones."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _LOOSELY: dict[Primitive, tuple[type[SqlType], ...]] = {
     Primitive.FLOAT64: _NUMBERS,
     Primitive.DATE: (sa.Date, sa.String),
 }
-"""Where columns have no types of their own (SQLite), or a driver converts."""
+"""For databases without column types (SQLite), or with a converting driver."""
 
 
 def made_type(dtype: DataType, dialect: str) -> SqlType:
-    """The type of a column that we make."""
+    """The type of a column in a table that we create."""
     match dtype:
         case Primitive():
             return _MADE[dtype]
         case Decimal(precision, scale):
-            # SQLite would make a float of it: as text it stays exact
+            # SQLite would convert it to a float: text keeps it exact
             return sa.Text() if dialect == "sqlite" else sa.Numeric(precision, scale)
         case Timestamp():
             return sa.DateTime(timezone=True)
@@ -59,7 +59,7 @@ def made_type(dtype: DataType, dialect: str) -> SqlType:
 
 
 def holds(column: SqlType, dtype: DataType, dialect: str) -> bool:
-    """Whether a column of that type takes every value of ours, unchanged."""
+    """Whether a column of this type stores every value of ours unchanged."""
     strict = dialect == "postgresql"
     match dtype:
         case Primitive():
@@ -87,7 +87,7 @@ def _too_narrow(column: SqlType, dtype: Primitive) -> bool:
 
 
 def _whole_digits(column: SqlType, digits: int) -> bool:
-    """Whether so many digits fit before the point of a NUMERIC; NUMERIC without precision takes any number."""
+    """Whether `digits` digits fit before the point of a NUMERIC; a NUMERIC without precision has no limit."""
     if not isinstance(column, sa.Numeric) or column.precision is None:
         return True
     return column.precision - (column.scale or 0) >= digits

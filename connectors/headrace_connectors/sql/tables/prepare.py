@@ -1,4 +1,4 @@
-"""Looks once, before any writer opens, whether the tables can take the rows; makes those that may be made."""
+"""Checks once, before any writer opens, that the tables fit the rows; creates those that may be created."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Columns = Mapping[str, ReflectedColumn]
 
 
 def prepare_tables(config: SqlSinkSettings, context: SinkContext, database: Database) -> None:
-    """Raises UserError with the statements that put the tables right; Unreachable where no database answers."""
+    """Raises UserError with the statements that correct the tables; Unreachable if no database answers."""
     database.run(lambda connection, _: _prepare(config, context, connection))
 
 
@@ -52,7 +52,7 @@ def _prepare(config: SqlSinkSettings, context: SinkContext, connection: sa.Conne
 
 
 def _columns(connection: sa.Connection, target: Target) -> _Columns | None:
-    """The table's columns by name; None where there is no such table."""
+    """The table's columns by name; None if the table does not exist."""
     inspector = sa.inspect(connection)
     try:
         return {item["name"]: item for item in inspector.get_columns(target.table, schema=target.schema)}
@@ -63,7 +63,7 @@ def _columns(connection: sa.Connection, target: Target) -> _Columns | None:
 def _column_problems(
     config: SqlSinkSettings, context: SinkContext, columns: _Columns, dialect: str
 ) -> Iterator[tuple[str, str]]:
-    """Columns of the rows that the table lacks, or has with another type: what is wrong, and the remedy."""
+    """Columns of the rows that the table lacks, or has with another type: problem and remedy."""
     for item in context.schema:
         wanted = _type_name(item, dialect)
         found = columns.get(item.name)
@@ -80,7 +80,7 @@ def _column_problems(
 
 
 def _extra_problems(context: SinkContext, columns: _Columns) -> Iterator[tuple[str, str]]:
-    """Columns that the rows lack and that must have a value."""
+    """Required columns of the table that the rows lack."""
     for name, found in columns.items():
         made_by_itself = found.get("default") is not None or found.get("autoincrement") is True
         made_by_itself |= "identity" in found or "computed" in found
@@ -89,7 +89,7 @@ def _extra_problems(context: SinkContext, columns: _Columns) -> Iterator[tuple[s
 
 
 def _key_problems(config: SqlSinkSettings, connection: sa.Connection) -> Iterator[tuple[str, str]]:
-    """A key that no unique constraint stands for: ON CONFLICT needs one on exactly these columns."""
+    """A key without a unique constraint: ON CONFLICT needs one on exactly these columns."""
     if config.key is None or frozenset(config.key) in set(_unique_sets(connection, config.target)):
         return
     names = ", ".join(f'"{name}"' for name in config.key)
@@ -113,7 +113,7 @@ def _unique_sets(connection: sa.Connection, target: Target) -> Iterator[frozense
 
 
 def _prepare_staged(config: SqlSinkSettings, connection: sa.Connection, columns: _Columns) -> None:
-    """Makes the staging table, or brings it up to what the user's table has become; and the table of what was moved."""
+    """Creates the staging table, or adapts it to the user's table; creates the table of moved parts."""
     known = [
         sa.Column(item["name"], item["type"])
         for item in columns.values()

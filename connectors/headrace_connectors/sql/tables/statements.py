@@ -1,4 +1,4 @@
-"""The statements that change the user's table out of another one. Built, not run; PostgreSQL and SQLite share them."""
+"""The statements that change the user's table from another one. Built, not run; PostgreSQL and SQLite share them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Truth = sa.ColumnElement[bool]
 
 
 def insert_all(into: sa.TableClause, source: Source, columns: Sequence[str], where: Truth) -> sa.Insert:
-    """Appends the rows of `source`, in the order in which they were written where it has one."""
+    """Appends the rows of `source`, in the order of writing if the source has one."""
     rows = sa.select(*(source.c[name] for name in columns)).where(where)
     if SEQUENCE in source.c:
         rows = rows.order_by(source.c[SEQUENCE])
@@ -27,17 +27,19 @@ def insert_all(into: sa.TableClause, source: Source, columns: Sequence[str], whe
 def upsert_all(
     dialect: str, into: sa.TableClause, source: Source, columns: Sequence[str], *, key: Sequence[str]
 ) -> sa.Insert:
-    """Puts the rows of `source` that are no deletes in place of those with the same key; one row per key in there."""
+    """Replaces rows with the same key by the rows of `source` that are not deletes; `source` has one row per key."""
     rows = sa.select(*(source.c[name] for name in columns)).where(source.c[DELETE].is_(sa.false()))
     others = [name for name in columns if name not in key]
-    made = _insert(dialect, into).from_select(list(columns), rows)
+    statement = _insert(dialect, into).from_select(list(columns), rows)
     if not others:
-        return made.on_conflict_do_nothing(index_elements=list(key))
-    return made.on_conflict_do_update(index_elements=list(key), set_={name: made.excluded[name] for name in others})
+        return statement.on_conflict_do_nothing(index_elements=list(key))
+    return statement.on_conflict_do_update(
+        index_elements=list(key), set_={name: statement.excluded[name] for name in others}
+    )
 
 
 def delete_all(into: sa.TableClause, source: Source, key: Sequence[str]) -> sa.Delete:
-    """Deletes the rows with the keys of those rows of `source` that are deletes."""
+    """Deletes the rows whose key is a delete in `source`."""
     gone = sa.select(*(source.c[name] for name in key)).where(source.c[DELETE].is_(sa.true()))
     return sa.delete(into).where(sa.tuple_(*(into.c[name] for name in key)).in_(gone))
 
@@ -58,34 +60,35 @@ def is_part(staged: sa.TableClause, part: StagedPart) -> Truth:
 
 
 def is_by(staged: sa.TableClause, writer: StagedBy) -> Truth:
-    """Whether a staged row is by one of these writers."""
+    """Whether a staged row was written by this writer."""
     values = (writer.job, writer.sink, writer.attempt, writer.subtask)
     return sa.and_(*(staged.c[name] == value for name, value in zip(PART_COLUMNS[:4], values, strict=True)))
 
 
 def count_part(staged: sa.TableClause, part: StagedPart) -> sa.Select[int]:
-    """How many rows of the part are staged."""
+    """The number of staged rows of the part."""
     return sa.select(sa.func.count()).select_from(staged).where(is_part(staged, part))
 
 
 def note_moved(dialect: str, target: Target, part: StagedPart, *, epoch: int, rows: int) -> sa.Executable:
-    """Says that a part was moved, and gives a row; changes nothing and gives none where that is said already."""
+    """Records that a part was moved, and returns a row; changes nothing and returns no row if that is recorded
+    already."""
     values: dict[str, Any] = dict(zip(EPOCH_PART_COLUMNS, part.values, strict=True)) | {EPOCH: epoch, ROWS: rows}
     epochs = plain_epochs(target)
-    made = _insert(dialect, epochs).values(values).on_conflict_do_nothing(index_elements=list(EPOCH_PART_COLUMNS))
-    # not the row count: not every driver tells it of an insert
-    return made.returning(epochs.c[EPOCH])
+    statement = _insert(dialect, epochs).values(values).on_conflict_do_nothing(index_elements=list(EPOCH_PART_COLUMNS))
+    # not the row count: not every driver reports it for an insert
+    return statement.returning(epochs.c[EPOCH])
 
 
 def unnote_moved(target: Target, part: StagedPart) -> sa.Delete:
-    """Takes back `note_moved`."""
+    """Deletes the record of `note_moved`."""
     epochs = plain_epochs(target)
     same = (epochs.c[name] == value for name, value in zip(EPOCH_PART_COLUMNS, part.values, strict=True))
     return sa.delete(epochs).where(*same)
 
 
 def forget_moved(target: Target, job: str, sink: str, before_epoch: int) -> sa.Delete:
-    """Drops what is said of epochs below `before_epoch`."""
+    """Deletes the records of epochs below `before_epoch`."""
     epochs = plain_epochs(target)
     return sa.delete(epochs).where(epochs.c["job"] == job, epochs.c["sink"] == sink, epochs.c[EPOCH] < before_epoch)
 

@@ -1,7 +1,7 @@
-"""The three tables of a sink as SQLAlchemy sees them: to create them, to load them, and as they stand in the database.
+"""The three tables of a sink as SQLAlchemy objects: for creating, loading and querying them.
 
-Two forms of each: `made_*` have types, for CREATE TABLE; `plain` ones have none, so that values go to the driver as
-they are (`values` has put them into its form).
+Two forms of each: `made_*` have types, for CREATE TABLE; `plain` ones have none, so that values reach the driver
+unchanged (`values` has converted them).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headrace_connectors.sql.tables.target import (
 
 EPOCH, ROWS, MOVED_AT = "epoch", "rows", "moved_at"
 EPOCH_PART_COLUMNS = ("job", "sink", "attempt", "subtask", "part")
-"""As `PART_COLUMNS`, in a table that people look at."""
+"""As `PART_COLUMNS`, for a table that users read."""
 
 _PART_TYPES: dict[str, sa.types.TypeEngine[str] | sa.types.TypeEngine[int]] = {
     JOB: sa.Text(),
@@ -40,22 +40,22 @@ _PART_TYPES: dict[str, sa.types.TypeEngine[str] | sa.types.TypeEngine[int]] = {
 
 
 def plain(target: Target, columns: Sequence[str]) -> sa.TableClause:
-    """The table, to write statements with."""
+    """The table, for building statements."""
     return sa.table(target.table, *(sa.column(name) for name in columns), schema=target.schema)
 
 
 def plain_staged(target: Target, columns: Sequence[str]) -> sa.TableClause:
-    """The staging table of `target`, with these columns of it."""
+    """The staging table of `target`, with these of the user's columns."""
     return plain(target.staged, (*STAGED_COLUMNS, *columns))
 
 
 def plain_epochs(target: Target) -> sa.TableClause:
-    """The table of what was moved."""
+    """The table of moved parts."""
     return plain(target.epochs, (*EPOCH_PART_COLUMNS, EPOCH, ROWS, MOVED_AT))
 
 
 def made_table(target: Target, schema: Schema, key: Sequence[str] | None, dialect: str) -> sa.Table:
-    """The user's table as we would make it: the rows' columns, and in upsert mode the key as primary key."""
+    """The user's table as we create it: the rows' columns, and in upsert mode the key as primary key."""
     columns = [
         sa.Column(
             item.name,
@@ -70,7 +70,8 @@ def made_table(target: Target, schema: Schema, key: Sequence[str] | None, dialec
 
 
 def made_staged(target: Target, columns: Sequence[sa.Column[object]]) -> sa.Table:
-    """The staging table: those of the part, and the user's `columns` with their types and no constraint of theirs."""
+    """The staging table: the columns of a part, and the user's `columns` with their types and without their
+    constraints."""
     parts = [sa.Column(name, kind, nullable=False, autoincrement=False) for name, kind in _PART_TYPES.items()]
     return sa.Table(
         target.staged.table,
@@ -85,7 +86,7 @@ def made_staged(target: Target, columns: Sequence[sa.Column[object]]) -> sa.Tabl
 
 
 def made_epochs(target: Target) -> sa.Table:
-    """The table of what was moved."""
+    """The table of moved parts."""
     names = dict(zip(EPOCH_PART_COLUMNS, _PART_TYPES.values(), strict=True))
     return sa.Table(
         target.epochs.table,
@@ -102,5 +103,5 @@ def made_epochs(target: Target) -> sa.Table:
 def create_statement(table: sa.Table, dialect: sa.Dialect) -> str:
     """CREATE TABLE as a user may run it, and as we do."""
     text = str(CreateTable(table).compile(dialect=dialect))
-    # SQLAlchemy doubles percent signs for drivers that would take them for parameters
+    # SQLAlchemy doubles percent signs, for drivers that read them as parameters
     return text.strip().replace("%%", "%") + ";"

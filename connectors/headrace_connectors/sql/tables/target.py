@@ -1,8 +1,8 @@
-"""The tables of a sink by name: the user's, the one that rows are staged in, the one that tells which are moved. Pure.
+"""The tables of a sink by name: the user's, the staging table, and the table of moved parts. Pure.
 
 delays                        the user's table
-delays__headrace_staged       its columns, and before them those of `STAGED_COLUMNS`
-headrace_epochs               one row for each part that was moved, beside the user's table
+delays__headrace_staged       `STAGED_COLUMNS`, then the user's columns
+headrace_epochs               one row per moved part, in the user table's schema
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 STAGED_SUFFIX = "__headrace_staged"
 EPOCHS_TABLE = "headrace_epochs"
 IDENTIFIER_BYTES_MAX = 63
-"""PostgreSQL cuts longer names, without an error."""
+"""PostgreSQL truncates longer names without an error."""
 
 JOB, SINK, ATTEMPT, SUBTASK, PART, SEQUENCE, DELETE = (
     "__job",
@@ -24,9 +24,9 @@ JOB, SINK, ATTEMPT, SUBTASK, PART, SEQUENCE, DELETE = (
     "__delete",
 )
 PART_COLUMNS = (JOB, SINK, ATTEMPT, SUBTASK, PART)
-"""Whose rows they are. A part is what one writer staged between two barriers."""
+"""The part of a staged row: the rows that one writer staged between two barriers."""
 STAGED_COLUMNS = (*PART_COLUMNS, SEQUENCE, DELETE)
-"""`SEQUENCE` counts rows within a part, as they were written. No column of a user begins with `__`."""
+"""`SEQUENCE` numbers the rows of a part in order of writing. No user column begins with `__`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Target:
 
     @property
     def staged(self) -> Target:
-        """Where rows wait for their epoch."""
+        """The staging table."""
         return Target(self.table + STAGED_SUFFIX, self.schema)
 
     @property
     def epochs(self) -> Target:
-        """Where it says which parts were moved."""
+        """The table of moved parts."""
         return Target(EPOCHS_TABLE, self.schema)

@@ -1,4 +1,4 @@
-"""Writes rows straight into the table, at least once: in transactions of many rows, the last one at the barrier."""
+"""Writes rows directly into the table, at least once: in transactions of many rows, the last one at the barrier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace_connectors.sql.writing.load import load
 from headrace_connectors.sql.writing.row_buffer import RowBuffer, refuse_null_keys
 
 _ARRIVED = Target("__headrace_rows")
-"""A temporary table, of this connection only, that rows of an upsert arrive in."""
+"""A temporary table, for this connection only, that receives the rows of an upsert."""
 
 
 class DirectWriter:
@@ -29,13 +29,13 @@ class DirectWriter:
         self._buffer = RowBuffer(context.schema.names)
 
     def write(self, batch: SinkBatch) -> None:
-        """Takes rows; every now and then stores them."""
+        """Buffers rows; stores them when the buffer is due."""
         self._buffer.add(batch)
         if self._buffer.is_due:
             self._store()
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """Returns when every row is in the table, committed there."""
+        """Returns when every row is committed in the table."""
         self._store()
         return ()
 
@@ -66,13 +66,13 @@ class DirectWriter:
         connection.execute(sa.delete(arrived))
 
     def close(self) -> None:
-        """Drops what was not flushed."""
+        """Discards rows that were not flushed."""
         self._buffer.taken()
         self._database.close()
 
 
 def _temporary(connection: sa.Connection, table: sa.TableClause) -> str:
-    """Makes the temporary table, with the types of the user's."""
+    """The statement that creates the temporary table, with the types of the user's table."""
     columns = sa.select(*table.c, sa.true().label(DELETE)).where(sa.false())
     options = " ON COMMIT DELETE ROWS" if connection.dialect.name == "postgresql" else ""
     select = columns.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})

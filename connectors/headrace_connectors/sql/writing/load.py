@@ -1,4 +1,4 @@
-"""Brings rows into a table, by the fastest way that the database has. Inside of the caller's transaction."""
+"""Inserts rows into a table by the database's fastest method, inside of the caller's transaction."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from headrace_connectors.sql.writing.values import as_csv, as_objects, as_sqlite
 
 
 def load(connection: sa.Connection, target: Target, rows: pl.DataFrame, schema: Schema) -> None:
-    """Inserts all rows into the columns of their names.
+    """Inserts all rows into the columns with their names.
 
-    schema  of the columns that are the user's; others are numbers, texts and bools. Raises what the driver raises, and
-    DataError with the row where the driver would not tell it.
+    schema  of the user's columns; others are numbers, texts and bools. Raises the driver's exceptions, and
+    DataError with the row if the driver does not name it.
     """
     _LOADERS.get(connection.dialect.name, _insert_objects)(connection, target, rows, schema)
 
@@ -45,7 +45,7 @@ def _insert_sqlite(connection: sa.Connection, target: Target, rows: pl.DataFrame
     try:
         driver.executemany(_insert(connection, target, rows.columns), as_sqlite(rows, schema))
     except sqlite3.IntegrityError as cause:
-        # each row before it was one change
+        # every row before it counts as one change
         row = rows.row(driver.total_changes - changed, named=True)
         shown = {name: row[name] for name in schema.names}
         raise DataError(

@@ -1,4 +1,4 @@
-"""Rows that wait to be sent together: bounded in rows, in bytes, and in how long they wait for the next ones."""
+"""Rows that wait to be sent together: bounded in rows, in bytes, and in waiting time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headrace_connectors.sql.tables.target import DELETE
 ROWS_MAX = 50_000
 BYTES_MAX = 32 << 20
 LINGER_S = 1.0
-"""Where rows come slowly, they are sent when the next ones find them as old as this, or at the barrier."""
+"""At low rates, rows are sent when the next ones arrive after this time, or at the barrier."""
 
 
 class RowBuffer:
-    """Columns `names`, and `DELETE` beside them."""
+    """Buffers the columns `names`, and `DELETE`."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(names)
@@ -29,7 +29,7 @@ class RowBuffer:
         self._since = 0.0
 
     def add(self, batch: SinkBatch) -> None:
-        """Takes the rows of a batch."""
+        """Adds the rows of a batch."""
         if not len(batch):
             return
         deletes = pl.col(OP).fill_null(value=False) if OP in batch.rows.columns else pl.lit(value=False)
@@ -47,7 +47,7 @@ class RowBuffer:
         return full or (self._rows > 0 and time.monotonic() - self._since >= LINGER_S)
 
     def taken(self) -> pl.DataFrame:
-        """All rows in order; the buffer is empty then."""
+        """Removes and returns all rows, in order."""
         rows = pl.concat(self._frames) if self._frames else pl.DataFrame()
         self._frames.clear()
         self._rows = self._bytes = 0
@@ -55,7 +55,7 @@ class RowBuffer:
 
 
 def refuse_null_keys(rows: pl.DataFrame, key: Sequence[str], node: str) -> None:
-    """Raises DataError with the first row that has a NULL in its key: no unique constraint would ever find it again."""
+    """Raises DataError for the first row with a NULL in its key: no unique constraint would ever match it."""
     lacking = rows.filter(pl.any_horizontal(pl.col(name).is_null() for name in key))
     if lacking.height:
         column = next(name for name in key if lacking.get_column(name)[:1].has_nulls())

@@ -1,9 +1,9 @@
-"""What is staged under which name: `headrace-<job>-<sink>-<attempt>-<subtask>`, and of that which part. Pure.
+"""Names of staged rows: `headrace-<job>-<sink>-<attempt>-<subtask>`, and the part within. Pure.
 
-A part is what one writer staged between two barriers. Its rows are moved only by a committable that tells of it, and
-its tag is drawn by the writer itself: so rows that a writer of an earlier attempt stages when it wakes up late belong
-to a part that nobody ever commits, and lie there until they are swept. A part that is committed again is known by its
-tag and number.
+A part holds the rows that one writer staged between two barriers. Only a committable that names it moves its rows, and
+the writer itself draws its random tag. So rows that a suspended writer of an earlier attempt stages late belong to a
+part that is never committed, and remain until they are swept. A part that is committed again is recognised by its tag
+and number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME = re.compile(r"headrace-(?P<job>.+)-(?P<sink>[a-z][a-z0-9_.]*)-(?P<attempt
 
 @dataclass(frozen=True, slots=True)
 class StagedBy:
-    """The writers of one subtask in one attempt."""
+    """The writer of one subtask in one attempt."""
 
     job: str
     sink: str
@@ -31,7 +31,7 @@ class StagedBy:
 
     @staticmethod
     def of(context: SinkContext) -> StagedBy:
-        """The writer that is opened with this context."""
+        """The writer with this context."""
         return StagedBy(context.job, context.node, context.attempt, context.subtask)
 
 
@@ -45,31 +45,31 @@ class StagedPart:
 
     @property
     def text(self) -> str:
-        """Which of the writer's parts, as the tables have it."""
+        """The part's id within the writer, as in the tables."""
         return f"{self.number}-{self.tag}"
 
     @property
     def values(self) -> tuple[str, str, int, int, str]:
-        """In the order of `target.PART_COLUMNS`."""
+        """Values in the order of `target.PART_COLUMNS`."""
         writer = self.writer
         return writer.job, writer.sink, writer.attempt, writer.subtask, self.text
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What a committable tells of it."""
+        """The part's entry in a committable."""
         return {"attempt": self.writer.attempt, "number": self.number, "tag": self.tag}
 
 
 def part_of(job: str, committable: Committable) -> StagedPart:
-    """The part that a committable of this connector stands for."""
+    """The part of a committable."""
     payload = committable.payload
     writer = StagedBy(job, committable.sink, int(payload["attempt"]), committable.subtask)
     return StagedPart(writer, int(payload["number"]), str(payload["tag"]))
 
 
 def writer_named(name: str) -> StagedBy | None:
-    """Whose that is; None: not one of ours."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    """The writer with this name; None for a foreign name."""
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    return StagedBy(found["job"], found["sink"], int(found["attempt"]), int(found["subtask"]))
+    return StagedBy(match["job"], match["sink"], int(match["attempt"]), int(match["subtask"]))

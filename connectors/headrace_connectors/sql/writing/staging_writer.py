@@ -1,4 +1,5 @@
-"""Stages rows for their epoch, exactly once: they are committed in the staging table, and moved by the committer."""
+"""Stages rows for their epoch, exactly once: they are committed into the staging table, and the committer moves
+them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from headrace_connectors.sql.writing.staged_parts import StagedBy, StagedPart
 
 
 class StagingWriter:
-    """Stages the rows of one subtask. Rows of one part may take several transactions; only `flush` closes it."""
+    """Stages the rows of one subtask. A part may take several transactions; `flush` closes it."""
 
     def __init__(self, config: SqlSinkSettings, context: SinkContext, database: Database) -> None:
         self._config, self._context, self._database = config, context, database
@@ -34,13 +35,13 @@ class StagingWriter:
         self._pending: list[Committable] = []
 
     def write(self, batch: SinkBatch) -> None:
-        """Takes rows; every now and then stages them."""
+        """Buffers rows; stages them when the buffer is due."""
         self._buffer.add(batch)
         if self._buffer.is_due:
             self._stage()
 
     def flush(self, epoch: int) -> Sequence[Committable]:
-        """Returns when every row is staged, committed there. Gives all parts that are not known to be visible."""
+        """Returns when every row is committed in the staging table, with all parts that are not known to be visible."""
         self._stage()
         with self._lock:
             if self._rows:
@@ -62,7 +63,7 @@ class StagingWriter:
         return closed
 
     def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
-        """Forgets parts that are visible."""
+        """Forgets visible parts."""
         with self._lock:
             self._pending = [each for each in self._pending if each.epoch > epoch]
 
@@ -77,7 +78,7 @@ class StagingWriter:
             pl.int_range(self._rows, self._rows + rows.height, dtype=pl.Int64).alias(SEQUENCE),
             *rows.columns,
         )
-        # a try whose outcome is not known may still come through while the next one runs: then its rows are duplicates
+        # a try with an unknown outcome may still succeed while the next one runs: its rows are then duplicates
         self._database.run(
             lambda connection, number: self._load(connection, staged, again=number > 0),
             again=lambda error: is_transient(error) or is_duplicate(error),
@@ -87,11 +88,12 @@ class StagingWriter:
 
     def _load(self, connection: sa.Connection, rows: pl.DataFrame, *, again: bool) -> None:
         if again:
+            # the previous try may have been committed after all: its rows have these sequence numbers
             table = plain_staged(self._config.target, ())
             connection.execute(sa.delete(table).where(is_part(table, self._part), table.c[SEQUENCE] >= self._rows))
         load(connection, self._config.target.staged, rows, self._context.schema)
 
     def close(self) -> None:
-        """Drops what was not flushed; what is staged of it is swept by a later attempt."""
+        """Discards rows that were not flushed; a later attempt sweeps the staged ones."""
         self._buffer.taken()
         self._database.close()

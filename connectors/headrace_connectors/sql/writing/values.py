@@ -1,4 +1,4 @@
-"""Columns of ours in the form in which a database takes them, whole columns at a time."""
+"""Converts our columns to the values of a database, whole columns at a time."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _MICROSECONDS = "%Y-%m-%d %H:%M:%S%.6f"
 
 
 def as_csv(rows: pl.DataFrame, schema: Schema) -> bytes:
-    """Rows as PostgreSQL's COPY reads CSV: NULL is nothing, an empty text is quoted.
+    """Rows as CSV for PostgreSQL's COPY: NULL is empty, an empty text is quoted.
 
-    Columns that the schema does not name go as they are: they are numbers, texts and bools.
+    Columns outside of the schema are unchanged: they are numbers, texts and bools.
     """
     shown = rows.with_columns([_as_text(rows.get_column(item.name), item.type) for item in schema])
     return shown.write_csv(None, include_header=False, quote_style="non_numeric").encode()
 
 
 def as_sqlite(rows: pl.DataFrame, schema: Schema) -> list[tuple[object, ...]]:
-    """Rows as values that SQLite keeps unchanged; times are ISO 8601 in UTC, as its own functions read them."""
+    """Rows as values that SQLite stores unchanged; times are ISO 8601 in UTC, as its own functions parse them."""
     return rows.with_columns([_as_sqlite(rows.get_column(item.name), item.type) for item in schema]).rows()
 
 

@@ -1,1 +1,1 @@
-"""The journal of a job: records, what they decide, who may write, what a recovery restores, what is an orphan."""
+"""The journal of a job: records and the decisions they state, write access, recovery, orphans."""

@@ -1,5 +1,8 @@
-"""A job that starts from another job's checkpoint tells that job's journal first, so that whoever may still write it
-stops for good. A shell; whether it may be claimed at all is `resolve.require_claimable`."""
+"""Claims another job's checkpoint: a record in that job's journal supersedes its writer before a new job starts from
+it.
+
+A shell; `resolve.require_claimable` decides whether the checkpoint may be claimed.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from headrace.core.errors import UserError
 
 
 def claim(found: Found, writer: str, at_ms: int) -> None:
-    """Puts an `attempt` record into the journal of the checkpoint's job, and `finished` behind it.
+    """Appends an `attempt` record to the journal of the checkpoint's job, then `finished`.
 
-    Nothing is done for a savepoint, which belongs to nobody, nor for a job whose journal ends in `finished`. The
-    record restores the newest checkpoint: it gives up nothing of the other job. The end is recorded for a coordinator
-    that comes back to that job: two jobs must not go on from one checkpoint. Output that was decided and not committed
-    is ended with the rest that the job left open, unless `headrace transactions commit` comes first: whoever starts
-    behind it has said that this is fine. Raises UserError where somebody else went on with it meanwhile.
+    Does nothing for a savepoint, which belongs to no job, nor for a job whose journal ends in `finished`. The `attempt`
+    record restores the newest checkpoint, so it discards nothing of the other job. The `finished` record is for a
+    coordinator of that job that returns: two jobs must not continue from one checkpoint. Output that was decided but
+    not committed is aborted with the job's other open output, unless `headrace transactions commit` runs first; the
+    user has accepted that by claiming. Raises UserError if another writer has continued the job meanwhile.
     """
     if found.journal is None or found.journal.finished is not None:
         return

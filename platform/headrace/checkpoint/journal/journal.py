@@ -1,13 +1,14 @@
-"""A job's history as its journal tells it: what is newest, and whether a writer may still write. Pure.
+"""A job's history from its journal: the newest checkpoint, and whether a writer may still write. Pure.
 
     records  1 ──── 2 .. 40 (pruned) ──── 41 ── 42 ── 43 ── 44        next: 45, put-if-absent
              │                            └ contiguous up to the head: this is the history
              └ below: the newest attempt's record is kept; anything else there is a late put of a replaced writer
 
-A writer puts its record at exactly head + 1. If the number is taken, or if a higher one exists after its put, somebody
-else has gone on: it has been replaced. The second test is needed because numbers below the oldest retained checkpoint
-are deleted, so a writer that slept may find a free number far below the head. What it leaves there is told from
-history by a gap in the numbers, or by `after`: the record above it names another one before it.
+A writer puts its record at exactly head + 1. If the number is taken, or if a higher one exists after its put, another
+writer has continued: this one has been replaced. The second test is needed because numbers below the oldest retained
+checkpoint are deleted, so a writer that was suspended may find a free number far below the head. A record that it
+leaves there is distinguished from history by a gap in the numbers, or by `after`: the next record names another
+predecessor.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from headrace.checkpoint.paths import is_absolute
 from headrace.core.errors import ExternalError
 
 
-class JournalDamaged(ExternalError):  # noqa: N818 - reads as the sentence it is
-    """Records are missing where none may be: nobody can tell what is newest. A listing taken during a put looks so
-    for a moment, hence `retry`."""
+class JournalCorruptError(ExternalError):
+    """Records are missing that no pruning deletes, so the newest checkpoint is unknown. A listing taken during a put
+    looks the same for a moment, hence `retry`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The record stands, and nothing is above it."""
+    """The record was written, and no higher one exists."""
 
     record: Record
     journal: Journal
@@ -43,8 +44,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Nothing new was written: an earlier put of the same writer, whose answer was lost, had succeeded. That record
-    stands and is part of the journal now; whoever thought it had failed decides anew."""
+    """Nothing new was written: an earlier put of the same writer, whose answer was lost, had succeeded. That record is
+    part of the journal now. The writer, which took the put for failed, must decide again."""
 
     record: Record
     journal: Journal
@@ -52,14 +53,15 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Somebody else writes this journal. `number`: the record that shows it; writer: its token, where it was read."""
+    """Another writer has continued this journal. `number`: the record that proves it; writer: its token, if it was
+    read."""
 
     number: int
     writer: str | None = None
 
     @property
     def reason(self) -> str:
-        """For people."""
+        """The reason, for messages."""
         return f"record {self.number} of the job's journal is another coordinator's: this one has been replaced"
 
 
@@ -68,7 +70,7 @@ Verdict = Written | Settled | Replaced
 
 @dataclass(frozen=True, slots=True)
 class Prunable:
-    """What may be deleted: first the records, in ascending order, then the files (relative to the job's folder)."""
+    """Deletable objects: first the records, in ascending order, then the files (relative to the job's folder)."""
 
     numbers: tuple[int, ...] = ()
     files: tuple[str, ...] = ()
@@ -76,9 +78,9 @@ class Prunable:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The records that are history, ascending without a hole, and what lies below them.
+    """The records that are history, ascending without a gap, and the numbers below them.
 
-    kept    the newest attempt's record, where it lies below the others
+    kept    the newest attempt's record, if it lies below the others
     stray   numbers of all other records below: not history
     """
 
@@ -88,15 +90,17 @@ class Journal:
 
     @staticmethod
     def load(records: Iterable[Record]) -> Journal:
-        """The journal of all records that were found, in any order. Raises JournalDamaged."""
-        found = sorted(records, key=lambda record: record.number)
-        start = len(found) - 1
-        while start > 0 and _follows(found[start], found[start - 1]):
+        """The journal from all its records, in any order. Raises JournalCorruptError."""
+        ordered = sorted(records, key=lambda record: record.number)
+        # from the head downwards: history ends at the first gap, or at a record of another chain
+        start = len(ordered) - 1
+        while start > 0 and _follows(ordered[start], ordered[start - 1]):
             start -= 1
-        history = tuple(found[max(start, 0) :])
-        below = found[: max(start, 0)]
+        history = tuple(ordered[max(start, 0) :])
+        below = ordered[: max(start, 0)]
+        # pruning keeps at least one checkpoint record, so a history that begins later than 1 must hold one
         if history and history[0].number > 1 and not any(isinstance(each, CheckpointRecord) for each in history):
-            raise JournalDamaged(
+            raise JournalCorruptError(
                 f"the journal has no record {history[0].number - 1}, and no checkpoint after it",
                 remedy="restore the missing file of the journal folder, or start a new job from a savepoint",
                 retry=True,
@@ -111,7 +115,7 @@ class Journal:
 
     @property
     def at_ms(self) -> int:
-        """When the newest record was written, by its writer's clock; 0 before the first."""
+        """Time of the newest record, by its writer's clock; 0 before the first."""
         return self.records[-1].at_ms if self.records else 0
 
     @property
@@ -122,18 +126,18 @@ class Journal:
 
     @property
     def attempt(self) -> int:
-        """The greatest attempt there was, 0 before the first."""
+        """The greatest attempt so far, 0 before the first."""
         return max((_attempt(each) for each in (*self.records, *self._kept_alone)), default=0)
 
     @property
     def epoch(self) -> int:
-        """The greatest epoch that was ever complete, given up later or not; 0 before the first."""
+        """The greatest epoch that was ever complete, discarded later or not; 0 before the first."""
         return max((_epoch(each) for each in (*self.records, *self._kept_alone)), default=0)
 
     @property
     def checkpoints(self) -> tuple[CheckpointRecord, ...]:
-        """Complete checkpoints that may be restored, ascending: an attempt that restored an earlier one, or none,
-        has given up those after it."""
+        """Complete checkpoints that may be restored, ascending. An attempt that restored an earlier one, or none, has
+        discarded those after it."""
         live: list[CheckpointRecord] = []
         for record in self.records:
             match record:
@@ -149,7 +153,7 @@ class Journal:
 
     @property
     def uncommitted(self) -> CheckpointRecord | None:
-        """The newest checkpoint, where it is decided but nothing says that its output is visible."""
+        """The newest checkpoint, if it is decided and not recorded as committed."""
         checkpoints = self.checkpoints
         if not checkpoints:
             return None
@@ -159,7 +163,7 @@ class Journal:
 
     @property
     def finished(self) -> FinishedRecord | None:
-        """How the job ended; a later attempt (`run --resume`) begins it anew."""
+        """The end of the job; a later attempt (`run --resume`) starts it again."""
         for record in reversed(self.records):
             match record:
                 case FinishedRecord():
@@ -172,7 +176,7 @@ class Journal:
 
     @property
     def stopping(self) -> StoppingRecord | None:
-        """That the user asked to stop, unless the job has ended since."""
+        """The user's request to stop, unless the job has ended since."""
         for record in reversed(self.records):
             match record:
                 case StoppingRecord():
@@ -185,7 +189,7 @@ class Journal:
 
     @property
     def stopped(self) -> CheckpointRecord | None:
-        """The complete epoch of the stop that was asked for: the newest, for one that was in flight may precede it."""
+        """The complete epoch of the requested stop: the newest one, because an epoch in flight may precede it."""
         stopping = self.stopping
         if stopping is None:
             return None
@@ -196,7 +200,7 @@ class Journal:
 
     @property
     def splits(self) -> Mapping[str, tuple[SplitDocument, ...]]:
-        """What enumerators resolved, as the newest record says that knows it."""
+        """The splits that enumerators resolved, from the newest record that has them."""
         for record in (*reversed(self.records), *self._kept_alone):
             match record:
                 case CheckpointRecord() if record.manifest.splits:
@@ -209,7 +213,7 @@ class Journal:
 
     @property
     def transactions(self) -> Mapping[str, tuple[str, ...]]:
-        """Sink -> every name under which attempts that are still told of may have left output open."""
+        """Sink -> every name under which the recorded attempts may have left output open."""
         names: dict[str, dict[str, None]] = {}
         for record in (*self._kept_alone, *self.records):
             match record:
@@ -222,7 +226,7 @@ class Journal:
 
     @property
     def output(self) -> Mapping[str, OutputTotal]:
-        """Sink -> what it has committed at the newest checkpoint, or where the newest attempt began without one."""
+        """Sink -> its committed output at the newest checkpoint, or at the start of the newest attempt without one."""
         checkpoints, attempt = self.checkpoints, self.newest_attempt
         if checkpoints:
             return checkpoints[-1].manifest.output
@@ -234,26 +238,29 @@ class Journal:
         return draft.model_copy(update={"number": self.head + 1, "writer": writer, "after": after})
 
     def on_put(self, put: Record, found: Record | None, higher: Iterable[int]) -> Verdict:
-        """What a put of `put` (made by `next`) means.
+        """The verdict on a put of `put` (made by `next`).
 
-        found    None: it was written; else the record that had its number already
+        found    None: it was written; else the record that already had its number
         higher   numbers above it, listed after the put
         """
         assert put.number == self.head + 1, "a record is put at head + 1"
         above = max((number for number in higher if number > put.number), default=None)
+        # checked first: a put below the head succeeds if its number was pruned, and still must not count
         if above is not None:
             return Replaced(above)
         if found is None:
             return Written(put, self._with(put))
         if found.writer != put.writer:
             return Replaced(found.number, found.writer)
+        # own token: the store had written an earlier put whose answer was lost, perhaps of another draft
         stands = self._with(found)
         return Written(found, stands) if _same(put, found) else Settled(found, stands)
 
     def prunable(self, retained: int) -> Prunable:
-        """What may go when `retained` committed checkpoints are kept (and a newer one that is not committed yet).
+        """The records and files to delete so that `retained` committed checkpoints remain (and a newer, uncommitted
+        one).
 
-        While a stop is under way nothing goes: all of it may still be needed to tell what was decided.
+        While a stop is in progress nothing is deleted: every record may be needed to find the epoch of the stop.
         """
         assert retained > 0, "one checkpoint is always retained"
         uncommitted = self.uncommitted
@@ -263,6 +270,7 @@ class Journal:
         oldest = committed[-retained:][0].number
         kept = self.newest_attempt
         numbers = [each.number for each in self.records if each.number < oldest and each is not kept]
+        # a later checkpoint may still refer to a file of a pruned one
         named = {path for each in self.checkpoints if each.number >= oldest for path in own_files(each.manifest)}
         gone = {
             path
@@ -273,7 +281,7 @@ class Journal:
         return Prunable(tuple(sorted({*numbers, *self.stray})), tuple(sorted(gone - named)))
 
     def pruned(self, gone: Prunable) -> Journal:
-        """The journal without what was deleted."""
+        """The journal without the deleted records."""
         numbers = set(gone.numbers)
         kept = self.newest_attempt
         records = tuple(each for each in self.records if each.number not in numbers)
@@ -338,5 +346,5 @@ def _epoch(record: Record) -> int:
 
 
 def _same(put: Record, found: Record) -> bool:
-    """Whether they say the same; a put that is tried again may carry a later time."""
+    """Whether the records are equal except for the time: a retried put may carry a later one."""
     return put.model_copy(update={"at_ms": found.at_ms}) == found

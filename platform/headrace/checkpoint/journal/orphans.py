@@ -1,12 +1,12 @@
-"""Orphans: objects in a job's folder that nothing names, left behind by attempts that died while they wrote.
+"""Orphans: objects in a job's folder that no record names, left behind by attempts that died during a write.
 
     state file   not in any retained checkpoint, and
                    of an earlier attempt       (a later attempt names no file of an earlier one), or
                    of this attempt, but of an epoch before the oldest retained one
     leftover     temporary file of an interrupted write
 
-Either only when older than the grace: a slot of an earlier attempt may still be writing. Files of later attempts are
-somebody else's. User code stays: it is named by its content, and small.
+Both only if older than the grace: a slot of an earlier attempt may still be writing. Files of later attempts belong to
+another coordinator. User code is kept: it is named by its content, and small.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from headrace.checkpoint.paths import STATE, state_file
 from headrace.checkpoint.stores.store import ObjectStore, StoredObject
 
 GRACE_MS = 60 * 60 * 1000
-"""Age from which an object that nothing names counts as left behind."""
+"""Age in ms from which an unnamed object counts as an orphan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """What may go: paths relative to the job's folder, and its size."""
+    """Deletable objects: paths relative to the job's folder, and their total size."""
 
     paths: tuple[str, ...]
     bytes: int
 
 
 def find_orphans(store: ObjectStore, journal: Journal, now_ms: int, grace_ms: int = GRACE_MS) -> Orphans:
-    """Lists them; deletes nothing. `store`: the job's folder; `journal`: as loaded from it, before the listing."""
+    """Lists orphans; deletes nothing. `store`: the job's folder; `journal`: as loaded from it, before the listing."""
     found = [*_unnamed(store.objects(STATE), journal), *store.leftovers()]
     old = [each for each in found if each.modified_ms <= now_ms - grace_ms]
     return Orphans(tuple(sorted(each.path for each in old)), sum(each.bytes for each in old))
 
 
 def delete_orphans(store: ObjectStore, journal: Journal, now_ms: int, grace_ms: int = GRACE_MS) -> Orphans:
-    """Deletes them; gives what was deleted. Only for the journal's writer: it must not have been replaced."""
+    """Deletes orphans and returns them. Only for the journal's writer, which must not have been replaced."""
     orphans = find_orphans(store, journal, now_ms, grace_ms)
     store.delete(orphans.paths)
     return orphans

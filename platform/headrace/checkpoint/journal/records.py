@@ -1,4 +1,4 @@
-"""The journal's records: what a job's history consists of. Shapes only; `checkpoint.journal.journal` decides.
+"""The records of a job's journal. Data only; `checkpoint.journal.journal` interprets them.
 
     attempt ─> checkpoint ─> committed ─> checkpoint ─> committed ─> .. ─> [stopping] ─> finished
                   ^                                      │
@@ -17,10 +17,10 @@ from headrace.checkpoint.manifest import Document, Manifest, OutputTotal, SplitD
 
 
 class RecordBase(Document):
-    """What all records have. `Journal.next` fills in number, writer and after: a draft leaves them out.
+    """Fields of all records. `Journal.next` sets number, writer and after: a draft omits them.
 
     writer   random token of the coordinator's run that wrote it
-    after    `<writer>@<at_ms>` of the record before: tells a late record that was put where a pruned one had been
+    after    `<writer>@<at_ms>` of the previous record: detects a late record in the place of a pruned one
     """
 
     number: int = 0
@@ -30,13 +30,13 @@ class RecordBase(Document):
 
 
 class AttemptRecord(RecordBase):
-    """A (re)start: written before anything is fenced or a task starts.
+    """A (re)start: written before any name is fenced or a task starts.
 
-    restored_epoch   the epoch it starts from, or None: from nothing, or from `savepoint`
+    restored_epoch   the epoch it starts from, or None: from scratch, or from `savepoint`
     savepoint        manifest URL of a foreign savepoint or checkpoint that it starts from
     transactions     sink -> every name (transactional id) under which this attempt may leave output open
     splits           source -> what its enumerator resolved, once for the job's life
-    output           exactly-once sink -> what it had committed where this attempt begins
+    output           exactly-once sink -> its committed output at the start of this attempt
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -55,7 +55,7 @@ class CheckpointRecord(RecordBase):
 
     savepoint          URL of the savepoint folder that it also fills
     savepoint_states   the same states in that folder, paths relative to it: recovery may have to finish the savepoint
-    took_ms            from its trigger to this decision; None where it was not told
+    took_ms            from its trigger to this decision; None if unknown
     """
 
     kind: Literal["checkpoint"] = "checkpoint"
@@ -66,14 +66,15 @@ class CheckpointRecord(RecordBase):
 
 
 class CommittedRecord(RecordBase):
-    """Everything that the epoch's committables name is visible."""
+    """All committables of the epoch are visible."""
 
     kind: Literal["committed"] = "committed"
     epoch: int
 
 
 class StoppingRecord(RecordBase):
-    """The user asked to stop: a crash does not undo it. `savepoint`: URL of its folder, or None: a checkpoint only."""
+    """The user's request to stop, which survives a crash. `savepoint`: URL of its folder, or None: a checkpoint
+    only."""
 
     kind: Literal["stopping"] = "stopping"
     savepoint: str | None = None
@@ -81,7 +82,7 @@ class StoppingRecord(RecordBase):
 
 
 class FinishedRecord(RecordBase):
-    """The end: FINISHED, CANCELED or FAILED. `savepoint`: what a stop handed out."""
+    """The end: FINISHED, CANCELED or FAILED. `savepoint`: the path that a stop returned."""
 
     kind: Literal["finished"] = "finished"
     state: Literal["FINISHED", "CANCELED", "FAILED"]

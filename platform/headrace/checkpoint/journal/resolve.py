@@ -1,13 +1,13 @@
-"""What a recovery does first, and from what it goes on: read off a loaded journal. Pure.
+"""The steps of a recovery and the checkpoint it restores, derived from a loaded journal. Pure.
 
     newest complete checkpoint ── committed? no ──> commit it first (repeating that changes nothing), then `committed`
             │
-            ├── stop asked for, and this is its epoch ──> only commit, finish the savepoint, hand out the path
-            ├── stop asked for, but its epoch is not complete ──> restore, take the savepoint at once, end
+            ├── stop requested, and this is its epoch ──> only commit, finish the savepoint, return its path
+            ├── stop requested, but its epoch is not complete ──> restore, take the savepoint at once, end
             └── else ──> restore, next attempt
 
-A checkpoint whose files turn out damaged is passed over only if it made no output visible by commit: going back behind
-such output would repeat it. Then the choice is the user's.
+A damaged checkpoint is skipped only if it committed no output: restoring an earlier one would repeat visible output. In
+that case the user must choose.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from headrace.core.config import duration_text
 from headrace.core.errors import ExternalError, UserError
 
 
-class CheckpointUnusable(ExternalError):  # noqa: N818 - reads as the sentence it is
+class CheckpointUnusableError(ExternalError):
     """The newest checkpoint cannot be read, and an earlier one would repeat output that is, or may be, visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What the journal says, to act on in this order.
+    """The recovery, in the order of its steps.
 
-    commit_first   the record of the newest checkpoint, where nothing says that it is committed
-    unfinished     the record of the newest checkpoint, where it fills a savepoint: its manifest.json may be missing
-    finished       the job has ended: nothing is to be done
-    stopped        the complete epoch of the stop that was asked for: nothing is to be run
-    stopping       a stop was asked for
-    restore        what to go on from: an own checkpoint
-    begins_with    where there is none: manifest URL of the savepoint that the newest attempt began with
-    attempt, epoch the greatest there were, 0 before the first
+    commit_first   the record of the newest checkpoint, if it is not recorded as committed
+    unfinished     the record of the newest checkpoint, if it fills a savepoint: its manifest.json may be missing
+    finished       the job has ended: nothing to do
+    stopped        the complete epoch of the requested stop: nothing to run
+    stopping       a stop was requested
+    restore        the checkpoint of this job to restore
+    begins_with    without one: manifest URL of the savepoint from which the newest attempt started
+    attempt, epoch the greatest so far, 0 before the first
     passed_over    epochs that are newer than `restore`, but damaged
-    before         what to go on from where the output of `commit_first` is lost: the checkpoint below it, if any
+    before         the checkpoint to restore if the output of `commit_first` is lost: the one below it, if any
     transactions   sink -> names under which output may be open
-    output         sink -> what it has committed at `restore`
+    output         sink -> its committed output at `restore`
     """
 
     commit_first: CheckpointRecord | None
@@ -62,25 +62,21 @@ class Resolution:
 
     @property
     def next_attempt(self) -> int:
-        """The number of the attempt that comes now."""
+        """The number of the attempt to start."""
         return self.attempt + 1
 
     @property
-    def next_epoch(self) -> int:
-        """The epoch that may be begun next: epochs only grow over a job's life."""
-        return self.epoch + 1
-
-    @property
     def ends(self) -> bool:
-        """Whether nothing is to be run any more."""
+        """Whether there is nothing to run."""
         return self.finished is not None or self.stopped is not None
 
 
 def resolve(journal: Journal, damaged: Mapping[int, str] | None = None) -> Resolution:
-    """What to do with a job whose journal this is.
+    """The recovery of the job with this journal.
 
-    damaged   epochs whose files were found to be missing or damaged, and how. Raises CheckpointUnusable where passing
-              them over would repeat output.
+    damaged   epochs whose files are missing or damaged, with the reason. Raises CheckpointUnusableError if skipping
+    them
+              would repeat output.
     """
     restore, passed_over = _usable(journal, damaged or {})
     newest = journal.checkpoints[-1] if journal.checkpoints else None
@@ -88,6 +84,7 @@ def resolve(journal: Journal, damaged: Mapping[int, str] | None = None) -> Resol
     first = journal.newest_attempt
     return Resolution(
         commit_first=uncommitted,
+        # always, since a crash between the record and manifest.json leaves no trace of it; finishing is idempotent
         unfinished=newest if newest is not None and newest.savepoint is not None else None,
         finished=journal.finished,
         stopped=journal.stopped,
@@ -115,20 +112,21 @@ def _usable(journal: Journal, damaged: Mapping[int, str]) -> tuple[CheckpointRec
             return record, tuple(passed_over)
         passed_over.append(epoch)
         earlier = [each.manifest.epoch for each in checkpoints if each.manifest.epoch < epoch]
+        # committables of a decided epoch are, or may become, visible
         if record.manifest.committables or not earlier:
             raise _unusable(record, damaged[epoch], earlier)
     return None, ()
 
 
-def _unusable(record: CheckpointRecord, reason: str, earlier: list[int]) -> CheckpointUnusable:
+def _unusable(record: CheckpointRecord, reason: str, earlier: list[int]) -> CheckpointUnusableError:
     job, epoch = record.manifest.job, record.manifest.epoch
     if not earlier:
-        return CheckpointUnusable(
+        return CheckpointUnusableError(
             f"checkpoint {epoch} of job {job} cannot be restored, and there is no earlier one: {reason}",
             remedy="put its files back; or submit the pipeline anew, from a savepoint if there is one",
         )
     sinks = ", ".join(sorted({item.sink for item in record.manifest.committables}))
-    return CheckpointUnusable(
+    return CheckpointUnusableError(
         f"checkpoint {epoch} of job {job} cannot be restored: {reason}\n"
         f"  output of {sinks} up to it is, or may be, visible: going on from checkpoint {earlier[-1]} would repeat it",
         remedy="put the files back; or, if repeated output is fine, cancel the job and submit it with --from-savepoint "
@@ -137,9 +135,9 @@ def _unusable(record: CheckpointRecord, reason: str, earlier: list[int]) -> Chec
 
 
 def require_claimable(journal: Journal, job: str, now_ms: int, interval_ms: int, timeout_ms: int) -> None:
-    """Another job wants to start from a checkpoint of `job`: raises UserError while that may still be running.
+    """Raises UserError while `job` may still be running, so that another job must not start from its checkpoint.
 
-    Its journal must end in `finished`, or have been silent for interval + timeout (`--take-over` skips this test).
+    Its journal must end in `finished`, or have had no record for interval + timeout (`--take-over` skips this check).
     """
     if journal.finished is not None:
         return

@@ -1,6 +1,6 @@
-"""A job's journal in a store: reads it, and puts records the way that `journal` demands. Decides nothing.
+"""A job's journal in a store: reads it, and appends records by the protocol of `journal`. Makes no decisions.
 
-append:  put-if-absent at head + 1 ─> taken? read who has it ─> list what is above ─> Written | Settled | Replaced
+append:  put-if-absent at head + 1 ─> taken? read its record ─> list higher numbers ─> Written | Settled | Replaced
 """
 
 from __future__ import annotations
@@ -10,19 +10,27 @@ from typing import assert_never
 
 from pydantic import ValidationError
 
-from headrace.checkpoint.journal.journal import Journal, JournalDamaged, Prunable, Replaced, Settled, Verdict, Written
+from headrace.checkpoint.journal.journal import (
+    Journal,
+    JournalCorruptError,
+    Prunable,
+    Replaced,
+    Settled,
+    Verdict,
+    Written,
+)
 from headrace.checkpoint.journal.records import RECORD, Record
 from headrace.checkpoint.manifest import FORMAT
 from headrace.checkpoint.paths import JOURNAL, joined, record_number, record_path
-from headrace.checkpoint.stores.store import ObjectMissing, ObjectStore
+from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
 from headrace.core.errors import ExternalError, UserError
 
 _LOADS_MAX = 5
-"""Times that a journal is read which others prune or write meanwhile."""
+"""Most reads of a journal that other processes prune or write meanwhile."""
 
 
 class JournalStore:
-    """One writer's way to one journal. Used by one thread at a time.
+    """One writer's access to one journal. Used by one thread at a time.
 
     `folder`: the job's, relative to the store (empty: the store is the job's folder); `writer`: this run's token.
     """
@@ -37,19 +45,19 @@ class JournalStore:
 
     @property
     def replaced(self) -> Replaced | None:
-        """Who goes on with this journal, once that was seen: nothing is written by this one any more."""
+        """The writer that has replaced this one, once detected; this one never writes again."""
         return self._replaced
 
     @property
     def journal(self) -> Journal:
-        """As last read or written."""
+        """The journal as last read or written."""
         return self._journal
 
     def load(self) -> Journal:
         """Reads all of it. Raises ExternalError, and UserError for records of a newer version of headrace.
 
-        A writer that was replaced stays so (`replaced`): only a new one may go on. One that has written finds out here
-        as well: a record of somebody else's where its own next would have been.
+        A replaced writer stays replaced: only a new one may continue. A writer that has written also detects it here,
+        by another writer's record at a number that would have been its own.
         """
         head = self._journal.head
         journal = self._load_settled()
@@ -62,35 +70,37 @@ class JournalStore:
         for _ in range(_LOADS_MAX - 1):
             try:
                 return self._load()
-            except (JournalDamaged, ObjectMissing):
-                continue  # a listing taken while others put and delete: the next one is newer
+            except (JournalCorruptError, ObjectNotFoundError):
+                continue  # the listing raced with a put or delete by another process: list again
         return self._load()
 
     def append(self, draft: Record) -> Verdict:
-        """Puts the draft at head + 1. Raises ExternalError when the store refuses: it may have been written or not,
+        """Puts the draft at head + 1. Raises ExternalError if the store fails: the record may have been written or not,
         and the same draft may be appended again. Once Replaced, always Replaced."""
         if self._replaced is not None:
             return self._replaced
         put = self._journal.next(draft, self._writer)
         path = self._folder + record_path(put.number)
-        found: Record | None = None
+        existing: Record | None = None
         if not self._store.put_if_absent(path, RECORD.dump_json(put)):
             try:
-                found = self._read(path)
-            except ObjectMissing as error:
+                existing = self._read(path)
+            except ObjectNotFoundError as error:
+                # taken a moment ago and gone now: only a writer that has continued prunes it
                 if not self._higher(put.number):
                     raise ExternalError(
                         f"{self._store.url}/{path} could not be written and is not there", retry=True
                     ) from error
-        return self._judged(self._journal.on_put(put, found, self._higher(put.number)))
+        # listed after the put: a higher number proves that another writer has continued
+        return self._judged(self._journal.on_put(put, existing, self._higher(put.number)))
 
     def prune(self, retained: int) -> Prunable:
-        """Deletes records and files of checkpoints beyond the `retained` newest. Gives what was deleted: nothing, where
-        somebody else has gone on."""
+        """Deletes records and files of checkpoints beyond the `retained` newest, and returns them: none if another
+        writer has continued."""
         if self._replaced is not None or self._higher(self._journal.head):
             return Prunable()
         gone = self._journal.prunable(retained)
-        # ascending, so that what an interruption leaves is still a whole history; files after the records naming them
+        # ascending, so that an interruption leaves a contiguous history; files go after the records that name them
         self._store.delete(self._folder + record_path(number) for number in gone.numbers)
         self._store.delete(self._folder + path for path in gone.files)
         self._journal = self._journal.pruned(gone)
@@ -122,7 +132,7 @@ class JournalStore:
 
 
 def parse_record(data: bytes, place: str) -> Record:
-    """A record out of its file. `place`: what to call it in errors."""
+    """Parses a record. `place`: its name in errors."""
     try:
         fields = json.loads(data)
     except ValueError as error:
@@ -144,7 +154,7 @@ def parse_record(data: bytes, place: str) -> Record:
 
 
 def require_format(manifest: dict[str, object], place: str) -> None:
-    """Refuses a manifest of a version to come, by name."""
+    """Rejects a manifest of a later format, and names its version."""
     found = manifest.get("format", FORMAT)
     if isinstance(found, int) and found > FORMAT:
         raise UserError(

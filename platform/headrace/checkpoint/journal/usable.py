@@ -1,7 +1,7 @@
-"""Which checkpoints of a journal can really be restored: their files are there, whole and unaltered. A shell.
+"""Finds the damaged checkpoints of a journal: a file of theirs is missing, truncated or altered. A shell.
 
-damaged = damaged_epochs(store, journal)            one listing: files that are missing or cut off
-damaged = damaged_epochs(store, journal, deep=True) reads every file: altered ones too
+damaged = damaged_epochs(store, journal)            one listing: files that are missing or truncated
+damaged = damaged_epochs(store, journal, deep=True) reads every file: also altered ones
 resolve(journal, damaged)                           decides whether an earlier checkpoint may take its place
 """
 
@@ -15,9 +15,9 @@ from headrace.checkpoint.stores.store import ObjectStore
 
 
 def damaged_epochs(store: ObjectStore, journal: Journal, *, deep: bool = False) -> dict[int, str]:
-    """Epoch -> what is wrong with it, from the newest checkpoint down to the first that is sound.
+    """Epoch -> its damage, from the newest checkpoint down to the first intact one.
 
-    `store`: the job's folder. Raises ExternalError where it cannot be asked.
+    `store`: the job's folder. Raises ExternalError if it does not answer.
     """
     if not journal.checkpoints:
         return {}

@@ -1,1 +1,1 @@
-"""Savepoints and retained checkpoints: written, found, read, bootstrapped, judged against another pipeline."""
+"""Savepoints and retained checkpoints: written, found, read, bootstrapped, checked against another pipeline."""

@@ -1,13 +1,13 @@
-"""A savepoint out of values that a user gives: no job has run, and one goes on from it.
+"""Bootstraps a savepoint from values that a user supplies, so that a job can start from it without an earlier job.
 
-    given = given_states(plan, ["totals"])                   which columns the steps take
-    write_share(given["totals"], rows, Share(..), store)     one range of key groups: files, and what they are
+    given = given_states(plan, ["totals"])                   the columns that the steps take
+    write_share(given["totals"], rows, Share(..), store)     one range of key groups: files and their handles
     finish(Bootstrap(..), handles, store)                    the manifest, last
     bootstrap(Bootstrap(..), {"totals": frame}, directory)   all of it for frames in memory
 
-Sources start as the pipeline says, or at the positions given. With `reached_ms`, event time had come that far: windows
-that end by then have fired and never fire again, and rows that are late to it are late (DESIGN section 5, rule 1: it is
-the floor of every partition).
+Sources start as configured in the pipeline, or at the positions supplied. `reached_ms` is the watermark of the state:
+windows that end by then count as fired, and rows behind it are late (DESIGN section 5, rule 1: it is the floor of every
+partition).
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ Positions = Mapping[str, Mapping[str, Mapping[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """What a savepoint is made for.
+    """The parameters of a savepoint.
 
-    nodes        node -> what it is, as manifests have it
+    nodes        node -> its kind, as in manifests
     plan_hash    of the plan; version: of headrace
-    positions    where sources go on; those that are not named start as the pipeline says
+    positions    start positions of sources; others start as configured in the pipeline
     splits       source -> its splits as its enumerator resolves them now, for the sources in `positions`
-    reached_ms   watermark that the state stands at (epoch ms); None: none yet
+    reached_ms   the watermark of the state (epoch ms); None: none yet
     """
 
     plan: PhysicalPlan
@@ -63,7 +63,7 @@ class Bootstrap:
 
     @property
     def job(self) -> str:
-        """The id that stands where a job's id stands."""
+        """The savepoint's job id."""
         return f"bootstrap-{self.plan.pipeline}"
 
 
@@ -83,17 +83,17 @@ class Share:
 
 
 def given_states(plan: PhysicalPlan, names: Iterable[str]) -> dict[str, GivenState]:
-    """What each of these steps takes. Raises UserError for what is no aggregating step."""
+    """The columns that each of these steps takes. Raises UserError for a name that is not an aggregating step."""
     steps = {node.node: node for task in plan.tasks for node in task.nodes if isinstance(node, StepSpec)}
     keeping = {name: node.config for name, node in steps.items() if isinstance(node.config, AggregateConfig)}
-    found = {}
+    states = {}
     for name in names:
         if name not in keeping:
             what = f"step {name!r} keeps no state" if name in steps else f"there is no step {name!r}"
             near = did_you_mean(name, tuple(keeping))
             raise UserError(what, remedy=near or f"steps that keep state: {', '.join(keeping) or 'none'}")
-        found[name] = GivenState(keeping[name])
-    return found
+        states[name] = GivenState(keeping[name])
+    return states
 
 
 def shares(boot: Bootstrap, node: str, of: int) -> tuple[Share, ...]:
@@ -108,15 +108,17 @@ def shares(boot: Bootstrap, node: str, of: int) -> tuple[Share, ...]:
 
 
 def share_numbers(given: GivenState, frame: pl.DataFrame, share_count: int, max_parallelism: int) -> pl.Series:
-    """The share that each row belongs to. `frame`: as given, with its key columns."""
+    """The share of each row. `frame`: the supplied rows, with their key columns."""
     if not given.keys:
         return pl.zeros(frame.height, pl.Int32, eager=True)
     groups = key_groups(given.keys_of(frame), given.keys, max_parallelism)
+    # as `subtask_of`, for all rows at once
     return pl.Series(groups.astype("int64") * share_count // max_parallelism).cast(pl.Int32)
 
 
 def write_share(given: GivenState, frame: pl.DataFrame, share: Share, store: ObjectStore) -> tuple[StateHandle, ...]:
-    """Writes the state of one share's rows; gives its handles. Raises UserError for wrong rows, ExternalError."""
+    """Writes the state of one share's rows and returns its handles. Raises UserError for invalid rows,
+    ExternalError."""
     rows = given.fitted(frame)
     if share.held != TIME_MIN and (closed := given.first_closed(rows, share.held)) is not None:
         raise UserError(
@@ -132,13 +134,14 @@ def _chunks(rows: pl.DataFrame) -> list[Chunk]:
 
 
 def write_time(given: GivenState, share: Share, store: ObjectStore) -> tuple[StateHandle, ...]:
-    """Writes what a step knows beside its rows: once, for every share. Raises ExternalError."""
+    """Writes a step's state beside its rows: once per share. Raises ExternalError."""
     snapshots = given.snapshot([], share.watermark)
     return tuple(_written(state, share, store) for state in snapshots if state.kind is not StateKind.KEYED)
 
 
 def source_states(boot: Bootstrap) -> tuple[dict[str, SourceState], dict[str, tuple[SplitDocument, ...]]]:
-    """What the manifest says of the sources. Raises UserError for positions of what is not there, or that lack some."""
+    """The manifest's source states. Raises UserError for positions of unknown sources or partitions, and for missing
+    ones."""
     sources = {node.node: node for task in boot.plan.tasks for node in task.nodes if isinstance(node, SourceSpec)}
     for name in boot.positions:
         if name not in sources:
@@ -155,8 +158,8 @@ def source_states(boot: Bootstrap) -> tuple[dict[str, SourceState], dict[str, tu
 
 
 def finish(boot: Bootstrap, handles: Iterable[StateHandle], store: ObjectStore) -> str:
-    """Writes the manifest, the last of the savepoint's files; gives its path. Raises UserError where files are missing:
-    who wrote them has another folder of that name."""
+    """Writes the manifest, the last of the savepoint's files, and returns its path. Raises UserError if files are
+    missing: their writer has another folder under that name."""
     states, splits = source_states(boot)
     handles = tuple(handles)
     there = set(store.list(STATE))
@@ -190,12 +193,13 @@ def new_folder(boot: Bootstrap, directory: str) -> ObjectStore:
 
 
 def bootstrap(boot: Bootstrap, states: Mapping[str, pl.DataFrame], directory: str, of: int = 1) -> str:
-    """A savepoint in `directory` with the values of `states` (step -> rows), in `of` ranges of key groups; its path.
+    """Writes a savepoint in `directory` with the values of `states` (step -> rows), in `of` ranges of key groups;
+    returns its path.
 
-    Raises UserError where values are wrong, before anything counts; ExternalError.
+    Raises UserError for invalid values, before a manifest exists; ExternalError.
     """
     given = given_states(boot.plan, states)
-    source_states(boot)  # what is wrong with positions is said before files are written
+    source_states(boot)  # problems of positions are reported before files are written
     for name, frame in states.items():
         given[name].check(frame.schema)
     store = new_folder(boot, directory)
@@ -213,8 +217,9 @@ def bootstrap(boot: Bootstrap, states: Mapping[str, pl.DataFrame], directory: st
 
 
 def discard(store: ObjectStore) -> None:
-    """Deletes the files of a savepoint that is not finished."""
+    """Deletes the files of an unfinished savepoint."""
     there = store.list("")
+    # the manifest is written last: with it the savepoint is finished
     if MANIFEST not in there:
         store.delete(there)
 
@@ -234,7 +239,8 @@ def _step(plan: PhysicalPlan, name: str) -> AggregateConfig:
 
 
 def _held_above(plan: PhysicalPlan, name: str) -> int:
-    """How far time in front of a node lies behind that of the sources (ms): allowed lateness is held back."""
+    """How far the watermark before a node lags behind that of the sources (ms): operators hold back their allowed
+    lateness."""
     feeding = [edge.source for task in plan.tasks for edge in task.edges if edge.target == name]
     feeding += [edge.source for edge in plan.edges if edge.to_task == name]
     nodes = {node.node: node for task in plan.tasks for node in task.nodes}
@@ -247,7 +253,7 @@ def _held_above(plan: PhysicalPlan, name: str) -> int:
 
 
 def _placed(source: str, splits: Sequence[Split], positions: Mapping[str, Mapping[int, int]]) -> tuple[Split, ...]:
-    """The splits from the positions that are given: one for each, and none that is not there."""
+    """The splits at the supplied positions: exactly one position per split."""
     asked = {SplitId(topic, number): at for topic, own in positions.items() for number, at in own.items()}
     there = {split.id: split for split in splits}
     if strange := sorted(asked.keys() - there.keys()):

@@ -1,4 +1,4 @@
-"""What is inside a checkpoint or savepoint: its states in short, and the rows of one of them as a frame."""
+"""The content of a checkpoint or savepoint: a summary of its states, and the rows of one of them as a frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.state.snapshot import StateKind
 
 @dataclass(frozen=True, slots=True)
 class KeptState:
-    """One state over all subtasks that wrote it. bytes: of its files, which may hold more rows."""
+    """One state over all subtasks that wrote it. bytes: size of its files, which may hold further rows."""
 
     node: str
     state: str
@@ -37,12 +37,11 @@ def states_of(manifest: Manifest) -> list[KeptState]:
 
 
 NAMING = "--node {node} --state {state}"
-"""How a state is named on the command line."""
+"""The command-line options that select a state."""
 
 
 def chosen_state(manifest: Manifest, node: str | None, state: str | None, naming: str = NAMING) -> KeptState:
-    """The one state that is meant. Raises UserError with the choice, in the words of `naming`, where it is none or
-    several."""
+    """The selected state. Raises UserError with the choice, rendered by `naming`, unless exactly one matches."""
     states = states_of(manifest)
     if not states:
         raise UserError(f"{manifest.kind} {manifest.epoch} of {manifest.pipeline} holds no state but source positions")
@@ -60,7 +59,7 @@ def chosen_state(manifest: Manifest, node: str | None, state: str | None, naming
 
 
 def rows_of(kept: KeptState) -> pl.DataFrame:
-    """All rows of a state of a located manifest. Raises DamagedFile, ExternalError."""
+    """All rows of a state of a located manifest. Raises CorruptFileError, ExternalError."""
     frames = [
         frame
         for handle in kept.handles
@@ -69,12 +68,12 @@ def rows_of(kept: KeptState) -> pl.DataFrame:
     ]
     if not frames:
         return pl.DataFrame(schema=dict.fromkeys(kept.columns, pl.Null))
-    # what another version wrote may have other columns
+    # files of another version may have other columns
     return pl.concat(frames, how="diagonal_relaxed", rechunk=False)
 
 
 def write_rows(rows: pl.DataFrame, target: Path) -> None:
-    """Writes Parquet that every tool can read: whole numbers of 128 bits become decimals. Raises UserError."""
+    """Writes Parquet for any reader: 128-bit integers become decimals. Raises UserError."""
     wide = [name for name, dtype in rows.schema.items() if dtype == pl.Int128]
     try:
         rows.with_columns(pl.col(name).cast(pl.Decimal(38, 0)) for name in wide).write_parquet(target)

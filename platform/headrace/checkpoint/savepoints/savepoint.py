@@ -1,11 +1,11 @@
-"""Savepoints and retained checkpoints as places: finishes savepoints, finds what a user names, reads and checks it.
+"""Savepoints and retained checkpoints by path: finishes savepoints; finds, reads and checks the one that a user names.
 
-    what a user names                                      what is read
+    path from the user                                      what is read
     .../savepoint-<job>-<epoch>-<random>[/manifest.json]   its manifest.json
     .../<storage>/<job>                                    the newest complete checkpoint (or the epoch asked for)
     .../<storage>/<job>/journal/00000012.json              the checkpoint of that record
 
-Manifests come back `located`: every path in them is absolute, so whoever reads files needs no more.
+Manifests are returned `located`: every path in them is absolute, so a reader needs no folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.checkpoint.journal.shell import JournalStore, parse_record, requir
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
 from headrace.checkpoint.paths import JOURNAL, MANIFEST, STATE, absolute, joined, parted, record_number, record_path
 from headrace.checkpoint.stores.opening import open_folder, read_url
-from headrace.checkpoint.stores.store import ObjectMissing, ObjectStore
+from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
 from headrace.core.errors import ExternalError, UserError
 
 _ENCODING = "utf-8"
@@ -29,7 +29,7 @@ _ENCODING = "utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a user's path names. `url`: of the manifest or record; `folder`: that its files are relative to.
+    """A savepoint or checkpoint. `url`: of the manifest or record; `folder`: the base of its relative paths.
 
     journal   of the job whose checkpoint it is; None for a savepoint, which belongs to the user
     """
@@ -41,10 +41,10 @@ class Found:
 
 
 def write_savepoint(manifest: Manifest, folder: str) -> str:
-    """Writes the savepoint's manifest, the last of its files; gives the folder's URL. Repeating it changes nothing.
+    """Writes the savepoint's manifest, the last of its files; returns the folder's URL. Idempotent.
 
-    `manifest`: kind `savepoint`, paths relative to `folder`. Raises ExternalError, also where a file that it names is
-    gone: then the savepoint has been moved or deleted since, and there is nothing to finish.
+    `manifest`: kind `savepoint`, paths relative to `folder`. Raises ExternalError, also if a file that it names is
+    gone: then the savepoint has been moved or deleted since, and cannot be finished.
     """
     return finish_savepoint(manifest, open_folder(folder))
 
@@ -65,8 +65,8 @@ def finish_savepoint(manifest: Manifest, store: ObjectStore) -> str:
 
 
 def delete_savepoint(path: str) -> None:
-    """Deletes a savepoint that `find` names, its manifest first; one that is gone is fine. A job's folder and its
-    checkpoints are left alone: they are that job's history."""
+    """Deletes a savepoint by a path that `find` accepts, its manifest first. Ignores a missing one, and a job's folder
+    with its checkpoints: they are that job's history."""
     url = absolute(path.rstrip("/"))
     folder = parted(url)[0] if url.endswith(f"/{MANIFEST}") else url
     if record_number(url) is not None:
@@ -78,10 +78,10 @@ def delete_savepoint(path: str) -> None:
 
 
 def find(path: str, epoch: int | None = None) -> Found:
-    """What the path or URL of a savepoint or checkpoint names.
+    """The savepoint or checkpoint at a path or URL.
 
-    epoch   of the job's retained checkpoints, where the path is a job's folder; None: the newest
-    Raises UserError where there is nothing of the kind, or of a newer format; ExternalError where it is damaged.
+    epoch   one of the job's retained checkpoints, if the path is a job's folder; None: the newest
+    Raises UserError if there is none, or one of a newer format; ExternalError if it is damaged.
     """
     url = absolute(path.rstrip("/"))
     if url.endswith(f"/{MANIFEST}"):
@@ -107,7 +107,7 @@ def find(path: str, epoch: int | None = None) -> Found:
 
 
 def located(manifest: Manifest, folder: str) -> Manifest:
-    """The manifest with every path absolute: those that are relative lie below `folder`."""
+    """The manifest with every path absolute: relative ones lie below `folder`."""
     return manifest.model_copy(update={"states": tuple(_located(handle, folder) for handle in manifest.states)})
 
 
@@ -117,35 +117,35 @@ def _located(handle: StateHandle, folder: str) -> StateHandle:
 
 
 def damage(manifest: Manifest) -> str | None:
-    """What is wrong with the files of a located manifest: the first that is missing, cut off or altered; None: all is
-    well. Reads every file once. Raises ExternalError where storage is away."""
+    """The first file of a located manifest that is missing, truncated or altered, as a message; None: all are intact.
+    Reads every file once. Raises ExternalError if storage does not answer."""
     whole = {part.path: part for part in _parts(manifest)}
     for part in whole.values():
         try:
             checked_read(part)
-        except DamagedFile as error:
+        except CorruptFileError as error:
             return error.message
     return None
 
 
-class DamagedFile(ExternalError):  # noqa: N818 - reads as the sentence it is
-    """A file of a checkpoint is missing, cut off or altered."""
+class CorruptFileError(ExternalError):
+    """A file of a checkpoint is missing, truncated or altered."""
 
 
 def checked_read(part: FilePart) -> bytes:
-    """The whole file of a located part. Raises DamagedFile."""
-    # polars and pyarrow: most of those who know savepoints read no state
+    """The whole file of a located part. Raises CorruptFileError."""
+    # imports polars and pyarrow, which most users of savepoints do not need
     from headrace.state.parquet import checksum
 
     remedy = "put that file back, or restore from another checkpoint or savepoint"
     try:
         data = read_url(part.path)
-    except ObjectMissing as error:
-        raise DamagedFile(f"{part.path} is missing", remedy=remedy) from error
+    except ObjectNotFoundError as error:
+        raise CorruptFileError(f"{part.path} is missing", remedy=remedy) from error
     if len(data) != part.bytes:
-        raise DamagedFile(f"{part.path} has {len(data)} bytes, {part.bytes} were written", remedy=remedy)
+        raise CorruptFileError(f"{part.path} has {len(data)} bytes, {part.bytes} were written", remedy=remedy)
     if checksum(data) != part.checksum:
-        raise DamagedFile(f"{part.path} is altered: its checksum is not {part.checksum}", remedy=remedy)
+        raise CorruptFileError(f"{part.path} is altered: its checksum is not {part.checksum}", remedy=remedy)
     return data
 
 
@@ -157,13 +157,13 @@ def _savepoint(folder: str) -> Found:
     url = joined(folder, MANIFEST)
     try:
         data = read_url(url)
-    except ObjectMissing as error:
+    except ObjectNotFoundError as error:
         raise UserError(f"there is no savepoint at {folder}", remedy=f"name a folder that holds {MANIFEST}") from error
     return Found(url, folder, located(parse_manifest(data, url), folder))
 
 
 def parse_manifest(data: bytes, place: str) -> Manifest:
-    """A savepoint's manifest out of its file. `place`: what to call it in errors."""
+    """Parses a savepoint's manifest. `place`: its name in errors."""
     try:
         fields = json.loads(data)
     except ValueError as error:
@@ -186,7 +186,7 @@ def _recorded(url: str) -> Found:
     folder = parted(parted(url)[0])[0]
     try:
         record = parse_record(read_url(url), url)
-    except ObjectMissing as error:
+    except ObjectNotFoundError as error:
         raise UserError(f"{url} is not there", remedy="that checkpoint is no longer retained: name another") from error
     if not isinstance(record, CheckpointRecord):
         raise UserError(
@@ -208,5 +208,5 @@ def _newest(store: ObjectStore, epoch: int | None) -> Found:
 
 
 def checkpoint_url(job_folder: str, record: CheckpointRecord) -> str:
-    """The path that names a retained checkpoint to users: its record's URL."""
+    """The user's path of a retained checkpoint: its record's URL."""
     return joined(job_folder, record_path(record.number))

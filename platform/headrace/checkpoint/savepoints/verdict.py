@@ -1,10 +1,10 @@
-"""What becomes of a checkpoint's state under another pipeline, node by node, told before anything starts. Pure.
+"""Checks a checkpoint's state against another pipeline, node by node, before a job starts. Pure.
 
-    manifest (what was written)  ─┐
-    physical plan (what is asked) ├─ by name, after renames ─> restored | new | partly | dropped | incompatible
+    manifest (state written)  ─┐
+    physical plan (state needed) ├─ by name, after renames ─> restored | new | partly | dropped | incompatible
     renames old=new              ─┘
 
-Another parallelism is always fine: keyed state moves by key group. Nodes that keep nothing fit anything.
+Any parallelism fits: keyed state moves by key group. Stateless nodes fit any state.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from headrace.plan.physical import PhysicalPlan, SinkSpec, SourceSpec, StepSpec,
 from headrace.state.snapshot import StateKind
 
 SOURCE = "source"
-"""How a manifest's `nodes` name a source; a connector may follow (`source kafka`), then it must be the same."""
+"""The kind of a source in a manifest's `nodes`. A connector may follow (`source kafka`); then it must be the same."""
 
 
 class Verdict(StrEnum):
-    """What becomes of a node.
+    """The outcome for a node.
 
-    RESTORED       it goes on with all that it had, or has nothing to go on with
-    NEW            it was not there: it begins with nothing
-    PARTLY         what it does not ask for any more is lost
-    DROPPED        it is not there any more: its state is lost
-    INCOMPATIBLE   its state cannot be used as it is asked for now
+    RESTORED       it continues with all its state, or had none
+    NEW            it did not exist: it starts empty
+    PARTLY         state that it no longer uses is lost
+    DROPPED        it no longer exists: its state is lost
+    INCOMPATIBLE   its state does not fit the new configuration
     """
 
     RESTORED = "restored"
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """One node, by its name in the new pipeline (dropped: by its old one), and why, for people."""
+    """One node, by its name in the new pipeline (dropped: by its old one), with the reason as text."""
 
     node: str
     verdict: Verdict
@@ -51,14 +51,14 @@ class NodeVerdict:
 
 
 def loses_state(verdicts: Iterable[NodeVerdict]) -> bool:
-    """Whether restoring would lose anything that was kept."""
+    """Whether restoring would lose any state."""
     return any(each.verdict in {Verdict.PARTLY, Verdict.DROPPED, Verdict.INCOMPATIBLE} for each in verdicts)
 
 
 def judge(manifest: Manifest, plan: PhysicalPlan, renames: Mapping[str, str]) -> tuple[NodeVerdict, ...]:
-    """A verdict on each source and step of the plan, in flow order, then on what is not there any more.
+    """A verdict on each source and step of the plan, in flow order, then on nodes that no longer exist.
 
-    renames   old node name -> new one. Raises UserError where such a node is not there, or two would become one.
+    renames   old node name -> new one. Raises UserError if such a node does not exist, or two would become one.
     """
     now = {node.node: node for task in plan.tasks for node in task.nodes}
     _check_renames(manifest, now, renames)
@@ -136,22 +136,22 @@ def _step(node: StepSpec, handles: Sequence[StateHandle], max_before: int, max_p
             f"max_parallelism was {max_before} and is {max_parallelism}: it is fixed for the life of keyed state; "
             f"set max_parallelism: {max_before}"
         )
-    found = fit(node.node, shapes, _written(handles))
+    outcome = fit(node.node, shapes, _written(handles))
     rows = sum(handle.rows for handle in handles if handle.kind != StateKind.UNION)
-    match found.verdict:
+    match outcome.verdict:
         case FitVerdict.NEW:
             return (
                 (Verdict.NEW, "had no state: begins with nothing") if shapes else (Verdict.RESTORED, "keeps no state")
             )
         case FitVerdict.RESTORED:
-            added = f"; begins anew: {_listed(found.added)}" if found.added else ""
+            added = f"; begins anew: {_listed(outcome.added)}" if outcome.added else ""
             return Verdict.RESTORED, f"{_count(rows, 'row')} of state{added}"
         case FitVerdict.PARTLY if not _lost(handles):
-            return Verdict.RESTORED, f"what it kept was empty; {found.reason}"
+            return Verdict.RESTORED, f"what it kept was empty; {outcome.reason}"
         case FitVerdict.PARTLY:
-            return Verdict.PARTLY if shapes else Verdict.DROPPED, _partly(found)
+            return Verdict.PARTLY if shapes else Verdict.DROPPED, _partly(outcome)
         case FitVerdict.INCOMPATIBLE:
-            return Verdict.INCOMPATIBLE, found.reason
+            return Verdict.INCOMPATIBLE, outcome.reason
 
 
 def _partly(found: Fit) -> str:
@@ -160,7 +160,7 @@ def _partly(found: Fit) -> str:
 
 
 def _gone(manifest: Manifest, old: str) -> NodeVerdict | None:
-    """A node without a successor; None: it had nothing to lose."""
+    """The verdict on a node without a successor; None: it had no state."""
     handles = _handles(manifest, old)
     if _has_positions(manifest, old):
         splits = len(manifest.sources[old].splits)
@@ -180,7 +180,7 @@ def _has_positions(manifest: Manifest, node: str) -> bool:
 
 
 def _lost(handles: Iterable[StateHandle]) -> bool:
-    """Whether there is anything in it; what every subtask knows of time is no loss by itself."""
+    """Whether there are rows to lose. The UNION state, which holds each subtask's time, does not count."""
     return any(handle.rows for handle in handles if handle.kind != StateKind.UNION)
 
 
@@ -194,8 +194,8 @@ def _written(handles: Iterable[StateHandle]) -> dict[str, WrittenState]:
 
 
 def _lane_text(lane: str) -> str:
-    """`v_delay_c44ca023cb6e_max` -> `max of delay`: what state columns and states are named for (their hash tells equal
-    names of different expressions apart)."""
+    """`v_delay_c44ca023cb6e_max` -> `max of delay`: the readable name of a state or state column. The hash in its name
+    distinguishes equal names of different expressions."""
     if found := _LANE.fullmatch(lane):
         return f"{found[2].replace('_', ' ')} of {found[1]}"
     if found := _DISTINCT.fullmatch(lane):
@@ -206,7 +206,7 @@ def _lane_text(lane: str) -> str:
 _LANE = re.compile(r"v_(.+)_[0-9a-f]{12}_(.+)")
 _DISTINCT = re.compile(r"distinct_(.+)_[0-9a-f]{12}")
 _SHOWN = 5
-"""Names listed before the rest is left out."""
+"""Most names that a message lists."""
 
 
 def _listed(lanes: Sequence[str]) -> str:

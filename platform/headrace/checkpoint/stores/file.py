@@ -1,10 +1,11 @@
 """Objects as files of a folder, local or mounted.
 
     write: temporary file beside the target ─> fsync ─> link(2) to the target's name ─> fsync of the folder
-                                                         └─ the name is taken: somebody was first
+                                                         └─ the name is taken: another writer was first
 
-link(2) never replaces, so of any number of writers, in any processes, exactly one gets the name, and a name is never
-seen before its whole content is on disk. A process that dies in between leaves a temporary file, which is no object.
+link(2) never replaces a file. So of all writers, in any processes, exactly one gets the name, and a name is never
+visible before its whole content is on disk. A process that dies in between leaves a temporary file, which is not an
+object.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from headrace.checkpoint.paths import unique_part
-from headrace.checkpoint.stores.store import Data, ObjectMissing, StoredObject
+from headrace.checkpoint.stores.store import Data, ObjectNotFoundError, StoredObject
 from headrace.core.errors import ExternalError, InternalError, UserError
 from headrace.core.files.private_files import PRIVATE_FILE, PRIVATE_FOLDER, is_private
 
@@ -38,7 +39,7 @@ _REMEDIES = {
 
 
 class FileStore:
-    """A folder of this host; made when the first object is written. Below a home it is for its owner alone."""
+    """A folder of this host, created with the first object. Below a home only its owner can access it."""
 
     def __init__(self, url: str) -> None:
         self._root = _folder(url)
@@ -48,7 +49,7 @@ class FileStore:
 
     @property
     def url(self) -> str:
-        """What it was opened with."""
+        """The URL or path it was opened with."""
         return self._url
 
     def put_if_absent(self, path: str, data: Data) -> bool:
@@ -61,7 +62,7 @@ class FileStore:
             raise _refused("write", target, error) from error
 
     def write(self, path: str, data: Data) -> None:
-        """Writes a file of a new name."""
+        """Writes a file under a new name."""
         if not self.put_if_absent(path, data):
             raise InternalError(f"{self._root / path} was to be written once, and is there already")
 
@@ -71,7 +72,7 @@ class FileStore:
         try:
             return target.read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-            raise ObjectMissing(f"{target} is not there") from error
+            raise ObjectNotFoundError(f"{target} is not there") from error
         except OSError as error:
             raise _refused("read", target, error) from error
 
@@ -80,17 +81,17 @@ class FileStore:
         return sorted(path for path in self._walk(prefix) if not _is_temporary(path))
 
     def objects(self, prefix: str) -> Iterable[StoredObject]:
-        """Files with size and time; those that go away meanwhile are left out."""
+        """Files with size and time; files deleted meanwhile are omitted."""
         for path in self.list(prefix):
             yield from self._described(path)
 
     def leftovers(self) -> Iterable[StoredObject]:
-        """Temporary files: of writes that are under way, or were interrupted."""
+        """Temporary files of writes in progress or interrupted."""
         for path in sorted(filter(_is_temporary, self._walk(""))):
             yield from self._described(path)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Unlinks one after the other."""
+        """Unlinks the files one by one."""
         for path in paths:
             target = self._root / path
             try:
@@ -101,8 +102,8 @@ class FileStore:
 
     def _described(self, path: str) -> Iterator[StoredObject]:
         with suppress(FileNotFoundError):
-            found = (self._root / path).stat()
-            yield StoredObject(path, found.st_size, found.st_mtime_ns // 1_000_000)
+            status = (self._root / path).stat()
+            yield StoredObject(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def _walk(self, prefix: str) -> Iterator[str]:
         inside = prefix.rpartition("/")[0]
@@ -123,7 +124,7 @@ class FileStore:
                 raise _refused("list", self._root / folder, error) from error
 
     def _make_folder(self, folder: Path) -> None:
-        """Makes it and what is missing above it, each durable in its parent."""
+        """Creates the folder and its missing parents, each durable in its parent."""
         if folder.is_dir():
             return
         missing = [folder, *(parent for parent in folder.parents if not parent.exists())]
@@ -161,10 +162,11 @@ def _link_new(target: Path, data: Data, mode: int) -> bool:
             os.link(temporary, target)
         except FileExistsError:
             return False
+        # otherwise a power loss could remove a name that was reported as taken
         _sync_folder(target.parent)
         return True
     finally:
-        with suppress(OSError):  # the name is free anyway: what is left behind is no object, and is collected later
+        with suppress(OSError):  # the outcome is decided: a leftover temporary is not an object, and is collected later
             temporary.unlink()
 
 

@@ -1,4 +1,4 @@
-"""Folders of any scheme that fsspec knows: for savepoints, which need no conditional put. Wraps fsspec for us."""
+"""Folders of any scheme that fsspec supports: for savepoints, which need no conditional put. Wraps fsspec."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import fsspec
 
-from headrace.checkpoint.stores.store import Data, ObjectMissing, StoredObject
+from headrace.checkpoint.stores.store import Data, ObjectNotFoundError, StoredObject
 from headrace.core.errors import ExternalError, UserError
 
 
 class ForeignStore:
-    """A folder that can be read, written, listed and deleted from, but cannot decide who was first."""
+    """A folder with read, write, list and delete, but without a conditional put."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -21,11 +21,11 @@ class ForeignStore:
 
     @property
     def url(self) -> str:
-        """What it was opened with."""
+        """The URL it was opened with."""
         return self._url
 
     def put_if_absent(self, path: str, data: Data) -> bool:
-        """Never possible here."""
+        """Raises UserError: the scheme has no conditional put."""
         raise UserError(
             f"{self._url} cannot hold checkpoints: its scheme has no put-if-absent that is known to hold",
             remedy="use a folder (a path or file://..) or s3://bucket/prefix as checkpoint storage",
@@ -45,7 +45,7 @@ class ForeignStore:
         try:
             data: bytes = self._files.cat_file(self._path(path))
         except FileNotFoundError as error:
-            raise ObjectMissing(f"{self._url}/{path} is not there") from error
+            raise ObjectNotFoundError(f"{self._url}/{path} is not there") from error
         except OSError as error:
             raise self._refused("read", path, error) from error
         return data
@@ -55,7 +55,7 @@ class ForeignStore:
         return [found.path for found in self.objects(prefix)]
 
     def objects(self, prefix: str) -> Iterable[StoredObject]:
-        """Objects with size and time (0 where the scheme tells none)."""
+        """Objects with size and time (0 if the scheme reports none)."""
         folder = prefix.rpartition("/")[0]
         try:
             found: dict[str, dict[str, Any]] = self._files.find(self._path(folder), detail=True)
@@ -70,11 +70,11 @@ class ForeignStore:
         return sorted((each for each in objects if each.path.startswith(prefix)), key=lambda each: each.path)
 
     def leftovers(self) -> Iterable[StoredObject]:
-        """None are known."""
+        """Returns none: interrupted writes are not visible here."""
         return ()
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Deletes one after the other."""
+        """Deletes the objects one by one."""
         for path in paths:
             try:
                 self._files.rm_file(self._path(path))

@@ -1,8 +1,8 @@
 """Opens the store of a URL.
 
-file:///folder, /folder    `file`: link(2) decides who was first
-s3://bucket/prefix         `s3`: If-None-Match decides
-any other scheme           `fsspec_folder`: for savepoints only, for it has no put-if-absent that is known to hold
+file:///folder, /folder    `file`: link(2) is the put-if-absent
+s3://bucket/prefix         `s3`: If-None-Match is the put-if-absent
+any other scheme           `fsspec_folder`: for savepoints only: it has no reliable put-if-absent
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def open_store(url: str) -> ObjectStore:
 
 
 def open_folder(url: str) -> ObjectStore:
-    """The store of any URL that fsspec knows, or of a path on this host: enough for savepoints."""
+    """The store of any URL that fsspec supports, or of a path on this host: sufficient for savepoints."""
     match _scheme(url):
         case "file":
             from headrace.checkpoint.stores.file import FileStore
@@ -51,7 +51,7 @@ def open_folder(url: str) -> ObjectStore:
 
 
 def read_url(url: str) -> bytes:
-    """One object by its URL or path, of any scheme that fsspec knows. Raises ObjectMissing."""
+    """One object by its URL or path, of any scheme that fsspec supports. Raises ObjectNotFoundError."""
     folder, name = parted(absolute(url))
     return open_folder(folder).read(name)
 

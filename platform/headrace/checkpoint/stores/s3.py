@@ -1,26 +1,26 @@
-"""Objects in an S3 bucket: PutObject with `If-None-Match: *` decides who was first. Wraps botocore for this layer.
+"""Objects in an S3 bucket: PutObject with `If-None-Match: *` is the put-if-absent. Wraps botocore for this layer.
 
 Endpoint, region and credentials come from the usual AWS environment (`AWS_ENDPOINT_URL`, `AWS_PROFILE`, ..). botocore
-tries again by itself, so a put whose answer was lost may come back as "it exists": whoever needs to know whether that
-is his own reads it (the journal's records carry their writer).
+retries on its own, so a put whose answer was lost may return "it exists". A caller that must know whether that object
+is its own reads it (the journal's records carry their writer).
 """
 
 from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from headrace.checkpoint.stores.store import Data, ObjectMissing, StoredObject
+from headrace.checkpoint.stores.store import Data, ObjectNotFoundError, StoredObject
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.retry import Backoff, Retries
 
 _CONFLICTS_MAX = 5
-"""Times that a put is tried which S3 answers with 409: a delete or another put of that name is under way."""
-_CONFLICT_PAUSE_S = 0.1
-"""Before a put is tried again; doubled each time, and up to as much again at random: another writer waits as well."""
+"""Most tries of a put that S3 answers with 409: a delete or another put of that name is in progress."""
+_CONFLICT_BACKOFF = Backoff(first_s=0.1, max_s=0.8, jitter=1.0)
+"""With jitter, because another writer of that name waits too."""
 _DELETE_MAX = 1000
 """Keys of one DeleteObjects request."""
 _TIMEOUT_S = 20
@@ -32,7 +32,7 @@ _DENIED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "Expir
 
 
 class S3Store:
-    """`s3://bucket/prefix`. The bucket must be there."""
+    """`s3://bucket/prefix`. The bucket must exist."""
 
     def __init__(self, url: str) -> None:
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
@@ -45,14 +45,13 @@ class S3Store:
 
     @property
     def url(self) -> str:
-        """What it was opened with."""
+        """The URL it was opened with."""
         return self._url
 
     def put_if_absent(self, path: str, data: Data) -> bool:
-        """PutObject, only if there is none."""
-        for number in range(_CONFLICTS_MAX):
-            if number:
-                time.sleep(_CONFLICT_PAUSE_S * 2 ** (number - 1) * (1 + random.random()))
+        """PutObject, only if the key does not exist."""
+        retries = Retries(_CONFLICT_BACKOFF, tries_max=_CONFLICTS_MAX, draw=random.random)
+        while True:
             try:
                 self._put(path, data, IfNoneMatch="*")
             except Exception as error:
@@ -61,11 +60,11 @@ class S3Store:
                     return False
                 if code not in _CONFLICT:
                     self._raise("write", path, error)
+                if not retries.pause():
+                    text = f"cannot write {self._url}/{path}: other writers of that name are under way"
+                    raise ExternalError(text, remedy="try again", retry=True) from error
             else:
                 return True
-        raise ExternalError(
-            f"cannot write {self._url}/{path}: other writers of that name are under way", remedy="try again", retry=True
-        )
 
     def write(self, path: str, data: Data) -> None:
         """PutObject."""
@@ -94,11 +93,11 @@ class S3Store:
             self._raise("list", prefix, error)
 
     def leftovers(self) -> Iterable[StoredObject]:
-        """None: a put is whole or not at all."""
+        """Returns none: a put is atomic."""
         return ()
 
     def delete(self, paths: Iterable[str]) -> None:
-        """DeleteObjects, a thousand at a time."""
+        """DeleteObjects, 1,000 keys per request (`_DELETE_MAX`)."""
         keys = [self._prefix + path for path in paths]
         for start in range(0, len(keys), _DELETE_MAX):
             part = keys[start : start + _DELETE_MAX]
@@ -130,7 +129,7 @@ class S3Store:
         place = f"{self._url}/{path}".rstrip("/")
         code = _code(error)
         if code in _MISSING:
-            raise ObjectMissing(f"{place} is not there") from error
+            raise ObjectNotFoundError(f"{place} is not there") from error
         if not _is_of_botocore(error):
             raise error
         if code == "NoSuchBucket":
@@ -145,12 +144,12 @@ class S3Store:
 
 
 _ENVIRONMENT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_DEFAULT_REGION")
-"""What tells one client from another; botocore reads all of it itself."""
+"""The environment variables that select a client; botocore reads them itself."""
 
 
 @lru_cache(maxsize=4)
 def _client(*environment: str | None) -> Any:
-    """A client for what the environment says now. Making one takes a tenth of a second; threads share it."""
+    """A client for the current environment. Creating one takes a tenth of a second; threads share it."""
     try:
         from botocore.config import Config
         from botocore.session import Session
@@ -160,7 +159,7 @@ def _client(*environment: str | None) -> Any:
         connect_timeout=_TIMEOUT_S,
         read_timeout=_TIMEOUT_S,
         retries={"mode": "standard", "total_max_attempts": 3},
-        # S3-compatible servers know no newer checksums; content is checked by ours
+        # S3-compatible servers do not support the newer checksums; content is checked by our own
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         max_pool_connections=32,
@@ -170,10 +169,11 @@ def _client(*environment: str | None) -> Any:
 
 
 def _code(error: Exception) -> str:
-    """S3's error code; empty where nobody answered."""
+    """S3's error code; empty without an answer."""
     response = getattr(error, "response", None)
     return str(response["Error"].get("Code", "")) if isinstance(response, dict) and "Error" in response else ""
 
 
 def _is_of_botocore(error: Exception) -> bool:
+    # by name: botocore is an optional dependency
     return type(error).__module__.startswith(("botocore", "urllib3"))

@@ -1,6 +1,6 @@
-"""Object stores for checkpoints: named bytes that are written whole, and one conditional put. The contract only.
+"""The contract of object stores for checkpoints: named bytes that are written whole, and one conditional put.
 
-What is in the objects, and what they are called, is not known here.
+Knows neither the content nor the names of objects.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from headrace.core.errors import ExternalError
 Data = bytes | bytearray | memoryview
 
 
-class ObjectMissing(ExternalError):  # noqa: N818 - reads as the sentence it is
-    """There is no object of that name."""
+class ObjectNotFoundError(ExternalError):
+    """There is no object with this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +28,30 @@ class StoredObject:
 
 
 class ObjectStore(Protocol):
-    """A folder of objects. Safe to use from several threads. Errors are ExternalError, most of them worth a retry."""
+    """A folder of objects. Thread-safe. Errors are ExternalError, most of them with `retry`."""
 
     @property
     def url(self) -> str:
-        """What it was opened with, absolute, without a slash at the end."""
+        """The URL it was opened with, absolute, without a trailing slash."""
         ...
 
     def put_if_absent(self, path: str, data: Data) -> bool:
-        """Writes the object, whole and durable, unless there is one. False: there is, and nothing was changed.
+        """Writes the object, whole and durable, unless it exists. False: it exists, and was not changed.
 
         After an ExternalError it may or may not have been written.
         """
         ...
 
     def write(self, path: str, data: Data) -> None:
-        """Writes an object of a unique name, whole and durable."""
+        """Writes an object under a unique name, whole and durable."""
         ...
 
     def read(self, path: str) -> bytes:
-        """The whole object. Raises ObjectMissing."""
+        """The whole object. Raises ObjectNotFoundError."""
         ...
 
     def list(self, prefix: str) -> list[str]:
-        """Paths (relative to `url`) that begin with `prefix`, recursively, sorted. Nothing there: empty."""
+        """Paths (relative to `url`) that begin with `prefix`, recursively, sorted; empty if there are none."""
         ...
 
     def objects(self, prefix: str) -> Iterable[StoredObject]:
@@ -59,9 +59,10 @@ class ObjectStore(Protocol):
         ...
 
     def leftovers(self) -> Iterable[StoredObject]:
-        """What writes left behind that were interrupted, or are under way: no objects. `delete` takes their paths."""
+        """Remains of writes that were interrupted or are in progress. They are not objects; `delete` accepts their
+        paths."""
         ...
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Deletes objects, in that order as far as the store has one; missing ones are fine."""
+        """Deletes objects, in this order as far as the store has one; ignores missing ones."""
         ...

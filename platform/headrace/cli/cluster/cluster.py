@@ -27,14 +27,14 @@ def start(
         int | None, typer.Option(min=1, max=256, help="Worker processes. Default: as before, or 1.")
     ] = None,
     slots: Annotated[int | None, typer.Option(min=1, max=256, help="Slots of each. Default: as before, or 4.")] = None,
-    # a cluster always has one: the flag of earlier versions stays, without effect
+    # a cluster always has a token: earlier versions' flag is accepted, without effect
     token: Annotated[bool, typer.Option("--token", hidden=True)] = False,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
     as_json: Json = False,
 ) -> None:
-    """Start the cluster of HEADRACE_HOME; where some of its processes died, start what is missing."""
+    """Start the cluster of HEADRACE_HOME, or those of its processes that are not running."""
     from headrace.core.settings import Home
     from headrace.local.cluster import start as start_cluster
     from headrace.tls.checks import checked_files
@@ -67,7 +67,7 @@ def stop(as_json: Json = False) -> None:
 @app.command(short_help="say what runs; exit code 3 when it does not answer")
 @reporting_errors()
 def status(as_json: Json = False) -> None:
-    """Say what of the cluster of HEADRACE_HOME runs; exit code 3 when it does not answer."""
+    """Show the processes of the cluster of HEADRACE_HOME; exit code 3 if it does not answer."""
     from headrace.core.settings import Home
     from headrace.local.cluster import status as cluster_status
 

@@ -1,4 +1,4 @@
-"""`headrace coordinator`: a coordinator in the foreground, for clusters that are put together by hand."""
+"""`headrace coordinator`: a coordinator in the foreground, for clusters that are assembled by hand."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def coordinator(
         *(() if tls is None else tls.arguments()),
     ]
     os.environ["HEADRACE_HOME"] = str(home.root)
-    # in place of this process: its role stands in the command line, and signals reach it directly
+    # replaces this process: the role is in its command line, and signals reach it directly
     os.execv(command[0], command)

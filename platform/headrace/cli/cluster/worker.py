@@ -48,7 +48,7 @@ def worker(
     from headrace.processes.forking import own_starter
     from headrace.worker.host.slot_process import PROGRAM
 
-    # before anything starts a thread
+    # forked before this process has threads
     starter = own_starter([PROGRAM])
     from headrace.core.settings import Home
     from headrace.rpc.time_settings import times_from
@@ -78,7 +78,7 @@ def worker(
 
 
 def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
-    """What was given, else the home's own where the coordinator is of this host. Raises UserError."""
+    """Returns the given token, else the home's own if the coordinator is on this host. Raises UserError."""
     from headrace.client.discovery import recorded_token
     from headrace.client.token_files import given_token
     from headrace.core.errors import UserError

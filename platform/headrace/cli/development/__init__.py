@@ -1,1 +1,1 @@
-"""Commands for development: the broker of this host, the demo."""
+"""Commands for development: this host's broker, the demo."""

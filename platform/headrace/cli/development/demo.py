@@ -1,7 +1,6 @@
 """`headrace demo`: real flights through a real broker, on this host, in half a minute; leaves nothing behind.
 
-Owns the options, the signals and what is told at the end. The flow is `headrace_dev.demo`, the live table
-`demo_screen`.
+It owns the options, the signals and the final report. `headrace_dev.demo` is the flow, `demo_screen` the live table.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from headrace_dev.demo import DemoReport
 
 YEAR_SECONDS = 12.0
-"""How long the year takes where somebody looks on: at full speed it would be over in a blink."""
+"""Duration of the replayed year on a terminal: at full speed it would end before a user sees it."""
 
 NEXT = """\
 What to try next
@@ -48,7 +47,7 @@ def demo(
     shown = live and sys.stderr.isatty()
     screen = LiveScreen() if shown else PlainScreen()
     options = DemoOptions(port=port, rows=rows, seconds=YEAR_SECONDS if shown else 0.0)
-    # it tries the folder with a file of its own: not to be interrupted between making that file and removing it
+    # called here once: it tests the folder with a file, and an interrupt in between would leave that file behind
     tempfile.gettempdir()
     try:
         with _interruptible(), screen:
@@ -70,7 +69,7 @@ def demo(
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """The first Ctrl-C, SIGTERM or hang-up ends the demonstration; while it cleans up, further ones do nothing."""
+    """The first Ctrl-C, SIGTERM or SIGHUP ends the demonstration; further ones are ignored while it cleans up."""
     asked = False
 
     def stop(number: int, _frame: object) -> None:

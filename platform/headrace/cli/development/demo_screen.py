@@ -1,4 +1,4 @@
-"""What `headrace demo` shows while it runs: a live table on a terminal, lines elsewhere. All of it on stderr."""
+"""The screen of `headrace demo`: a live table on a terminal, lines elsewhere. All of it on stderr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN_SECONDS = 1.0
 
 
 class PlainScreen:
-    """A line when a stage begins, and progress lines."""
+    """Prints a line when a stage begins, and progress lines."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
@@ -37,16 +37,16 @@ class PlainScreen:
         return None
 
     def began(self, stage: Stage) -> None:
-        """One line."""
+        """Prints one line."""
         self._say(stage.value)
 
     def fetching(self, progress: FetchProgress) -> None:
-        """Now and then a line."""
+        """Prints a line now and then."""
         if self._is_due():
             self._say(f"  {fetch_text(progress)}")
 
     def moved(self, view: LiveView) -> None:
-        """Now and then a line, and one at the end."""
+        """Prints a line now and then, and one at the end."""
         if self._line is None:
             self._line = ProgressLine(time.monotonic() - view.seconds)
         if self._is_due() or view.progress.rows_in == view.total:
@@ -81,15 +81,15 @@ class LiveScreen:
         self._live.stop()
 
     def began(self, stage: Stage) -> None:
-        """A line; the tables stay where they are once the pipeline has run."""
+        """Prints a line; the tables stay once the pipeline has run."""
         self._console.print(Text.assemble(("> ", "bold cyan"), stage.value))
 
     def fetching(self, progress: FetchProgress) -> None:
-        """One line, in place."""
+        """Updates one line in place."""
         self._live.update(Text(f"  {fetch_text(progress)}"), refresh=True)
 
     def moved(self, view: LiveView) -> None:
-        """The bar, the rates and the tables anew."""
+        """Updates the bar, the rates and the tables."""
         parts: list[RenderableType] = [self._bar(view), self._rates(view), Text()]
         if view.windows:
             parts.append(_side_by_side(_latest(view.latest), _busiest(view.busiest)))
@@ -121,7 +121,7 @@ class LiveScreen:
 
 
 def fetch_text(progress: FetchProgress) -> str:
-    """How far the first fetch of the broker's jars is."""
+    """Returns the progress of the first download of the broker's jars."""
     if progress.jars:
         return f"fetching Apache Kafka: {progress.jars} of {progress.jars_total} jars, {progress.bytes / 1e6:.0f} MB"
     return f"resolving Apache Kafka at Maven Central (once): {progress.descriptors} descriptors read"

@@ -1,6 +1,6 @@
-"""`headrace kafka`: the development broker of this host, and a look at the topics of any broker.
+"""`headrace kafka`: the development broker of this host, and the topics of any broker.
 
-Owns arguments and what is printed. What the commands do is in `headrace_dev.broker`, imported only when one runs.
+It owns arguments and output. `headrace_dev.broker` does the work; it is imported when a command runs.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def _tell_open(partition: int, offset: int) -> None:
 
 @contextmanager
 def fetch_progress() -> Iterator[Callable[[FetchProgress], None]]:
-    """What to give a broker as `on_progress`: shows a first fetch on stderr, and nothing where there is none."""
+    """A broker's `on_progress`: shows a first download on stderr, and nothing otherwise."""
     from rich.console import Console
     from rich.status import Status
 
@@ -264,12 +264,12 @@ def fetch_progress() -> Iterator[Callable[[FetchProgress], None]]:
 
 
 def broker_address(brokers: str | None) -> str:
-    """The brokers given (or in KAFKA_BROKERS), else the home's running broker, else the port Kafka has by default."""
+    """Returns the given brokers (or KAFKA_BROKERS), else the home's running broker, else Kafka's default port."""
     return brokers or _own_broker() or "localhost:9092"
 
 
 def _own_broker() -> str | None:
-    """The home's broker, if it runs."""
+    """Returns the home's broker, if it runs."""
     from headrace.core.settings import Home
     from headrace_dev.broker.record import read_record
 
@@ -287,7 +287,7 @@ def _settings(pairs: list[str]) -> dict[str, str]:
 
 
 def _lines(source: Iterable[bytes], separator: bytes | None) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """(key, value) of every line; a line without the separator is an error that names it."""
+    """Returns (key, value) of every line; raises for a line without the separator."""
     from headrace.core.errors import UserError
 
     for number, line in enumerate(source, start=1):
@@ -341,7 +341,7 @@ def _print_json(document: object) -> None:
 
 
 def _print_records_as_json(records: Iterator[ConsumedRecord], *, one_document: bool) -> None:
-    """All records as one document, written as they come, or each as a document on a line of its own."""
+    """Prints all records as one document, written as they arrive, or each as a document on its own line."""
     if not one_document:
         for record in records:
             _print_line(_as_json(record).encode(), flush=True)
@@ -370,7 +370,7 @@ def _as_json(record: ConsumedRecord) -> str:
 
 
 def _text(value: bytes | None) -> str | dict[str, str] | None:
-    """Bytes in JSON: text where they are UTF-8, else base64 under that name."""
+    """Returns bytes for JSON: text if they are UTF-8, else base64 under that name."""
     import base64
 
     if value is None:
@@ -393,7 +393,7 @@ def _shown(value: bytes | None) -> bytes:
 
 
 def _print_line(line: bytes, *, flush: bool) -> None:
-    """The very bytes of a message, whatever the terminal's encoding."""
+    """Prints the exact bytes of a message, whatever the terminal's encoding."""
     sys.stdout.buffer.write(line + b"\n")
     if flush:
         sys.stdout.buffer.flush()

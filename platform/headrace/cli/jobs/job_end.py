@@ -1,4 +1,4 @@
-"""Following a job to its end, and what a command says then."""
+"""Follows a job to its end, and reports the end."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from headrace.client.models import JobStatus
 
 OPENED_SECONDS = 30.0
-"""How long a job may take to open its sources and sinks before nobody waits for that any more."""
+"""How long the command waits for a job to open its sources and sinks."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, by the shells' convention."""
 
 
 def follow(client: Client, job: str) -> JobStatus:
-    """Until the job has ended; its state is told on stderr whenever it changes."""
+    """Waits until the job has ended; prints its state on stderr whenever it changes."""
     told = ""
 
     def tell(status: JobStatus) -> None:
@@ -33,7 +33,7 @@ def follow(client: Client, job: str) -> JobStatus:
 
 
 def require_opened(client: Client, job: str, *, as_json: bool) -> None:
-    """Waits until the job's sources and sinks have opened; what they refuse is the end of the command, too."""
+    """Waits until the job's sources and sinks have opened; their refusal also ends the command."""
     status = client.wait_opened(job, timeout_s=OPENED_SECONDS)
     if status.state == "FAILED":
         print_end(status, as_json=as_json, code=_code_of(client, job))
@@ -42,13 +42,13 @@ def require_opened(client: Client, job: str, *, as_json: bool) -> None:
 
 
 def _code_of(client: Client, job: str) -> int:
-    """What `headrace run` ends with for the same failure."""
+    """Returns the exit code of `headrace run` for the same failure."""
     newest = next(iter(client.exceptions(job)), None)
     return FAILED if newest is None else exit_code_of(newest.domain, unreachable=newest.unreachable)
 
 
 def print_end(status: JobStatus, *, as_json: bool, code: int = FAILED) -> None:
-    """How a job ended, and the exit code that says so: `code` unless it finished."""
+    """Prints how a job ended, and exits with `code` unless it finished."""
     if as_json:
         print_json({"job_id": status.job_id, "state": status.state, "failure": status.failure})
     if status.failure and status.state == "FAILED":

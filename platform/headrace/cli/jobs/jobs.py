@@ -30,7 +30,7 @@ def jobs(coordinator: Coordinator = None, as_json: Json = False) -> None:
 
 
 def time_text(time: datetime | None) -> str:
-    """`2026-01-31 09:30:00` in UTC, `-` where there is none."""
+    """`2026-01-31 09:30:00` in UTC, `-` if there is none."""
     from datetime import UTC
 
     return "-" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""`headrace logs`: what the processes of a job logged."""
+"""`headrace logs`: the logs of a job's processes."""
 
 from __future__ import annotations
 

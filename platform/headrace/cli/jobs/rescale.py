@@ -17,7 +17,7 @@ def rescale(
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:
-    """Run a job on with another parallelism: it takes a checkpoint and starts again from there."""
+    """Continue a job with another parallelism: it takes a checkpoint and starts again from there."""
     from headrace.client.discovery import connect
 
     with connect(coordinator) as client:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HEAD = ("NODE", "KIND", "SUBTASKS", "IN", "OUT", "LATE", "BAD", "LAG", "WATERMARK", "BUSY", "BACKPRESSURE")
 SUBTASKS_SHOWN = 32
-"""More subtasks than these are shown only on demand."""
+"""More subtasks than these are only shown on demand."""
 
 
 @reporting_errors()

@@ -1,4 +1,4 @@
-"""`headrace stop`: ends a job at a cut, with all that is needed to go on from there."""
+"""`headrace stop`: ends a job at a cut, with a savepoint or checkpoint to start from again."""
 
 from __future__ import annotations
 

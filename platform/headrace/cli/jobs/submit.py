@@ -1,4 +1,4 @@
-"""`headrace submit`: gives a pipeline to a cluster."""
+"""`headrace submit`: submits a pipeline to a cluster."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """Which cluster a job runs on."""
+    """The kind of cluster that a job runs on."""
 
     SESSION = "session"
     PER_JOB = "per-job"
@@ -50,7 +50,7 @@ class Mode(StrEnum):
 
 
 class Target(StrEnum):
-    """Who gives the processes."""
+    """The system that provides the processes."""
 
     STANDALONE = "standalone"
     YARN = "yarn"
@@ -88,12 +88,12 @@ def submit(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Give a pipeline to a cluster; prints the job id. With --target spark this process stays: it is the driver."""
+    """Submit a pipeline to a cluster; prints the job id. With --target spark this process stays: it is the driver."""
     from headrace.client.discovery import connect
 
     require_fitting(context, spark=target is Target.SPARK)
     if target is Target.SPARK:
-        # the same as `headrace replay --follow`, under the name by which jobs are started
+        # the same as `headrace replay --follow`, under the verb that starts jobs
         replay(
             file,
             follow=True,
@@ -116,7 +116,7 @@ def submit(
         run_application(file, parallelism, wait=wait, as_json=as_json)
         return
     loaded = load_to_submit(file, set_, parallelism)
-    # once, for whoever needs a plan here
+    # planned at most once, and only if something below needs a plan
     planned = cache(partial(_plan, loaded))
     renames = renames_of(rename)
     if from_savepoint is not None:
@@ -142,7 +142,7 @@ def submit(
         run_alone(planned(), request, wait=wait, as_json=as_json)
         return
     with ExitStack() as until_here:
-        # no longer than that: a job that was accepted has no problem that a plan could show
+        # only around the request: a plan shows no problem of a job that was accepted
         with _planned_here_if_refused(planned):
             client = until_here.enter_context(connect(coordinator))
             job = client.submit(request)
@@ -161,7 +161,7 @@ def submit(
 
 
 def load_to_submit(file: str, set_: list[str] | None, parallelism: int | None) -> Loaded:
-    """FILE, read before anybody is asked. Raises InvalidPipeline where it is none."""
+    """Reads FILE, before any request to the coordinator. Raises InvalidPipelineError."""
     from headrace.local.pipeline_file import Loaded, load_file
     from headrace.spec.reading.read import pipeline_from_dict
 
@@ -179,10 +179,11 @@ def _plan(loaded: Loaded) -> Compiled:
 
 @contextmanager
 def _planned_here_if_refused(planned: Callable[[], Compiled]) -> Iterator[None]:
-    """The coordinator plans; what it refuses is planned here too, where the lines of the file are known.
+    """The coordinator plans. If it refuses, the pipeline is planned here, too, because only here the file's lines are
+    known.
 
-    Raises InvalidPipeline with every problem and its line, rather than what came over the wire, also where no
-    coordinator answers: the file is what its writer can correct first.
+    Raises InvalidPipelineError with every problem and its line instead of the coordinator's error. This also holds if
+    no coordinator answers: the user can correct the file first.
     """
     try:
         yield
@@ -202,7 +203,7 @@ def request_for(
     allow_dropped_state: bool,
     allow_drained: bool,
 ) -> SubmitRequest:
-    """The request for a pipeline, with the code that travels."""
+    """Returns the request for a pipeline, with the code that travels."""
     from headrace.checkpoint.paths import absolute
     from headrace.client.models import SubmitRequest
     from headrace.client.submission import file_form, job_code

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from headrace.local.engine.compile import Compiled
 
 SLOTS = 4
-"""Of an application's cluster, unless --parallelism says otherwise."""
+"""Default slots of an application's cluster (`--parallelism`)."""
 
 
 def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json: bool) -> None:
-    """Starts a cluster with as many slots as the job takes, and submits it there."""
+    """Starts a cluster with the job's number of slots, and submits the job there."""
     from headrace.client.discovery import authority_of, token_file
     from headrace.client.http import Client
     from headrace.client.token_files import read_token
@@ -59,7 +59,7 @@ def run_alone(compiled: Compiled, request: SubmitRequest, *, wait: bool, as_json
 
 
 def run_application(file: str, slots: int | None, *, wait: bool, as_json: bool) -> None:
-    """Starts a cluster, and a Python program beside it whose jobs run there."""
+    """Starts a cluster, and a Python program beside it that submits its jobs there."""
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
     from headrace.local.cluster import start, stop

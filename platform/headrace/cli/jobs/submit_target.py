@@ -1,4 +1,4 @@
-"""Which options of `headrace submit` belong to which target: what means nothing there is refused, not passed over."""
+"""The options of `headrace submit` by target: an option without meaning for the target is refused, never ignored."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ ON_SPARK: Mapping[str, str] = {
     "wait": "this process is the driver and stays until the job has ended: leave it out",
     "coordinator": "Spark is found by --master: give that one",
 }
-"""What has no meaning with --target spark: parameter -> what to do."""
+"""Options without meaning with --target spark: parameter -> remedy."""
 ELSEWHERE: Mapping[str, str] = {
     "master": "it says where Spark runs: give --target spark too",
     "conf": "these are settings of Spark: give --target spark too",
 }
-"""What has a meaning with --target spark only."""
+"""Options that only have a meaning with --target spark."""
 
 
 def require_fitting(context: typer.Context, *, spark: bool) -> None:
-    """Raises UserError for the first option on the command line that the target does not take. What the environment
-    says (HEADRACE_COORDINATOR) is meant for others too."""
+    """Raises UserError for the first command line option that the target does not take. Variables of the environment
+    (HEADRACE_COORDINATOR) are ignored, because other commands use them, too.
+    """
     from headrace.core.errors import UserError
 
     for name, remedy in (ON_SPARK if spark else ELSEWHERE).items():

@@ -43,7 +43,7 @@ def upgrade(
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:
-    """Stop a job and run another pipeline on from its state; back to the old one where that is refused."""
+    """Stop a job and start another pipeline from its state; if that is refused, the old pipeline is started again."""
     from headrace.checkpoint.paths import absolute
     from headrace.client.discovery import connect
     from headrace.client.upgrade import upgrade as upgrade_job
@@ -63,7 +63,7 @@ def upgrade(
     with connect(coordinator) as client:
         last = client.status(job).checkpoint
         if last is not None:
-            # before the job is stopped: what the last checkpoint holds, the one to come will hold as well
+            # before the job is stopped: the last checkpoint has the same states as the one to come
             tell_verdicts(compiled, last.path, renames, allow_dropped_state=allow_dropped_state)
         done = upgrade_job(
             client,

@@ -1,4 +1,4 @@
-"""`headrace archive`: keep topics' history as Parquet, by a pipeline like any other."""
+"""`headrace archive`: stores topics' history as Parquet, by an ordinary pipeline."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _optional_fields(begin: str, until: str | None, place: str, properties: list
 
 
 def _kept_file(name: str, text: str, *, resume: bool) -> Path:
-    """The pipeline's file in the home, by which the run can be taken up; a run taken up goes on with its own."""
+    """Returns the pipeline's file in the home, by which the run can be resumed; a resumed run uses the existing one."""
     from headrace.core.errors import ExternalError, UserError
     from headrace.core.files.private_files import make_private_folder
     from headrace.core.settings import Home
@@ -132,7 +132,7 @@ def _name_of(topics: list[str]) -> str:
 
 
 def _place(given: str) -> str:
-    """A path as seen from anywhere: the job's processes have working folders of their own."""
+    """Returns an absolute path: the job's processes have other working folders."""
     return given if "://" in given else str(Path(given).resolve())
 
 

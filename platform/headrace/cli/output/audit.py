@@ -1,4 +1,4 @@
-"""`headrace audit`: reads a job's output back and proves it against what the job says that it wrote."""
+"""`headrace audit`: reads a job's output back and proves it against the job's own account."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def audit(job: Job, coordinator: Coordinator = None, as_json: Json = False) -> N
 
 
 class _Progress:
-    """Prints how far it is, where that changed, on a terminal."""
+    """Prints progress when it changes, on a terminal."""
 
     def __init__(self) -> None:
         self._shown: str | None = None

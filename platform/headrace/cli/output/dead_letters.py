@@ -1,6 +1,6 @@
-"""`headrace dead-letters`: messages and rows that were diverted: look at them, send them again.
+"""`headrace dead-letters`: lists diverted messages and rows, and sends them again.
 
-Of a JOB its coordinator reads them, which has its secrets; of a FILE this process does.
+The coordinator reads those of a JOB, because it has the job's secrets; this process reads those of a FILE.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def redrive(
         while more:
             done = desk.redrive(RedriveRequest(node=node, to=to, yes=yes))
             sent.update(done.to)
-            # a dry run moves nothing: asked again it would say the same
+            # a dry run moves nothing: repeated, it would return the same letters
             more = done.more and yes
     rest = done.more
     if as_json:
@@ -117,7 +117,7 @@ def redrive(
 
 
 class _Desk(Protocol):
-    """Whoever reads and sends letters."""
+    """Reads and resends dead letters."""
 
     def letters(self, request: DeadLettersRequest) -> DeadLetterList: ...
 
@@ -125,7 +125,7 @@ class _Desk(Protocol):
 
 
 class _JobDesk:
-    """A job's coordinator."""
+    """The coordinator of a job."""
 
     def __init__(self, client: Client, job: str) -> None:
         self._client, self._job = client, job

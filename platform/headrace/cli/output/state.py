@@ -1,4 +1,4 @@
-"""`headrace state`: what is inside a checkpoint or savepoint."""
+"""`headrace state`: the content of a checkpoint or savepoint."""
 
 from __future__ import annotations
 

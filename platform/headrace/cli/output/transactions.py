@@ -1,8 +1,8 @@
-"""`headrace transactions`: what of our output is open outside, and ending it where that is safe.
+"""`headrace transactions`: lists Headrace's open transactions, and ends them where that is safe.
 
-Two ways in. JOB: a job that a coordinator knows, whose connectors and secrets are there. `--brokers`: whatever is open
-under our prefix on these brokers, asked by this process; what is known of its jobs comes from the coordinator, where
-one answers.
+There are two ways. JOB: a coordinator knows the job, with its connectors and secrets. `--brokers`: this process lists
+the open transactions with Headrace's prefix on these brokers, and asks the coordinator about their jobs, if one
+answers.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ def list_(
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:
-    """What of ours is open: of which job, attempt and checkpoint, how old, which partitions' readers wait, what to do.
+    """List open transactions: their job, attempt and checkpoint, their age, the partitions whose readers wait, what to
+    do.
 
-    SAFE says what `commit` or `abort` would do: a complete checkpoint names it: commit. Its job has ended and none
-    names it: abort. Its job runs: leave it, the job ends it by itself.
+    SAFE is the action that is safe. commit: a complete checkpoint names the transaction. abort: its job has ended, and
+    no checkpoint names it. leave: its job runs and ends it itself.
     """
     found = _look(job, brokers, properties, coordinator)
     _print(found, as_json=as_json)
@@ -78,10 +79,11 @@ def commit(
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:
-    """Commit what a job that does not run left open and a complete checkpoint names. Doing it twice changes nothing.
+    """Commit the open transactions of a job that does not run, if a complete checkpoint names them. Repeating it
+    changes nothing.
 
-    Only what a checkpoint decided may be committed, and only the coordinator that knows the job can: anything else
-    could show rows that will be written again. A job that runs commits by itself, and is refused.
+    Only transactions that a checkpoint decided may be committed, and only the coordinator that knows the job can do it:
+    others could show rows that will be written again. A running job commits its own transactions, and is refused.
     """
     _print(_end("commit", job, _Wish(brokers, properties, names, yes), coordinator), as_json=as_json)
 
@@ -103,17 +105,19 @@ def abort(
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:
-    """Abort what ended jobs left open and no complete checkpoint names, so that read_committed readers go on.
+    """Abort the open transactions of ended jobs that no complete checkpoint names, so that read_committed readers can
+    continue.
 
-    What a complete checkpoint names is never aborted, with --force neither: its rows were promised. Transactions of a
-    job that no coordinator knows are aborted only with --force: another cluster may be about to commit them.
+    A transaction that a complete checkpoint names is never aborted, not with --force either: its rows were promised.
+    Transactions of a job that no coordinator knows are aborted only with --force: another cluster may be about to
+    commit them.
     """
     wish = _Wish(brokers, properties, names, yes, force)
     _print(_end("abort", job, wish, coordinator), as_json=as_json)
 
 
 class _Wish:
-    """What the options of `commit` and `abort` say."""
+    """The options of `commit` and `abort`."""
 
     def __init__(
         self,
@@ -213,7 +217,7 @@ def _row(each: TransactionInfo) -> tuple[str, ...]:
 
 
 def _reasons(transactions: Sequence[TransactionInfo]) -> Iterator[str]:
-    """Each reason once, with the transactions that it holds for."""
+    """Returns each reason once, with the number of its transactions."""
     by_reason: dict[tuple[str, str], int] = {}
     for each in transactions:
         by_reason[each.safe, each.why] = by_reason.get((each.safe, each.why), 0) + 1

@@ -1,4 +1,4 @@
-"""The verdict per node on restoring: what a pipeline would make of a savepoint's state, told before anything starts."""
+"""Prints the verdict on each node before a restore: what the pipeline would do with a savepoint's state."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def tell_verdicts(
     compiled: Compiled, path: str, renames: Mapping[str, str], *, allow_dropped_state: bool
 ) -> tuple[NodeVerdict, ...]:
-    """Prints them on stderr. Raises UserError where state would be lost against the user's will.
+    """Prints the verdicts to stderr. Raises UserError if state would be lost against the user's will.
 
-    Empty where the place cannot be read from here: then the coordinator judges alone.
+    Returns none if the savepoint cannot be read from here: then only the coordinator judges.
     """
     from headrace.checkpoint.savepoints.savepoint import find
     from headrace.checkpoint.savepoints.verdict import judge
@@ -38,14 +38,14 @@ def tell_verdicts(
 
 
 def verdict_lines(verdicts: Sequence[NodeVerdict]) -> list[str]:
-    """A line for each node."""
+    """Returns a line for each node."""
     names = max((len(each.node) for each in verdicts), default=0)
     words = max((len(each.verdict) for each in verdicts), default=0)
     return [f"{each.node:<{names}}  {each.verdict:<{words}}  {each.text}" for each in verdicts]
 
 
 def require_state_kept(found: Found, verdicts: Sequence[NodeVerdict], *, allow_dropped_state: bool) -> None:
-    """Raises UserError where state would be lost: what cannot be used at all is refused in any case."""
+    """Raises UserError if state would be lost. State that cannot be used at all is refused in any case."""
     from headrace.checkpoint.savepoints.verdict import Verdict, loses_state
     from headrace.core.errors import UserError
 

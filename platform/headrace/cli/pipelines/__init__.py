@@ -1,1 +1,1 @@
-"""Commands on a pipeline file: make, validate, explain, preview, test it."""
+"""Commands on a pipeline file: init, validate, explain, preview, test."""

@@ -1,4 +1,4 @@
-"""`headrace connectors`: what is installed, and the fields and an example of one."""
+"""`headrace connectors`: lists installed connectors, or one's fields and an example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace explain`: the logical and the physical plan of a pipeline, and what it would make of a savepoint."""
+"""`headrace explain`: the logical and the physical plan of a pipeline, or its verdicts on a savepoint."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def explain(
         print_json(explain_dict(compiled.logical, compiled.physical))
         return
     for line in explain_lines(compiled.logical, compiled.physical):
-        # click leaves the style out where stdout is no terminal
+        # click drops the style if stdout is no terminal
         typer.echo(line if line.startswith(" ") else typer.style(line, bold=True))
 
 

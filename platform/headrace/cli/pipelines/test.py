@@ -8,12 +8,13 @@ import typer
 
 from headrace.cli.arguments import File, Json, Set, plural, print_json
 from headrace.cli.errors import FAILED, reporting_errors
+from headrace.cli.row_differences import print_diff
 
 if TYPE_CHECKING:
-    from headrace.local.comparison.row_diff import RowDiff
-    from headrace.local.engine.testcases import CaseResult
+    from headrace.local.engine.testcases import CaseResult, Mismatch
 
-ROWS_SHOWN = 20
+LINES_MAX = 20
+"""Of a mismatch, printed."""
 
 
 @reporting_errors()
@@ -43,6 +44,9 @@ def test(file: File, set_: Set = None, as_json: Json = False) -> None:
 
 
 def _print_result(result: CaseResult) -> None:
+    from headrace.local.comparison.difference_report import DifferenceWords
+
+    words = DifferenceWords("missing", "unexpected", "expected {expected}, got {actual}")
     mark = typer.style("passed", fg="green") if result.passed else typer.style("FAILED", fg="red")
     typer.echo(f"{mark}  {result.name}")
     if result.error is not None:
@@ -50,48 +54,26 @@ def _print_result(result: CaseResult) -> None:
     for mismatch in result.mismatches:
         batches = "" if mismatch.batch_rows is None else f", in batches of {plural(mismatch.batch_rows, 'row')}"
         typer.echo(f"  {mismatch.output}{batches}:")
-        _print_diff(mismatch.diff)
-
-
-def _print_diff(diff: RowDiff) -> None:
-    from headrace.local.comparison.row_text import row_text, value_text
-
-    lines: list[tuple[str, str]] = []
-    for pair in diff.changed:
-        lines.append(("yellow", f"~ {row_text(pair.expected)}"))
-        for column in pair.columns:
-            expected, actual = value_text(pair.expected[column]), value_text(pair.actual[column])
-            lines.append(("yellow", f"    {column}: expected {expected}, got {actual}"))
-    lines += [("red", f"- {row_text(row)}  (missing)") for row in diff.missing]
-    lines += [("green", f"+ {row_text(row)}  (unexpected)") for row in diff.unexpected]
-    for color, line in lines[:ROWS_SHOWN]:
-        typer.secho(f"    {line}", fg=color)
-    if len(lines) > ROWS_SHOWN:
-        typer.echo(f"    .. and {len(lines) - ROWS_SHOWN} more lines")
+        print_diff(mismatch.diff, words, lines_max=LINES_MAX)
 
 
 def _result_dict(result: CaseResult) -> dict[str, object]:
-    from headrace.local.comparison.row_text import json_row
-
     return {
         "name": result.name,
         "passed": result.passed,
         "error": None if result.error is None else str(result.error),
-        "outputs": [
-            {
-                "output": mismatch.output,
-                "batch_rows": mismatch.batch_rows,
-                "missing": [json_row(row) for row in mismatch.diff.missing],
-                "unexpected": [json_row(row) for row in mismatch.diff.unexpected],
-                "changed": [
-                    {
-                        "expected": json_row(pair.expected),
-                        "actual": json_row(pair.actual),
-                        "columns": list(pair.columns),
-                    }
-                    for pair in mismatch.diff.changed
-                ],
-            }
-            for mismatch in result.mismatches
-        ],
+        "outputs": [_mismatch_dict(mismatch) for mismatch in result.mismatches],
+    }
+
+
+def _mismatch_dict(mismatch: Mismatch) -> dict[str, object]:
+    from headrace.local.comparison.difference_report import diff_json
+
+    rows = diff_json(mismatch.diff)
+    return {
+        "output": mismatch.output,
+        "batch_rows": mismatch.batch_rows,
+        "missing": rows["missing"],
+        "unexpected": rows["extra"],
+        "changed": rows["changed"],
     }

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 @reporting_errors()
 def validate(file: File, set_: Set = None, as_json: Json = False) -> None:
     """Check a pipeline: everything that is wrong, with file, line and column. Runs nothing."""
-    from headrace.core.errors import InvalidPipeline, Problem, UserError
+    from headrace.core.errors import InvalidPipelineError, Problem, UserError
     from headrace.local.engine.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
 
     try:
         compiled = compile_loaded(load_file(file, set_ or []))
-    except InvalidPipeline as error:
+    except InvalidPipelineError as error:
         if not as_json:
             raise
         print_json({"valid": False, "problems": [problem_dict(problem) for problem in error.problems]})
@@ -48,7 +48,7 @@ def validate(file: File, set_: Set = None, as_json: Json = False) -> None:
 
 
 def problem_dict(problem: Problem) -> dict[str, object]:
-    """A problem as `--json` shows it; file, line and column are null where they are not known."""
+    """Returns a problem as `--json` shows it; file, line and column are null if they are unknown."""
     place = problem.location
     return {
         "file": place.file if place else None,

@@ -1,1 +1,1 @@
-"""Commands that run a pipeline on this host, and take up earlier runs."""
+"""Commands that run a pipeline on this host, and resume earlier runs."""

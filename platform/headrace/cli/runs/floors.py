@@ -1,4 +1,4 @@
-"""Floors of an earlier run, as commands take them."""
+"""Reads the floors of an earlier run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read_floors(path: Path) -> tuple[AppliedFloor, ...]:
-    """The floors in a file that `headrace run --record-floors` wrote. Raises UserError."""
+    """Returns the floors in a file that `headrace run --record-floors` wrote. Raises UserError."""
     from headrace.core.errors import UserError
     from headrace.core.source_state import AppliedFloor
 

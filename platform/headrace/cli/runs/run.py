@@ -48,13 +48,13 @@ class Stoppable(Protocol):
     """A run, in threads or in slot processes."""
 
     def stop(self) -> None:
-        """Asks for its end."""
+        """Requests the end."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """How a run ended, whichever way it ran. `ran`: it got as far as reading rows; resumable: it may be taken up."""
+    """The result of a run, in threads or in slots. `ran`: it read rows; resumable: it may be resumed."""
 
     state: str
     progress: Progress
@@ -92,7 +92,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""
-    # subtasks are the parallelism: a pool of polars threads under each of them would only get in their way
+    # parallelism comes from subtasks: polars threads in each of them would only compete for cores
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     starter = None if threads else _own_starter()
     from headrace.cli.runs.taken_up import Allowed
@@ -131,13 +131,13 @@ def run(
 
 
 def _again(file: str, name: str | None) -> str:
-    """What names the pipeline on the command line."""
+    """Returns the pipeline's name on the command line."""
     return file if name is None else f"{file} --name {name}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What the command line asks of a run in slots. `given`: the file as it was named."""
+    """The command line's options for a run in slots. `given`: the file as the user named it."""
 
     given: str
     floors: tuple[AppliedFloor, ...]
@@ -149,14 +149,14 @@ class _Wish:
 
     @property
     def file(self) -> Path:
-        """The file itself, absolute."""
+        """The file, as an absolute path."""
         return named_file(self.given)
 
 
 def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s: float) -> _Ran:
     from headrace.local.engine.job import JobOptions, LocalJob
 
-    # names what the run makes (files of a sink), so that two runs never write to the same name
+    # part of the names of a sink's files, so that two runs never write to the same name
     job = LocalJob(compiled.physical, JobOptions(job=f"{compiled.pipeline.name}-{uuid.uuid4().hex[:8]}", floors=floors))
     try:
         state = _to_the_end(job, job.run, started_s)
@@ -167,7 +167,7 @@ def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s:
 
 
 def _own_starter() -> Starter:
-    """Starts slots and the connector host. Before planning: what this process does from here on starts threads."""
+    """Returns the starter of slots and the connector host. Called before planning, because planning starts threads."""
     from headrace.coordinator.host.client import PROGRAM as HOST
     from headrace.processes.forking import own_starter
     from headrace.worker.host.slot_process import PROGRAM as SLOT
@@ -241,13 +241,13 @@ Outcome = TypeVar("Outcome")
 
 
 def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], Outcome], started_s: float) -> Outcome:
-    """Runs with a progress line; the first Ctrl-C, SIGTERM or SIGHUP ends the job cleanly, a second Ctrl-C at once."""
+    """Runs with a progress line. The first Ctrl-C, SIGTERM or SIGHUP ends the job in order, a second Ctrl-C at once."""
     meter = _Meter(started_s)
     asked = _EndAsked()
     with handled(asked):
 
         def supervise(progress: Progress) -> None:
-            # asked from here, not from the handler: a handler may interrupt the very lock that `stop` takes
+            # called here, not in the handler: a handler may interrupt the very lock that `stop` acquires
             if asked.signals:
                 job.stop()
             if signal.SIGHUP in asked.signals:
@@ -262,7 +262,7 @@ def _to_the_end(job: Stoppable, run_it: Callable[[Callable[[Progress], None]], O
 
 @dataclass(slots=True)
 class _EndAsked:
-    """Takes signals. The first is a wish; a second Ctrl-C leaves the process at once."""
+    """Records signals. The first one requests the end; a second Ctrl-C exits at once."""
 
     signals: list[int] = field(default_factory=list)
 
@@ -274,7 +274,7 @@ class _EndAsked:
 
 
 class _Meter:
-    """Shows the progress line: in place on a terminal, now and then as a line of its own elsewhere."""
+    """Shows the progress line: in place on a terminal, elsewhere as a line now and then."""
 
     def __init__(self, started_s: float) -> None:
         from headrace.local.runs.progress import ProgressLine
@@ -286,7 +286,7 @@ class _Meter:
         self._shown = False
 
     def show(self, progress: Progress) -> None:
-        """Shows it when it is time."""
+        """Shows the line if it is due."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return
@@ -296,7 +296,7 @@ class _Meter:
         typer.echo(f"\r\x1b[2K{text}" if self._tty else text, nl=not self._tty, err=True)
 
     def end(self) -> None:
-        """Leaves the line behind."""
+        """Ends the line."""
         if self._tty and self._shown:
             typer.echo("", err=True)
 
@@ -320,8 +320,8 @@ def _finish_floors(applied: Sequence[AppliedFloor], record: Path | None) -> None
 
 
 def _report_failure(ran: _Ran, seconds: float, file: str, *, as_json: bool) -> None:
-    """The summary of a failed job, and exit code 1 where it failed while it ran."""
-    from headrace.core.errors import DataError, ExternalError, HeadraceError, Unreachable, UserError
+    """Prints the summary of a failed job, and exits with 1 if it failed while running."""
+    from headrace.core.errors import DataError, ExternalError, HeadraceError, UnreachableError, UserError
 
     error = ran.failure
     assert error is not None, "a failed run has a failure"
@@ -330,11 +330,11 @@ def _report_failure(ran: _Ran, seconds: float, file: str, *, as_json: bool) -> N
         print_json({**_summary(ran, seconds), "error": text})
     if ran.resumable:
         typer.echo(f"its last checkpoint is kept; go on with: headrace run {file} --resume", err=True)
-    # what a job is refused before its first row (no such topic) is wrong use; what comes later is its failure
+    # a refusal before the first row (no such topic) is wrong use; later errors are the job's failure
     failed_running = isinstance(error, DataError) or ran.ran
     if isinstance(error, UserError | ExternalError):
         typer.echo(f"error: {error}", err=True)
-        code = FAILED if failed_running and not isinstance(error, Unreachable) else exit_code(error)
+        code = FAILED if failed_running and not isinstance(error, UnreachableError) else exit_code(error)
         raise typer.Exit(code) from error
 
 

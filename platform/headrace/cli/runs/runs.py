@@ -1,4 +1,4 @@
-"""`headrace runs`: the state that runs of this home have kept; takes it up, or deletes it."""
+"""`headrace runs`: lists the kept state of this home's runs, resumes a run, or deletes its state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's job id, or the 
 @app.command("list", short_help="what may be taken up again")
 @reporting_errors()
 def list_(as_json: Json = False) -> None:
-    """List the runs that were cut off and kept their state, and those that go on."""
+    """List the runs that were interrupted and kept their state, and the running ones."""
     from headrace.core.settings import Home
     from headrace.local.runs.runs import kept_runs
 
@@ -38,8 +38,9 @@ def list_(as_json: Json = False) -> None:
 @app.command(short_help="take one up again")
 @reporting_errors()
 def resume(run: Run, as_json: Json = False) -> None:
-    """Take up a run again, from its last checkpoint: the newest of its pipeline goes on as itself, one that was left
-    behind as a new run from its checkpoint."""
+    """Resume a run from its last checkpoint: the newest of its pipeline continues as itself, an older one as a new run
+    that starts from its checkpoint.
+    """
     from headrace.cli.runs.run import run as run_pipeline
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
@@ -63,7 +64,7 @@ def clean(
     everything: Annotated[bool, typer.Option("--all", help="All that do not go on just now.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete the checkpoints of runs that nobody will take up again."""
+    """Delete the checkpoints of runs that will not be resumed."""
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
     from headrace.local.runs.run_logs import forget_logs

@@ -1,4 +1,6 @@
-"""What `headrace run` does with the state of an earlier run: takes it up, node by node, or says that it is left."""
+"""The state of an earlier run in `headrace run`: resumes it, with a verdict per node, or reports that it is left
+behind.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What may be different in the pipeline that takes state up."""
+    """The differences that a resuming pipeline may have."""
 
     renames: Mapping[str, str] = field(default_factory=dict)
     dropped_state: bool = False
@@ -33,16 +35,18 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class TakenUp:
-    """What a run goes on with. job: as itself; origin: as a new job, from a checkpoint that had to be fitted."""
+    """What a run starts from. job: the same job is resumed; origin: a new job starts from a checkpoint, which had to be
+    adapted.
+    """
 
     job: str | None = None
     origin: Origin | None = None
 
 
 def take_up(home: Home, compiled: Compiled, file: str, allowed: Allowed) -> TakenUp:
-    """Names the run and its checkpoint on stderr, with a verdict on each node, before anything starts.
+    """Prints the run, its checkpoint and a verdict on each node to stderr, before anything starts.
 
-    Raises UserError where there is no such run, it was one of another file, or state would be lost.
+    Raises UserError if there is no such run, if it was one of another file, or if state would be lost.
     """
     from headrace.checkpoint.savepoints.savepoint import checkpoint_url, find
     from headrace.checkpoint.savepoints.verdict import judge, loses_state
@@ -61,14 +65,14 @@ def take_up(home: Home, compiled: Compiled, file: str, allowed: Allowed) -> Take
     require_state_kept(found, verdicts, allow_dropped_state=allowed.dropped_state)
     if not allowed.renames and not loses_state(verdicts):
         return TakenUp(job=run.job)
-    # the lock on the name is ours: nobody runs it
+    # this process holds the name's lock, so no other one runs it
     return TakenUp(origin=_origin(compiled, url, allowed, take_over=True))
 
 
 def start_from(compiled: Compiled, path: str, allowed: Allowed) -> TakenUp:
-    """A new job from a savepoint or checkpoint, with a verdict on each node on stderr, before anything starts.
+    """Starts a new job from a savepoint or checkpoint; prints a verdict on each node to stderr first.
 
-    Raises UserError where there is none, or state would be lost.
+    Raises UserError if there is none, or if state would be lost.
     """
     from headrace.checkpoint.savepoints.savepoint import find
     from headrace.checkpoint.savepoints.verdict import judge
@@ -101,12 +105,12 @@ def _tell(title: str, verdicts: Sequence[NodeVerdict]) -> None:
 
 
 def tell_left_behind(home: Home, name: str, file: str) -> None:
-    """Says that a run which begins anew leaves the state of an earlier one behind, and how to go on with that."""
+    """Reports that a new run leaves the state of an earlier one behind, and how to resume that."""
     try:
         run = recorded_run(home, name)
         newest = newest_checkpoint(run)
     except HeadraceError:
-        return  # there is none, or none that can be read: nothing is lost by beginning
+        return  # there is none, or it is unreadable: a new run loses nothing
     if newest is not None:
         typer.echo(
             f"an earlier run of {name} has kept its state, {_named(newest)}; this run starts anew\n"
@@ -134,7 +138,7 @@ def checkpoint_text(newest: CheckpointRecord) -> str:
 
 
 def age_text(age_ms: int) -> str:
-    """An age in its largest unit of which there are at least two: `90 s`, `3 h`."""
+    """Returns an age in its largest unit of which there are at least two: `90 s`, `3 h`."""
     seconds = max(0, age_ms // 1_000)
     for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:

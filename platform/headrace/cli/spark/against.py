@@ -1,4 +1,4 @@
-"""`headrace replay --against TOPIC`: history beside what was published live."""
+"""`headrace replay --against TOPIC`: compares history with what was published live."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli.arguments import plural, print_json
 from headrace.cli.errors import FAILED
-from headrace.cli.spark.row_differences import differences_dict, print_differences
+from headrace.cli.row_differences import print_comparison
 
 if TYPE_CHECKING:
     from headrace.api.against import ComparedWithTopic, TopicRange
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def replay_against(
     pipeline: Pipeline, options: ReplayOptions, wanted: TopicRange, sink: str | None, *, as_json: bool
 ) -> None:
-    """Compares, and ends the command: with code 1 where there is a difference. Raises UserError, ExternalError."""
+    """Compares, and ends the command: with exit code 1 if there is a difference. Raises UserError, ExternalError."""
     from headrace.api.against import compare_with_topic
     from headrace.core.errors import UserError
     from headrace.core.settings import Home
@@ -46,10 +46,12 @@ def _say(text: str) -> None:
 
 
 def _document(compared: ComparedWithTopic, topic: str) -> dict[str, object]:
+    from headrace.local.comparison.difference_report import comparison_json
+
     return {
         "topic": topic,
         "sink": compared.sink,
-        **differences_dict(compared.rows, compared.update_key),
+        **comparison_json(compared.rows, compared.update_key),
         "same": compared.same,
         "records": compared.records,
         "unreadable": compared.unreadable,
@@ -60,7 +62,7 @@ def _document(compared: ComparedWithTopic, topic: str) -> dict[str, object]:
 
 def _print(compared: ComparedWithTopic, topic: str, *, closed: bool) -> None:
     title = f"{compared.sink} and {topic}"
-    print_differences(
+    print_comparison(
         title, compared.rows, missing=f"missing in {topic}", extra=f"only in {topic}", key=compared.update_key
     )
     if compared.unreadable:

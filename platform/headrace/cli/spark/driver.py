@@ -1,5 +1,6 @@
-"""`headrace replay --deploy-mode cluster`: the same command, with its driver on the cluster, by spark-submit. What it
-prints and its exit code come back."""
+"""`headrace replay --deploy-mode cluster`: runs the same command on the cluster by spark-submit, and returns its output
+and exit code.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +35,17 @@ from headrace.spark.launch.replay import ReplayOptions, require_replayable
 from headrace.spec.pipeline import Pipeline
 
 SETTLED_HERE = ("--set",)
-"""Options that the pipeline file that travels needs no more."""
+"""Options that are already applied to the pipeline file that travels."""
 NOT_WAITED_FOR = ("spark.yarn.submit.waitAppCompletion", "false")
 
 
 @dataclass(frozen=True, slots=True)
 class SentReplay:
-    """A replay whose driver is to run on the cluster.
+    """A replay whose driver runs on the cluster.
 
-    file       as the user names it; pipeline: what it says, with absolute paths, and variables replaced
-    options    of the replay; conf of Spark is as the user chose it
-    floors     path of the file with floors
+    file      as the user named it; pipeline: its content, with absolute paths, and variables replaced
+    options   of the replay; conf of Spark is the user's
+    floors    path of the file with floors
     """
 
     file: str
@@ -55,10 +56,9 @@ class SentReplay:
     follow: bool
 
     def run(self) -> None:
-        """Says and runs the `spark-submit` that does what this process was asked for, and ends as that driver does.
+        """Prints and runs the `spark-submit` command of this replay, and exits like its driver.
 
-        The pipeline travels as it was read here, and with it the modules beside its file. Raises UserError,
-        typer.Exit.
+        The pipeline travels as it was read here, with the modules beside its file. Raises UserError, typer.Exit.
         """
         master = self._master()
         storage = self.options.storage or self.pipeline.checkpoint.storage or default_storage(Home.from_environment())
@@ -108,16 +108,16 @@ class SentReplay:
         return {**executor_room(chosen), **driver_settings(chosen, follow=self.follow)}
 
     def _write_pipeline(self, folder: Path, storage: str) -> Path:
-        """As it was read here: there, neither this folder nor this environment is."""
+        """Writes the pipeline as it was read here: the cluster has neither this folder nor this environment."""
         document = self.pipeline.to_dict()
         document["checkpoint"] = {**document.get("checkpoint", {}), "storage": storage}
         path = folder / f"{named_file(self.file).stem}.yaml"
-        path.touch(mode=0o600)  # there may be passwords in it
+        path.touch(mode=0o600)  # it may contain passwords
         path.write_text(json.dumps(document).replace("${", "$${"), encoding="utf-8")
         return path
 
     def _arguments(self, name: str) -> Sequence[str]:
-        """Of the command there. name: of the pipeline's file, in the folder of the driver."""
+        """Returns the arguments of the command on the cluster. name: of the pipeline's file, in the driver's folder."""
         arguments = without(sys.argv[2:], (*WHERE, *SETTLED_HERE))
         arguments[arguments.index(self.file)] = name
         return changed(
@@ -132,7 +132,7 @@ class SentReplay:
 
 
 def _end_alike(ended: Ended, end: DriverEnd | None) -> None:
-    """Prints what the driver has printed, and ends with its exit code."""
+    """Prints the driver's output, and exits with its exit code."""
     if end is not None:
         typer.echo(end.err, nl=False, err=True)
         typer.echo(end.out, nl=False)

@@ -1,4 +1,4 @@
-"""`headrace replay --give-up`: an unfinished run of the same command is ended, and nothing is run."""
+"""`headrace replay --give-up`: ends an unfinished run of the same command, and runs nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def give_up_replay(pipeline: Pipeline, options: ReplayOptions, *, follow: bool, as_json: bool) -> None:
-    """Ends what the same command without --give-up would go on with. Raises UserError where there is nothing."""
+    """Ends the run that the same command without --give-up would continue. Raises UserError if there is none."""
     from headrace.checkpoint.paths import job_url
     from headrace.checkpoint.stores.opening import open_store
     from headrace.core.clock import SystemClock

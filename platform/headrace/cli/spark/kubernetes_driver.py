@@ -1,7 +1,7 @@
-"""`headrace replay --deploy-mode cluster` on Kubernetes: the driver is a pod; this process waits for it and ends as it
-does.
+"""`headrace replay --deploy-mode cluster` on Kubernetes: the driver is a pod; this process waits for it and exits like
+it.
 
-The pipeline and the modules beside it travel in the pod's configuration: no upload path is needed for them.
+The pipeline and the modules beside it travel in the pod's configuration, so they need no upload path.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _OPTIONS = "SPARK_SUBMIT_OPTS"
 
 @dataclass(frozen=True, slots=True)
 class DriverPod:
-    """A driver that is to run as a pod.
+    """A driver that will run as a pod.
 
-    arguments  for the application; files: path -> content, for the folder that it works in
-    conf       as the user gave it
+    arguments   for the application; files: path -> content, for its working folder
+    conf        the user's
     """
 
     master: str
@@ -65,8 +65,9 @@ class DriverPod:
     application: Path
 
     def run(self, pipeline: str) -> None:
-        """Submits it, waits for its end, prints its result. Raises typer.Exit with its exit code where that is not 0;
-        UserError, ExternalError where it does not come to run."""
+        """Submits the pod, waits for its end, prints its result. Raises typer.Exit with its exit code unless that is 0;
+        UserError, ExternalError if it does not start.
+        """
         known = with_defaults(self.conf)
         require_image((DRIVER, EXECUTOR), known)
         self._require_upload(known)
@@ -117,7 +118,9 @@ class DriverPod:
 
 
 def driver_files(own: Iterable[Path], pipeline: Pipeline, folder: Path) -> dict[str, bytes]:
-    """Files of ours, and the modules in the pipeline's folder that its functions need. Raises UserError."""
+    """Returns Headrace's own files, and the modules in the pipeline's folder that its functions need. Raises
+    UserError.
+    """
     files = {path.name: path.read_bytes() for path in own}
     for archive in job_code(pipeline, folder):
         with tarfile.open(fileobj=io.BytesIO(archive.content)) as modules:
@@ -129,7 +132,7 @@ def driver_files(own: Iterable[Path], pipeline: Pipeline, folder: Path) -> dict[
 
 
 def _end_of(pods: Pods, name: str, teller: Teller) -> PodStatus:
-    """Waits for it, and tells how it is."""
+    """Waits for the pod's end, and prints its status meanwhile."""
     told, good_s = "", time.monotonic()
     while True:
         try:
@@ -158,9 +161,9 @@ def _end_of(pods: Pods, name: str, teller: Teller) -> PodStatus:
 
 
 def print_end(end: PodStatus, log: str) -> None:
-    """Its last word is what the command prints, or why it failed. Raises typer.Exit with its exit code.
+    """Prints the pod's termination message: the command's result, or its error. Raises typer.Exit with its exit code.
 
-    log  the command that shows its log
+    log   the command that shows its log
     """
     if end.phase == "Succeeded":
         typer.echo(end.message.rstrip())
@@ -181,7 +184,7 @@ def _is_document(text: str) -> bool:
 
 
 def not_submitted(said: str) -> ExternalError:
-    """From what spark-submit said on stderr as it failed."""
+    """Returns the error for a failed spark-submit, from its stderr."""
     lines = [line.strip() for line in said.splitlines()]
     causes = [line.removeprefix("Caused by: ") for line in lines if "Exception" in line and not line.startswith("at ")]
     messages = [line.partition("Message: ")[2] for line in causes if "Message: " in line]

@@ -1,4 +1,4 @@
-"""A command whose end is told elsewhere: what it prints is printed, and kept for the one who has sent it here."""
+"""Copies the output of a command on the cluster, for the process that submitted it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARTS_MAX = 5_000
 
 
 class Overheard(io.TextIOBase):
-    """A stream that passes on what it is given, and keeps the end of it."""
+    """A stream that passes its text on, and keeps the end of it."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
@@ -25,28 +25,28 @@ class Overheard(io.TextIOBase):
         self._parts: deque[str] = deque(maxlen=_PARTS_MAX)
 
     def write(self, text: str) -> int:
-        """Passes it on."""
-        written = self._stream.write(text)  # refuses bytes: some try whether it takes them
+        """Passes text on."""
+        written = self._stream.write(text)  # raises for bytes: some callers test a stream that way
         self._parts.append(text)
         return written
 
     def flush(self) -> None:
-        """Of the stream below."""
+        """Flushes the stream below."""
         self._stream.flush()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """Of the stream below."""
+        """The encoding of the stream below."""
         return self._stream.encoding
 
     def text(self) -> str:
-        """What was kept."""
+        """Returns the kept text."""
         return "".join(self._parts)
 
 
 @contextmanager
 def end_told(url: str) -> Iterator[None]:
-    """Around a command that ends with SystemExit: its end is kept at `url` as well."""
+    """Around a command that ends with SystemExit: writes its end to `url`, too."""
     out, err = Overheard(sys.stdout), Overheard(sys.stderr)
     code = 0
     try:
@@ -64,7 +64,7 @@ def end_told(url: str) -> Iterator[None]:
 
 
 def _keep(end: DriverEnd, url: str) -> None:
-    """The command has ended as it has, whether that can be told or not."""
+    """Writes the end; the command's result does not depend on it."""
     try:
         end.keep(url)
     except (HeadraceError, OSError) as error:

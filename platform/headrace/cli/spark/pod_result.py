@@ -1,4 +1,4 @@
-"""The last word of a command that runs as a pod: what it printed, put where Kubernetes takes it along."""
+"""The termination message of a command that runs as a pod: its output, written where Kubernetes reads it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 from headrace.cli.spark.output_copy import Overheard
 
 BYTES_MAX = 4096
-"""More is not taken along."""
+"""Kubernetes keeps no more."""
 _PLACE = Path("/dev/termination-log")
 
 
 @contextmanager
 def last_word() -> Iterator[None]:
-    """Around a command: what it prints as its result, else as its error, is the pod's last word as well. Nothing where
-    this is no pod."""
+    """Around a command: its result, else its error, becomes the pod's termination message, too. Does nothing outside a
+    pod.
+    """
     if not _PLACE.exists():
         yield
         return

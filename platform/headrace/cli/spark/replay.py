@@ -1,4 +1,4 @@
-"""`headrace replay`: a pipeline over a range of its sources, on Spark."""
+"""`headrace replay`: runs a pipeline over a range of its sources, on Spark."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def replay(
 
     quiet_driver()
     started_s = time.monotonic()
-    # paths in it are this folder's: tasks run in others
+    # absolute paths: tasks run in other folders
     pipeline = pipeline_from_dict(file_form(load_file(file, set_ or []).pipeline))
     folder = named_file(file).parent
     packages, chosen = Packages.of(py_files or (), archives or ()), settings_of(conf)
@@ -199,8 +199,10 @@ def replay(
 
 @contextmanager
 def _failures_told(teller: Teller, started_s: float, *, as_json: bool) -> Iterator[None]:
-    """A failed job: its document, and exit code 1 where it failed while it ran; what is refused before is wrong use."""
-    from headrace.core.errors import ExternalError, Unreachable, UserError
+    """Reports a failed job: its document, and exit code 1 if it failed while running; an earlier refusal is wrong
+    use.
+    """
+    from headrace.core.errors import ExternalError, UnreachableError, UserError
 
     try:
         yield
@@ -209,7 +211,7 @@ def _failures_told(teller: Teller, started_s: float, *, as_json: bool) -> Iterat
             document = dict.fromkeys(("rows_in", "rows_out", "late", "bad"), 0)
             seconds = round(time.monotonic() - started_s, 3)
             print_json({"state": "FAILED", **document, "seconds": seconds, "savepoint": None, "error": str(error)})
-        ran = teller.said and not isinstance(error, Unreachable)
+        ran = teller.said and not isinstance(error, UnreachableError)
         teller.say(f"error: {error}")
         raise typer.Exit(FAILED if ran else exit_code(error)) from error
 

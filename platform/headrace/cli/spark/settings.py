@@ -1,4 +1,4 @@
-"""What commands that run on Spark have in common: where they run, what travels there, how they tell of progress."""
+"""The common part of commands that run on Spark: master and settings, travelling code, progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.spec.pipeline import Pipeline
 
 EVERY_S = 5.0
-"""Between two lines of progress, where they do not replace each other."""
+"""Interval of progress lines that do not replace each other."""
 INTERRUPTED = 130
 
 Master = Annotated[
@@ -61,7 +61,7 @@ AllowLocalStorage = Annotated[
 
 
 def settings_of(given: Sequence[str] | None) -> dict[str, str]:
-    """`key=value` texts as a mapping. Raises UserError."""
+    """Returns `key=value` texts as a mapping. Raises UserError."""
     from headrace.core.errors import UserError
 
     settings: dict[str, str] = {}
@@ -74,7 +74,7 @@ def settings_of(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def one_of(option: str, value: str, choices: Sequence[str]) -> str:
-    """The value of an option that takes few of them. Raises UserError."""
+    """Returns the value of an option with few values. Raises UserError."""
     from headrace.core.errors import UserError
 
     if value not in choices:
@@ -83,7 +83,9 @@ def one_of(option: str, value: str, choices: Sequence[str]) -> str:
 
 
 def quiet_driver() -> None:
-    """Before pyspark is imported: one thread of polars, and no advice about versions of libraries we do not use."""
+    """Called before pyspark is imported: one thread of polars, and no warnings about libraries that Headrace does not
+    use.
+    """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
 
@@ -92,8 +94,9 @@ def quiet_driver() -> None:
 def travelling(
     pipeline: Pipeline, folder: Path, packages: Packages, *, master: str | None, chosen: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Settings of Spark for a driver here, with what tasks need of this host; the pipeline's own modules too, where
-    tasks run elsewhere. Packed files are there while inside."""
+    """Settings of Spark for a driver here, with what tasks need of this host; if tasks run elsewhere, also the
+    pipeline's own modules. The packed files exist until the context ends.
+    """
     from headrace.spark.cluster.packaging import PYTHON
     from headrace.spark.cluster.session import is_local, submitted
 
@@ -108,7 +111,7 @@ def travelling(
 
 
 class Teller:
-    """Says on stderr what happens: lines that stay, and one of progress, in place on a terminal, else now and then."""
+    """Prints to stderr: lines that stay, and one of progress, in place on a terminal, else now and then."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -116,17 +119,17 @@ class Teller:
         self._due_s = time.monotonic() + EVERY_S
         self._open = False
         self.said = False
-        """Whether anything was said: then the job has begun."""
+        """Whether anything was printed: then the job has begun."""
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Prints a line that stays."""
         with self._lock:
             self.said = True
             self._close()
             typer.echo(text, err=True)
 
     def tell(self, text: str) -> None:
-        """A line of progress."""
+        """Prints a line of progress."""
         with self._lock:
             if self._tty:
                 typer.echo(f"\r\x1b[2K{text}", nl=False, err=True)
@@ -136,7 +139,7 @@ class Teller:
                 typer.echo(text, err=True)
 
     def end(self) -> None:
-        """No more progress."""
+        """Ends the progress line."""
         with self._lock:
             self._close()
 
@@ -147,12 +150,12 @@ class Teller:
 
 
 BEGINS_ANEW = "the same command begins anew, or publishes what was decided already"
-"""What is said next of a replay."""
+"""The hint after an interrupted replay."""
 
 
 @contextmanager
 def interruptible(teller: Teller, what_next: str) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end what is inside (Spark cancels its jobs), and the command, with what is said next."""
+    """Ctrl-C and SIGTERM end the work inside (Spark cancels its jobs), and the command, with a hint."""
     import signal
 
     def interrupt(_number: int, _frame: object) -> None:

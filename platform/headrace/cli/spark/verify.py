@@ -1,4 +1,4 @@
-"""`headrace verify`: a range of a pipeline's sources on both engines, compared row for row."""
+"""`headrace verify`: runs a range of a pipeline's sources on both engines and compares the rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli.arguments import File, Json, Set, print_json
 from headrace.cli.errors import FAILED, reporting_errors
-from headrace.cli.spark.row_differences import differences_dict, print_differences
+from headrace.cli.row_differences import print_comparison
 from headrace.cli.spark.settings import (
     AllowLocalStorage,
     Conf,
@@ -52,7 +52,7 @@ def verify(
     set_: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Run a range on the native runtime and on Spark, and compare what each sink would get. No sink is opened.
+    """Run a range on the native runtime and on Spark, and compare the rows for each sink. No sink is opened.
 
     Windows are closed at the end of the range, on both.
     """
@@ -88,7 +88,7 @@ def verify(
 
 
 def range_of(text: str | None) -> tuple[str | None, str | None]:
-    """`FROM..UNTIL` in two; what is left out is None. Raises UserError."""
+    """Splits `FROM..UNTIL`; an empty part is None. Raises UserError."""
     from headrace.core.errors import UserError
 
     if text is None:
@@ -100,9 +100,11 @@ def range_of(text: str | None) -> tuple[str | None, str | None]:
 
 
 def _print(verified: Verified, *, as_json: bool) -> None:
+    from headrace.local.comparison.difference_report import comparison_json
+
     if as_json:
-        sinks = [{"sink": each.sink, **differences_dict(each.rows, each.update_key)} for each in verified.sinks]
+        sinks = [{"sink": each.sink, **comparison_json(each.rows, each.update_key)} for each in verified.sinks]
         print_json({"same": verified.same, "rows_in": verified.rows_in, "sinks": sinks})
         return
     for each in verified.sinks:
-        print_differences(each.sink, each.rows, missing=MISSING, extra=EXTRA, key=each.update_key)
+        print_comparison(each.sink, each.rows, missing=MISSING, extra=EXTRA, key=each.update_key)

@@ -1,1 +1,1 @@
-"""A folder of its own for the file that spark-submit runs: Spark puts that file's folder on the import path."""
+"""A separate folder for the file that spark-submit runs: Spark adds that file's folder to the import path."""

@@ -1,10 +1,10 @@
-"""`headrace replay` as an application of spark-submit, which says where it runs:
+"""`headrace replay` as an application of spark-submit, which chooses where it runs:
 
     spark-submit --master yarn --deploy-mode cluster --files delays.yaml --archives env.tar.gz#environment \\
         headrace_replay.py -- delays.yaml --until latest
 
-It is whole by itself: a copy of it may lie anywhere where headrace is installed. First may stand
-`--end-at URL`: an object that tells how it ended.
+The file is self-contained: a copy may lie anywhere where headrace is installed. Its first option may be `--end-at URL`:
+the object for its exit code and output.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager
 
 
 def main() -> None:
-    """Runs the command with what stands behind this file on spark-submit's command line."""
+    """Runs the command with the arguments after this file on spark-submit's command line."""
     from headrace.cli.spark.pod_result import last_word
     from headrace.spark.cluster.driver_files import unpack_files
 
-    # modules beside the pipeline file, where `--deploy-mode cluster` has brought them
+    # the modules beside the pipeline file, as unpacked by `--deploy-mode cluster`
     folder = unpack_files()
     sys.path.insert(0, "headrace-pipeline-code" if folder is None else str(folder))
     from headrace.cli.app import main as headrace
@@ -28,7 +28,7 @@ def main() -> None:
     told: AbstractContextManager[None] = last_word()
     if arguments[:1] == ["--end-at"]:
         told, arguments = end_told(arguments[1]), arguments[2:]
-    # some of Spark's ways here leave it out
+    # some of Spark's launchers drop the `--`
     sys.argv[1:] = ["replay", *(arguments[1:] if arguments[:1] == ["--"] else arguments)]
     with told:
         headrace()

@@ -1,1 +1,1 @@
-"""From requests to jobs: the dispatcher, the shell of the registry, the job store, what a job needs before it runs."""
+"""From REST requests to jobs: the dispatcher, the registry's shell, the job store, and a job's preparation."""

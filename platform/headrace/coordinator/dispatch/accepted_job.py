@@ -1,6 +1,6 @@
-"""From a request to what the job store keeps, and from there to what a driver is given.
+"""Translates a submit request into the stored submission, and the submission into a driver's setup.
 
-Decides nothing, and reads and writes nothing in storage.
+It decides nothing and does no I/O.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What it takes to drive a job, read and planned. `origin`: where it starts, None: from nothing of its own."""
+    """A planned job with its resolved origin, ready to be driven. `origin` None: the job starts from no savepoint."""
 
     plans: JobPlans
     origin: Origin | None
@@ -41,7 +41,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that was planned, at the parallelism that it wants."""
+    """A planned submit request, at the parallelism that the job gets."""
 
     asked: SubmitRequest
     plans: JobPlans
@@ -50,12 +50,12 @@ class Request:
 
     @property
     def model(self) -> Pipeline:
-        """What is to run."""
+        """The pipeline model at that parallelism."""
         return self.plans.model(self.parallelism)
 
 
 def options_of(request: Request, origin: Origin | None, code: Sequence[str]) -> SubmissionOptions:
-    """How the job was asked for. `code`: its URLs in storage."""
+    """Returns the options to store with the job. `code`: URLs of the archives in storage."""
     asked = request.asked
     return SubmissionOptions(
         parallelism=request.parallelism,
@@ -70,14 +70,16 @@ def options_of(request: Request, origin: Origin | None, code: Sequence[str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a coordinator gives to every job. `starter`: of connector hosts."""
+    """The coordinator's facts that every job shares. `starter`: starts connector hosts."""
 
     home: Home
     clock: Clock
     starter: Starter
 
     def setup(self, submission: JobSubmission, prepared: Prepared, folder: Path) -> JobSetup:
-        """Returns what the job's driver is given. `folder`: for its logs. Raises UserError for a storage of no kind."""
+        """Returns the setup of the job's driver. `folder`: for its logs. Raises UserError for an unknown kind of
+        storage.
+        """
         options = submission.options
         return JobSetup(
             config=self._config(submission, prepared),

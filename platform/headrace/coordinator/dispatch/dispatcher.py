@@ -1,10 +1,10 @@
-"""The dispatcher: what users ask of a coordinator's jobs. The ClusterService itself.
+"""The dispatcher: implements ClusterService, the requests of users about a coordinator's jobs.
 
     submit ─> plan, find the origin, ship code ─> job store (now a crash cannot lose it) ─> driver
     start  ─> every stored job without a result gets a driver again; its journal says how it goes on
 
-Which job has an owner is decided by `registry` and performed by `registry_shell`; here are requests and looks.
-Belongs to the event loop; files and planning go to a thread.
+The registry (`registry`) decides which job has an owner, and `registry_shell` performs that. The dispatcher translates
+requests and reads. It belongs to the event loop; files and planning run in threads.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.rest import job_status
 from headrace.coordinator.rest.metrics import metrics_text
-from headrace.coordinator.rest.service import JobConflict, NoSuchJob
+from headrace.coordinator.rest.service import JobConflictError, JobNotFoundError
 from headrace.core.clock import Clock
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.settings import Home
 from headrace.processes.spawning import SpawnStarter, Starter
 
 ANSWER_PATIENCE_S = 2.0
-"""How long a cancel of a job that nobody drives waits for the job store before it returns a trigger in progress."""
+"""How long a cancel of a job without a driver waits for the job store before it returns a trigger in progress."""
 
 
 class Dispatcher:
@@ -65,7 +65,7 @@ class Dispatcher:
         on_shutdown: Callable[[], None],
         starter: Starter | None = None,
     ) -> None:
-        """starter: starts connector hosts; else they are fresh interpreters."""
+        """`starter`: starts connector hosts; by default each is a fresh interpreter."""
         starter = starter or SpawnStarter()
         self._home = home
         self._cluster = cluster
@@ -77,11 +77,11 @@ class Dispatcher:
         self.output = JobOutput(self._held, self._triggers, clock, starter)
 
     async def start(self) -> None:
-        """Finds the jobs of this home; those that had not ended go on."""
+        """Reads the jobs of this home and resumes those that have not ended."""
         await self._shell.start()
 
     async def close(self) -> None:
-        """Leaves every job as its journal says, and ends."""
+        """Suspends every job, which then stands as its journal has it, and closes the job store."""
         await self._shell.leave()
         await self.output.close()
         await self._shell.close()
@@ -89,7 +89,7 @@ class Dispatcher:
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Accepts a job."""
+        """Accepts a job and returns its id."""
         return await self._submit(request, Beginning.SUBMITTED)
 
     async def _submit(self, request: SubmitRequest, beginning: Beginning) -> str:
@@ -98,10 +98,10 @@ class Dispatcher:
         return await self._shell.submit(Request(request, plans, parallelism, beginning))
 
     async def resubmit(self, reference: str, from_savepoint: str) -> str:
-        """The same definition again, from a savepoint."""
+        """Submits an ended job's definition again, from a savepoint. Returns the new job's id."""
         known = self._known(reference)
         if known.driver is not None:
-            raise JobConflict(f"job {known.job} ({known.submission.name}) is {known.state}")
+            raise JobConflictError(f"job {known.job} ({known.submission.name}) is {known.state}")
         attempts = known.history.attempts
         parallelism = attempts[-1].parallelism if attempts else known.submission.options.parallelism
         again = partial(request_again, known.submission, parallelism, from_savepoint)
@@ -109,18 +109,18 @@ class Dispatcher:
             request = await known.storage.ask(again, limit_s=SHIP_S)
         finally:
             self._shell.let_go_of_storage(known)
-        # it has run: it must not end because something is away just now
+        # RESUMED: the job has run before, so a connector that is unreachable now must not end it
         return await self._submit(request, Beginning.RESUMED)
 
     # ---- looks ---------------------------------------------------------------------------------------------------
 
     async def jobs(self) -> tuple[JobSummary, ...]:
-        """All jobs, newest first."""
+        """Returns all jobs, newest first."""
         newest = sorted(self._shell.jobs.values(), key=lambda known: known.submission.submitted_at_ms, reverse=True)
         return tuple(job_status.summary(each.submission, each.state, _result(each)) for each in newest)
 
     async def job(self, reference: str) -> JobStatus:
-        """All about one."""
+        """Returns one job's status."""
         known = self._known(reference)
         if known.driver is not None:
             return running_status(known.submission, known.driver)
@@ -138,7 +138,7 @@ class Dispatcher:
                 return left
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
-        """Retained checkpoints, newest first, as the journal has them."""
+        """Returns the job's retained checkpoints from its journal, newest first."""
         known = self._known(reference)
         look = partial(job_status.retained_checkpoints, known.submission.storage)
         try:
@@ -147,17 +147,17 @@ class Dispatcher:
             self._shell.let_go_of_storage(known)
 
     async def exceptions(self, reference: str) -> tuple[ExceptionInfo, ...]:
-        """Failures, newest first."""
+        """Returns the job's failures, newest first."""
         history = self._known(reference).history
         return tuple(job_status.exception_info(each) for each in reversed(history.exceptions))
 
     async def logs(self, reference: str, lines: int) -> tuple[str, ...]:
-        """The end of the job's log."""
+        """Returns the last lines of the job's log."""
         folder = self._shell.store.folder(self._known(reference).job)
         return await self._shell.blocking(partial(JobLog.tail, folder, lines))
 
     async def cluster(self) -> ClusterInfo:
-        """Workers and slots."""
+        """Returns workers and slots."""
         view = self._fleet.view()
         workers = []
         for each in view.workers:
@@ -183,14 +183,14 @@ class Dispatcher:
         )
 
     async def metrics(self) -> str:
-        """The running jobs for a monitoring system."""
+        """Returns the running jobs as Prometheus text."""
         now_ms = self._clock.now_ms()
         return metrics_text(job_status.sample(job, driver, now_ms) for job, driver in self._shell.driven)
 
     # ---- operations ----------------------------------------------------------------------------------------------
 
     async def savepoint(self, reference: str, directory: str | None) -> Trigger:
-        """Takes a savepoint."""
+        """Requests a savepoint from the job's driver."""
         driver = self._driver(reference)
         trigger = self._triggers.begin(driver.job, "savepoint")
         folder = self._shell.savepoint_folder(driver, directory)
@@ -198,15 +198,16 @@ class Dispatcher:
         return trigger
 
     async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
-        """Stops at a cut."""
+        """Requests a stop at a cut, with a savepoint or with a last checkpoint."""
         job = self._known(reference).job
         return self._ask(job, "stop", lambda request: on.StopAsked(job, on.Stop(request, savepoint, drain)))
 
     async def cancel(self, reference: str) -> Trigger:
-        """Ends a job at once. Where nothing of it runs, usually returns when its end is recorded."""
+        """Cancels a job. If the job has no driver, the call usually returns when its end is durable."""
         known = self._known(reference)
         trigger = self._ask(known.job, "cancel", lambda request: on.CancelAsked(known.job, request))
         if known.keeping is not None:
+            # bounded: a job store that hangs must not hold the HTTP request; the client polls the trigger instead
             await asyncio.wait({known.keeping}, timeout=ANSWER_PATIENCE_S)
         return self._triggers.get(known.job, trigger.trigger_id)
 
@@ -220,12 +221,12 @@ class Dispatcher:
         return trigger
 
     async def rescale(self, reference: str, parallelism: int) -> Trigger:
-        """Runs on with another parallelism."""
+        """Requests another parallelism. Raises JobConflictError if the cluster has too few slots for it."""
         driver = self._driver(reference)
         facts = await self._shell.blocking(partial(driver.setup.plans.facts, parallelism))
         slots = self._fleet.view().slots_total
         if facts.slots > slots:
-            raise JobConflict(
+            raise JobConflictError(
                 f"parallelism {parallelism} takes {facts.slots} slots, and the cluster has {slots}",
                 remedy="start more workers first",
             )
@@ -234,11 +235,11 @@ class Dispatcher:
         return trigger
 
     async def trigger(self, reference: str, trigger_id: str) -> Trigger:
-        """How an operation stands."""
+        """Returns how an operation stands."""
         return self._triggers.get(self._known(reference).submission.job, trigger_id)
 
     async def shutdown(self) -> None:
-        """Asks the process to end."""
+        """Requests the end of the coordinator's process."""
         self._on_shutdown()
 
     # ---- inside --------------------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ class Dispatcher:
         try:
             return jobs[find_job(named, reference)]
         except UserError as error:
-            raise NoSuchJob(error.message, remedy=error.remedy) from error
+            raise JobNotFoundError(error.message, remedy=error.remedy) from error
 
     def _held(self, reference: str) -> HeldJob:
         known = self._known(reference)
@@ -262,5 +263,6 @@ class Dispatcher:
 
 
 def _result(known: KnownJob) -> JobResult | None:
-    """Its end, once that is durable."""
+    """The job's result, once it is durable."""
+    # a result that a crash could still lose must not be shown: a client might submit the name again
     return known.result if known.entry.phase is Phase.ENDED else None

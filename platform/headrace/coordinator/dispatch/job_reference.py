@@ -1,4 +1,4 @@
-"""JOB as people write it: an id, a unique prefix of one, or a name that one running job has. Ids are made here too."""
+"""Resolves a job reference: an id, a unique prefix of an id, or the name of one running job. Makes job ids, too."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from headrace.core.errors import UserError, did_you_mean
 
 PREFIX_MIN = 2
-"""A shorter text is no prefix: one digit would hit by chance."""
+"""A shorter text is not read as a prefix: a single digit would match by chance."""
 LISTED_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
 class NamedJob:
-    """A job as it is looked up."""
+    """A job's id and name. `running`: the job holds its name."""
 
     job: str
     name: str
@@ -23,12 +23,12 @@ class NamedJob:
 
 
 def new_job_id() -> str:
-    """A random id: 12 hexadecimal digits."""
+    """Returns a random id: 12 hexadecimal digits."""
     return secrets.token_hex(6)
 
 
 def find_job(jobs: Iterable[NamedJob], reference: str) -> str:
-    """The id of the job meant. Raises UserError with the candidates where it is none or several."""
+    """Returns the id of the referenced job. Raises UserError, with the candidates, if no job or several jobs match."""
     known = list(jobs)
     if any(each.job == reference for each in known):
         return reference

@@ -1,10 +1,10 @@
-"""The jobs that a coordinator knows, on disk: `$HEADRACE_HOME/jobs/<job id>/`.
+"""The coordinator's jobs on disk: `$HEADRACE_HOME/jobs/<job id>/`.
 
     job.json      the submission, with secrets: mode 0600     written once; deleted if that failed
     result.json   how it ended                                written at the end; deleted if that failed
     history.json  failures, attempts, rescales                replaced as it grows
 
-Files are replaced whole. What is newest in a job (epochs, attempts) is the journal's to say, not this store's.
+Files are replaced whole. The store never decides which epoch or attempt is newest: the journal does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headrace.core.files.replaced_file import remove_file, replace_file
 from headrace.rpc.messages import Failure
 
 ENDED_MAX = 50
-"""Ended jobs that are kept; running ones always are."""
+"""Ended jobs that are kept. Jobs that have not ended are always kept."""
 _JOB_ID = re.compile(r"[0-9a-f]{12}\Z")
 
 
@@ -43,17 +43,18 @@ class StoredFloor(NamedTuple):
 
 
 class SubmissionOptions(Document):
-    """How a job was asked for.
+    """The options of a submission.
 
-    parallelism     of nodes that set none themselves
-    from_savepoint  URL of the savepoint or checkpoint that it starts from; claim: it is deleted once it is not needed
-    renames         node of the savepoint -> node of this pipeline
-    code            URLs of the user's archives, beside the job's checkpoints
-    python_path     import path entries for the user's functions
-    floors          floors of an earlier run
+    parallelism      of nodes that set none themselves
+    from_savepoint   URL of the savepoint or checkpoint that the job starts from; claim: the job deletes it once it is
+                     not needed
+    renames          node of the savepoint -> node of this pipeline
+    code             URLs of the user's archives, beside the job's checkpoints
+    python_path      import path entries for the user's functions
+    floors           floors of an earlier run
     """
 
-    # a home may hold jobs of a version that knew other options
+    # a home may hold jobs of another version, which knew other options
     model_config = ConfigDict(extra="ignore")
 
     parallelism: int
@@ -66,7 +67,7 @@ class SubmissionOptions(Document):
 
 
 class JobSubmission(Document):
-    """What was submitted.
+    """A submitted job.
 
     pipeline   the file form, with secrets
     storage    URL of the job's checkpoint folder
@@ -81,7 +82,7 @@ class JobSubmission(Document):
 
 
 class JobResult(Document):
-    """How a job ended. `savepoint`: what a stop handed out."""
+    """How a job ended. `savepoint`: URL of the savepoint that a stop returned."""
 
     state: Literal["FINISHED", "CANCELED", "FAILED"]
     ended_at_ms: int
@@ -91,7 +92,7 @@ class JobResult(Document):
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job as the disk has it. `result` None: it had not ended."""
+    """A job as read from disk. `result` None: the job has not ended."""
 
     submission: JobSubmission
     result: JobResult | None
@@ -99,7 +100,7 @@ class StoredJob:
 
 
 class JobStore:
-    """Reads and writes `root` (`Home.jobs`). Blocking; for one coordinator at a time, whose threads may share it."""
+    """Reads and writes `root` (`Home.jobs`). Blocking. One coordinator uses it at a time; its threads may share it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -107,11 +108,11 @@ class JobStore:
         self._changes: dict[str, int] = {}
 
     def folder(self, job: str) -> Path:
-        """Where a job's files are."""
+        """The folder of a job's files."""
         return self._root / job
 
     def add(self, submission: JobSubmission) -> None:
-        """Keeps a new job; it is there for good when this returns."""
+        """Writes a new job. The job is durable when this returns."""
         with self._lock:
             _private_folder(self.folder(submission.job))
             self._write(submission.job, "job.json", submission)
@@ -120,19 +121,19 @@ class JobStore:
         """Deletes a submission whose `add` failed, durably: part of it may be on disk. Raises ExternalError."""
         with self._lock:
             if self.folder(job).is_dir():
-                # without job.json the folder is no job, whatever else stays in it
+                # job.json goes first, durably: a folder without it is no job, whatever a crash leaves in it
                 self._remove(job, "job.json")
                 shutil.rmtree(self.folder(job), ignore_errors=True)
 
     def save_history(self, job: str, history: JobHistory) -> None:
-        """Replaces a job's history, but never a newer one: calls of several threads may come in any order."""
+        """Replaces a job's history, but never a newer one: threads may call this in any order."""
         with self._lock:
             if history.changes >= self._changes.get(job, 0):
                 self._write(job, "history.json", history)
                 self._changes[job] = history.changes
 
     def end(self, job: str, result: JobResult) -> tuple[str, ...]:
-        """Keeps a job's result, and forgets the oldest ended jobs beyond the last 50: gives their ids."""
+        """Writes a job's result and deletes the oldest ended jobs beyond `ENDED_MAX`. Returns their ids."""
         with self._lock:
             self._write(job, "result.json", result)
             return self._prune()
@@ -143,7 +144,7 @@ class JobStore:
             self._remove(job, "result.json")
 
     def load_all(self) -> tuple[list[StoredJob], Mapping[str, str]]:
-        """All jobs by time of submission; and job id -> why it cannot be read, for those that cannot."""
+        """Returns all jobs by time of submission, and job id -> reason for those that cannot be read."""
         jobs: list[StoredJob] = []
         unreadable: dict[str, str] = {}
         for folder in sorted(self._folders()):
@@ -154,7 +155,7 @@ class JobStore:
         return sorted(jobs, key=lambda each: (each.submission.submitted_at_ms, each.submission.job)), unreadable
 
     def _folders(self) -> list[Path]:
-        # a folder without job.json is a submission that never got there
+        # a folder without job.json is a submission that a crash cut off before it was accepted
         if not self._root.is_dir():
             return []
         return [each for each in self._root.iterdir() if _JOB_ID.match(each.name) and (each / "job.json").is_file()]

@@ -1,7 +1,7 @@
-"""What a job needs before it is driven: its plans, what it starts from, its code in storage. Blocking.
+"""Prepares a job for its driver: plans, origin, code in storage. Blocking.
 
-Planning loads the engine, seconds on a busy host. A coordinator is up before that, so this module imports it where it
-is first used: by `load_planning`, or by the first job.
+Planning imports the engine, which takes seconds on a busy host. A coordinator answers before that, so this module
+imports the engine where it is first used: in `load_planning`, or for the first job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def load_planning() -> None:
-    """Imports what planning takes, before there is a job."""
+    """Imports what planning needs, before there is a job."""
     import headrace.execution.origin
     import headrace.execution.planning
     from headrace.connect.registry import load_bundled
@@ -32,7 +32,7 @@ def load_planning() -> None:
 
 
 def plans_at(pipeline: Mapping[str, Any], parallelism: int) -> JobPlans:
-    """Plans of a pipeline, of which that for this parallelism is made. Raises InvalidPipeline."""
+    """Plans a pipeline at this parallelism. Raises InvalidPipelineError."""
     from headrace.execution.planning import JobPlans
 
     plans = JobPlans(pipeline)
@@ -41,7 +41,9 @@ def plans_at(pipeline: Mapping[str, Any], parallelism: int) -> JobPlans:
 
 
 def submitted_plans(pipeline: Mapping[str, Any]) -> tuple[JobPlans, int]:
-    """Plans of a pipeline that nobody has looked at yet, and its parallelism. Raises InvalidPipeline."""
+    """Plans a pipeline that was not validated before. Returns the plans and its parallelism. Raises
+    InvalidPipelineError.
+    """
     from headrace.spec.reading.read import pipeline_from_dict
 
     parallelism = pipeline_from_dict(dict(pipeline)).parallelism
@@ -49,7 +51,7 @@ def submitted_plans(pipeline: Mapping[str, Any]) -> tuple[JobPlans, int]:
 
 
 def wished_origin(request: SubmitRequest, plans: JobPlans, parallelism: int, now_ms: int) -> Origin | None:
-    """The savepoint or checkpoint that a request names; None: none. Raises UserError, ExternalError."""
+    """Returns the savepoint or checkpoint that a request names, or None. Raises UserError, ExternalError."""
     from headrace.execution.origin import OriginWish, find_origin
 
     if request.from_savepoint is None:
@@ -66,10 +68,9 @@ def wished_origin(request: SubmitRequest, plans: JobPlans, parallelism: int, now
 
 
 def earlier_origin(submission: JobSubmission, plans: JobPlans) -> Origin | None:
-    """The origin of a job that was accepted before: it was judged then. Raises UserError, ExternalError.
+    """Returns the origin of a job that was accepted before; its state was judged then. Raises UserError, ExternalError.
 
-    None as well where the job has a checkpoint of its own: what it started from is not needed any more, and may be
-    gone.
+    Returns None, too, if the job has a checkpoint of its own: the origin is not needed any more, and may be deleted.
     """
     from headrace.execution.origin import origin_again
 
@@ -82,7 +83,7 @@ def earlier_origin(submission: JobSubmission, plans: JobPlans) -> Origin | None:
 
 
 def ship_code(request: SubmitRequest, storage: str) -> tuple[str, ...]:
-    """Puts the user's code beside the job's checkpoints; returns its URLs in order. Raises ExternalError."""
+    """Writes the user's code beside the job's checkpoints. Returns its URLs in order. Raises ExternalError."""
     if not request.code:
         return ()
     store = open_store(storage)

@@ -1,11 +1,11 @@
-"""Performs what the registry of jobs decides: tries, drivers, the job store, answers. Decides nothing itself.
+"""Performs the effects of the job registry: tries, drivers, the job store, answers. Decides nothing itself.
 
     users ──────┐                                   ┌── tries: plans and origin, in threads
     tries ──────┼─> events ─> registry ─> effects ──┼── drivers: start, stop, cancel, suspend
     drivers ────┤            (`registry`, pure)     ├── job store: submissions and ends, in threads
     job store ──┘                                   └── answers to triggers
 
-Belongs to the event loop. Whatever raises while an effect is performed ends in an event.
+It belongs to the event loop. An effect that raises ends in an event.
 """
 
 from __future__ import annotations
@@ -52,13 +52,14 @@ T = TypeVar("T")
 
 THREADS_MAX = 8
 RETRY_S = 5.0
-"""How soon a job is tried again whose storage was away, and a write to the job store that failed."""
+"""Delay before the next try of a job whose storage was unreachable, and before a failed job store write is repeated."""
 START_PATIENCE_S = 2.0
-"""How long the start waits for jobs to be resumed: storage that hangs holds up its own jobs, not the cluster."""
+"""How long the start waits for jobs to be resumed: storage that hangs delays its own jobs, not the cluster."""
 BREAKS_MAX = 3
-"""How many masters of a job may fail in this coordinator: what fails again and again would only hide the cause."""
+"""How many machines of one job may fail in this coordinator. More retries would only hide the cause."""
 CLOSE_PATIENCE_S = 10.0
-"""How long results and histories may take to reach the disk at the end."""
+"""How long close waits for results and histories to reach the disk."""
+# jobs in these phases need their storage threads: a try reads the origin, a driver reads and writes the journal
 _HAS_STORAGE_WORK = frozenset({Phase.WAITING, Phase.DRIVEN})
 
 
@@ -66,12 +67,12 @@ _HAS_STORAGE_WORK = frozenset({Phase.WAITING, Phase.DRIVEN})
 class KnownJob:
     """The live half of a job whose phase the registry knows.
 
-    entry    what the registry has of it
-    result   its end, as the job store has it
-    last     how it stood when its driver ended
-    setup    what its next driver is given
+    entry             the registry's entry of the job
+    result            its end, as the job store has it
+    last              its status when its driver ended
+    setup             the setup of its next driver
     trying, keeping   tasks: the newest try, the newest write of its end
-    tried    its first try has ended
+    tried             its first try has ended
     """
 
     submission: JobSubmission
@@ -89,12 +90,12 @@ class KnownJob:
 
     @property
     def job(self) -> str:
-        """Its id."""
+        """The job's id."""
         return self.submission.job
 
     @property
     def state(self) -> str:
-        """Its state for people."""
+        """The job's state, as users see it."""
         return self.entry.state if self.driver is None else self.driver.machine.state.value
 
 
@@ -114,26 +115,26 @@ class RegistryShell:
 
     @property
     def jobs(self) -> Mapping[str, KnownJob]:
-        """All of them by id. Raises ExternalError until they are read."""
+        """All jobs by id. Raises ExternalError until the job store is read."""
         self.require_started()
         return self._known
 
     def require_started(self) -> None:
-        """Raises ExternalError until the jobs are read."""
+        """Raises ExternalError until the job store is read."""
         self._registry.require_started()
 
     @property
     def driven(self) -> list[tuple[JobSubmission, JobDriver]]:
-        """The jobs that run here, as far as they are read."""
+        """The jobs that have a driver; none until the job store is read."""
         return [(each.submission, each.driver) for each in self._known.values() if each.driver is not None]
 
     @property
     def store(self) -> JobStore:
-        """Where jobs are kept."""
+        """The job store."""
         return self._store
 
     async def start(self) -> None:
-        """Finds the jobs of this home; those that had not ended go on."""
+        """Reads the jobs of this home and resumes those that have not ended."""
         stored, unreadable = await self.blocking(self._store.load_all)
         for job, reason in unreadable.items():
             LOG.error("job %s cannot be read and is left alone: %s", job, reason)
@@ -149,16 +150,16 @@ class RegistryShell:
             )
 
     async def leave(self) -> None:
-        """Leaves every job as its journal says. Returns when no driver runs any more."""
+        """Suspends every driven job. Returns when no driver runs any more."""
         drivers = [known.driver for known in self._known.values() if known.driver is not None]
         self.handle(on.Closing())
         for driver in drivers:
             await driver.closed()
 
     async def close(self) -> None:
-        """After `leave`: waits for the job store, and ends."""
+        """Called after `leave`: waits for the job store's writes, then closes all threads."""
         try:
-            # results among them: what ended a moment ago is on disk before this process is gone
+            # among these tasks are results: an end of a moment ago is on disk before this process exits
             async with asyncio.timeout(CLOSE_PATIENCE_S):
                 while self._tasks:
                     await asyncio.wait(self._tasks)
@@ -169,39 +170,42 @@ class RegistryShell:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def handle(self, event: on.Event) -> None:
-        """Lets the registry decide, and performs that. Raises JobConflict, ExternalError where it refuses a request."""
+        """Passes an event to the registry and performs its effects. Raises JobConflictError, ExternalError for a
+        refused request.
+        """
         self._perform_all(self._registry.handle(event))
 
     def require_driven(self, job: str) -> JobDriver:
-        """Returns the job's driver. Raises JobConflict where it has none."""
+        """Returns the job's driver. Raises JobConflictError if it has none."""
         self._registry.require_driven(job)
         driver = self._known[job].driver
         assert driver is not None, "a driven job has a driver"
         return driver
 
     async def blocking(self, work: Callable[[], T]) -> T:
-        """Runs work in a thread: planning, or the job store's. Not for storage of jobs, which may hang."""
+        """Runs `work` in a thread: planning, or the job store. Not for a job's storage, which may hang."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def savepoint_folder(self, driver: JobDriver, directory: str | None) -> str:
-        """URL of a new savepoint's folder, below that which the user named."""
+        """Returns the URL of a new savepoint folder, below the user's directory or the default storage."""
         where = directory or joined(default_storage(self._surroundings.home), "savepoints")
         return savepoint_url(where, driver.job, driver.machine.job.epoch + 1, secrets.token_hex(8))
 
     def let_go_of_storage(self, known: KnownJob) -> None:
-        """Ends the job's storage threads where nothing of the job needs them."""
+        """Ends the job's storage threads unless the job still needs them."""
         if known.entry.phase not in _HAS_STORAGE_WORK:
             known.storage.close()
 
     # ---- submitting ----------------------------------------------------------------------------------------------
 
     async def submit(self, request: Request) -> str:
-        """Accepts a job, and returns its id once it is durable. Raises JobConflict, UserError, ExternalError."""
+        """Accepts a job and returns its id once it is durable. Raises JobConflictError, UserError, ExternalError."""
         job = new_job_id()
         model = request.model
         storage = JobStorage(job, job_url(model.checkpoint.storage or default_storage(self._surroundings.home), job))
         self.handle(on.SubmitAsked(job, model.name, request.asked.allow_duplicate))
-        # a client that hangs up cancels its request: a job on disk that nobody drives would hold no name
+        # shielded: a client that disconnects cancels its request. A job left on disk without a driver would hold no
+        # name.
         accepting = asyncio.create_task(self._accept(job, request, storage), name=f"submission of job {job}")
         self._tasks.add(accepting)
         accepting.add_done_callback(self._forget_submission)
@@ -210,13 +214,14 @@ class RegistryShell:
     def _forget_submission(self, task: asyncio.Task[str]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            # raised to the client, if that still waits
+            # the client received it, if it is still connected; reading it here only keeps asyncio from logging it
             task.exception()
 
     async def _accept(self, job: str, request: Request, storage: JobStorage) -> str:
         is_written = False
         try:
             submission, setup = await self._prepare(request, job, storage)
+            # set before the write: a write that fails may still have reached the disk
             is_written = True
             await self.blocking(partial(self._store.add, submission))
         except BaseException:
@@ -230,7 +235,7 @@ class RegistryShell:
         return job
 
     async def _prepare(self, request: Request, job: str, storage: JobStorage) -> tuple[JobSubmission, JobSetup]:
-        """Does all that may fail, before the job is written."""
+        """Does everything that may fail, before the job is written."""
         asked = request.asked
         wished = partial(wished_origin, asked, request.plans, request.parallelism, self._clock.now_ms())
         origin = await storage.ask(wished, url=asked.from_savepoint)
@@ -324,7 +329,7 @@ class RegistryShell:
             LOG.warning("job %s cannot go on: %s; trying again", known.job, error)
             return on.TryAway(known.job, number, error.message)
         except Exception as error:
-            # of this job alone: the others go on
+            # an unexpected error of one job must not stop the others from being resumed
             return self._hopeless(known, number, error)
         return on.TryReady(known.job, number)
 
@@ -356,7 +361,7 @@ class RegistryShell:
         setup, known.setup = known.setup, None
         assert setup is not None, "a try, or the submission, has prepared it"
         if known.log is not None:
-            known.log.close()  # of a driver before this one
+            known.log.close()  # the log of an earlier driver
         known.log = JobLog(known.job, self._store.folder(known.job))
         watch = JobWatch(
             changed=partial(self._on_changed, known),
@@ -381,6 +386,7 @@ class RegistryShell:
     def _on_ended(self, known: KnownJob, driver: JobDriver, ended: machine_effects.Ended) -> None:
         known.driver = None
         self._spawn(self._after_driver(known, driver))
+        # the machine failed: the journal, not this driver, says how the job continues
         if driver.broken is not None:
             known.history = driver.history
             message = "its master failed; another one begins in a moment"
@@ -398,12 +404,12 @@ class RegistryShell:
         try:
             return running_status(known.submission, driver)
         except Exception:
-            # the end counts, whether it can be shown in full or not
+            # the end counts even if the last status cannot be computed
             LOG.exception("job %s: how it stood at its end is unknown", known.job)
             return None
 
     async def _after_driver(self, known: KnownJob, driver: JobDriver) -> None:
-        """A driver writes its last records when it is over."""
+        """Waits for the driver's last records, then releases the job's storage."""
         await driver.closed()
         self.let_go_of_storage(known)
 
@@ -446,7 +452,7 @@ class RegistryShell:
 
 
 def running_status(submission: JobSubmission, driver: JobDriver) -> JobStatus:
-    """A driven job for people."""
+    """Returns the status of a driven job."""
     plan = driver.setup.plans.plan(driver.machine.job.parallelism)
     return job_status.running_status(submission, driver, plan)
 

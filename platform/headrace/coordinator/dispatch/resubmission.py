@@ -1,4 +1,4 @@
-"""A stored job as a request again: its own definition, with its code, for another start. Blocking."""
+"""Turns a stored job into a submit request: the same definition and code, for another start. Blocking."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from headrace.coordinator.dispatch.job_store import JobSubmission
 
 
 def request_again(submission: JobSubmission, parallelism: int, from_savepoint: str) -> SubmitRequest:
-    """What was submitted, to start from this path. The code is read back from beside the job's checkpoints.
+    """Returns a request that starts the stored job from this path. Reads the code back from beside the job's
+    checkpoints.
 
-    Floors are not repeated: the path holds those that took effect. Raises ExternalError where the code is gone.
+    Floors are not repeated: the savepoint holds those that took effect. Raises ExternalError if the code is gone.
     """
     return SubmitRequest(
         pipeline=submission.pipeline,

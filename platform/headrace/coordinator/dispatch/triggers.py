@@ -1,4 +1,4 @@
-"""Long operations that were asked for: in progress until they are answered. A bounded memory, in the event loop."""
+"""Long operations that users requested: in progress until they are answered. Bounded, in memory, in the event loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import secrets
 from typing import Literal
 
 from headrace.client.models import AuditReport, ErrorBody, Trigger
-from headrace.coordinator.rest.service import NoSuchJob
+from headrace.coordinator.rest.service import JobNotFoundError
 from headrace.rpc.messages import Failure
 
 TRIGGERS_MAX = 1_000
@@ -15,13 +15,13 @@ Kind = Literal["savepoint", "stop", "cancel", "rescale", "audit"]
 
 
 class Triggers:
-    """The newest operations of all jobs."""
+    """The newest `TRIGGERS_MAX` operations of all jobs."""
 
     def __init__(self) -> None:
         self._known: dict[str, Trigger] = {}
 
     def begin(self, job: str, kind: Kind) -> Trigger:
-        """A new operation."""
+        """Adds an operation in progress, and drops the oldest ones beyond the bound."""
         trigger = Trigger(trigger_id=secrets.token_hex(8), job_id=job, kind=kind)
         self._known[trigger.trigger_id] = trigger
         while len(self._known) > TRIGGERS_MAX:
@@ -29,7 +29,7 @@ class Triggers:
         return trigger
 
     def answer(self, trigger_id: str, path: str | None, failure: Failure | None) -> None:
-        """The operation has ended."""
+        """Marks an operation as completed or failed. Unknown ids are ignored: they were dropped."""
         trigger = self._known.get(trigger_id)
         if trigger is None:
             return
@@ -46,26 +46,26 @@ class Triggers:
         self._known[trigger_id] = trigger.model_copy(update=change)
 
     def forget(self, trigger_id: str) -> None:
-        """The operation was refused: it has never begun."""
+        """Drops an operation that was refused: it never began."""
         self._known.pop(trigger_id, None)
 
     def progress(self, trigger_id: str, text: str) -> None:
-        """How far the operation is."""
+        """Stores the progress text of an operation."""
         trigger = self._known.get(trigger_id)
         if trigger is not None:
             self._known[trigger_id] = trigger.model_copy(update={"progress": text})
 
     def audited(self, trigger_id: str, report: AuditReport) -> None:
-        """The audit has ended."""
+        """Completes an audit with its report."""
         trigger = self._known.get(trigger_id)
         if trigger is not None:
             self._known[trigger_id] = trigger.model_copy(update={"status": "completed", "audit": report})
 
     def get(self, job: str, trigger_id: str) -> Trigger:
-        """How it stands. Raises NoSuchJob."""
+        """Returns how the operation stands. Raises JobNotFoundError."""
         trigger = self._known.get(trigger_id)
         if trigger is None or trigger.job_id != job:
-            raise NoSuchJob(
+            raise JobNotFoundError(
                 f"job {job} has no operation {trigger_id!r}",
                 remedy="a restarted coordinator forgets them: look at the job",
             )

@@ -1,1 +1,1 @@
-"""One job's driver: executes the effects of its machine; its threads and its lane to storage."""
+"""One job's driver: executes the effects of the job's machine, on its own threads and storage lane."""

@@ -1,7 +1,7 @@
-"""The slots of a job's attempt: granted, deployed, heard, released.
+"""The slots of a job's attempt: granted, deployed, reporting, released.
 
-A `SlotHolder` of the fleet. Translates what slots report into events of the job's machine; decides nothing. Belongs to
-the event loop.
+A `SlotHolder` of the fleet. It translates slot reports into events of the job's machine and decides nothing. It belongs
+to the event loop.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from headrace.coordinator.fleet.slot_pool import PooledSlot
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.core.errors import Domain
+from headrace.rpc import codec
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.failure import failure_of
 from headrace.rpc.messages import (
@@ -36,7 +37,6 @@ from headrace.rpc.messages import (
     InputEnded,
     Left,
     Status,
-    ToSlot,
 )
 from headrace.rpc.status import SlotStatus
 
@@ -46,10 +46,10 @@ LOG = logging.getLogger("headrace.coordinator")
 class AttemptSlots:
     """The slots that one job holds now.
 
-    slots           by index, once they are granted; granted_for: the attempt
-    statuses        what each reported last
-    deployed        the slots have their deployment: they have to leave before they are free
-    suspects_files  a slot could not restore, and another try will not help: files may be altered that have their size
+    slots            by index, once they are granted; granted_for: the attempt
+    statuses         the last report of each slot
+    deployed         the slots have their deployment: they must leave before they are free
+    suspects_files   a slot could not restore, and a retry will not help: a file may be corrupt though its size is right
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class AttemptSlots:
         self.suspects_files = False
 
     def granted(self, attempt: int, slots: tuple[PooledSlot, ...]) -> None:
-        """The fleet has slots for the attempt."""
+        """The fleet has granted slots to the attempt."""
         self.slots, self.granted_for, self.deployed = slots, attempt, False
         self.statuses = {}
         self._post(on.SlotsGranted(attempt, tuple(slot.worker for slot in slots)))
@@ -79,14 +79,14 @@ class AttemptSlots:
         token = secrets.token_hex(16)
         restore: tuple[StateHandle, ...] = ()
         if wanted.restore is not None:
-            # what the job was submitted with came located
+            # a savepoint's handles already hold absolute locations
             restore = located(wanted.restore, setup.storage).states if wanted.own else wanted.restore.states
         addresses = [slot.info.address for slot in self.slots]
         peers = tuple(
             PeerDocument(index=index, host=each.host, port=each.port, unix_path=each.unix_path)
             for index, each in enumerate(addresses)
         )
-        # what took effect in the job so far stays in effect for its life
+        # floors that took effect earlier stay in effect for the job's life: a replay must decide the same
         applied = () if wanted.restore is None else tuple(f for s in wanted.restore.sources.values() for f in s.applied)
         facts = config.plan(wanted.parallelism)
         common = {
@@ -107,28 +107,21 @@ class AttemptSlots:
             body = Deployment(slot=index, **common).model_dump_json().encode()  # type: ignore[arg-type]
             self._fleet.tell(slot, Deploy(self._job, wanted.attempt, token, body))
 
-    def tell(self, index: int, told: ToSlot) -> None:
-        """Sends a message to one slot."""
-        self._fleet.tell(self.slots[index], told)
-
-    def tell_all(self, told: ToSlot) -> None:
-        """Sends a message to each slot."""
-        for slot in self.slots:
-            self._fleet.tell(slot, told)
-
     async def retire(self) -> None:
-        """Waits until the slots of a job that has finished have left."""
+        """Waits until the slots of a finished job have left."""
         await self._fleet.retire(self._job, self.granted_for, self.slots, cancel=False)
 
     async def release(self, earlier: tuple[asyncio.Task[None], ...]) -> None:
-        """Ends the slots there are; says so once those that are being released already have ended, too."""
+        """Ends the attempt's slots. Posts SlotsReleased once they, and those of `earlier` releases, have ended."""
         self._fleet.cancel_request(self._job)
         slots, attempt = self.slots, self.granted_for
         self.slots = ()
         if slots and self.deployed:
             await self._fleet.retire(self._job, attempt, slots, cancel=True)
         elif slots:
+            # nothing was deployed to these slots: they are clean and return to the pool
             self._fleet.give_back(self._job, attempt)
+        # slots of an earlier attempt may take longer to leave: released means that none of the job's slots is left
         if earlier:
             await asyncio.wait(earlier)
         self._post(on.SlotsReleased())
@@ -140,15 +133,18 @@ class AttemptSlots:
             failure = Failure(reason, Domain.EXTERNAL.value, retry=True, worker=worker)
             self._post(on.SlotFailed(index, failure))
 
-    def slot_said(self, slot: str, said: FromSlot) -> None:
-        """One of the attempt's slots spoke; words of an older attempt are dropped."""
+    def slot_said(self, slot: str, payload: bytes) -> None:
+        """Receives a FromSlot, encoded, of one of the attempt's slots. Messages of another attempt are dropped."""
         index = self._index(slot)
-        if index is None or said.job != self._job or said.attempt != self.granted_for:
+        if index is None:
             return
         try:
-            self._hear(index, said)
+            said = codec.from_slot(payload)
+            # a slot of an earlier attempt may still send: the machine must never see its events
+            if said.job == self._job and said.attempt == self.granted_for:
+                self._hear(index, said)
         except ValidationError as error:
-            # who reads the stream must not fail over it: to the coordinator the whole worker would seem silent
+            # this error must not reach the stream's reader: the coordinator would lose the worker with all of its slots
             text = f"its report cannot be read, so another version of headrace runs there: {error}"
             failure = Failure(text, Domain.EXTERNAL.value, retry=True)
             self._post(on.SlotFailed(index, self._placed(failure, index)))

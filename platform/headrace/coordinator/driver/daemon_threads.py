@@ -1,7 +1,7 @@
-"""An executor whose threads do not hold up the end of the process.
+"""An executor of daemon threads, which do not delay the end of the process.
 
-Those of `ThreadPoolExecutor` are joined when the interpreter ends: one call to storage that hangs would keep the
-process for ever.
+`ThreadPoolExecutor` joins its threads when the interpreter exits: one hanging storage call would keep the process alive
+forever.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Work = Callable[[], None]
 
 
 class DaemonThreads(Executor):
-    """Runs work in up to `threads_max` threads, in the order given. Safe to use from several threads."""
+    """Runs work in up to `threads_max` threads, in submission order. Safe to use from several threads."""
 
     def __init__(self, threads_max: int, name: str) -> None:
         self._threads_max = threads_max
@@ -44,7 +44,7 @@ class DaemonThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - its form
-        """Takes no more work; what is queued is still done. Waits for nothing, whatever `wait` says."""
+        """Accepts no more work; queued work is still done. Never waits, whatever `wait` says."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -54,7 +54,7 @@ class DaemonThreads(Executor):
     def _serve(self) -> None:
         while (settle := self._queue.get()) is not None:
             settle()
-            del settle  # what it refers to is not kept until the next work comes
+            del settle  # a closure may hold megabytes: it must not live until the next work arrives
 
     def _settle(self, future: Future[T], work: Callable[[], T]) -> None:
         if not future.set_running_or_notify_cancel():
@@ -62,11 +62,11 @@ class DaemonThreads(Executor):
             return
         try:
             result = work()
-        except BaseException as error:  # whoever waits for it raises it
+        except BaseException as error:  # the future raises it in the thread that waits
             self._finished()
             future.set_exception(error)
         else:
-            # first: whoever has the result finds this thread free for more
+            # count first: a caller that has the result must find this thread free, or it would start another one
             self._finished()
             future.set_result(result)
 

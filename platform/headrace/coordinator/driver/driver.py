@@ -1,15 +1,15 @@
-"""Drives one job: feeds its machine events, executes the effects, keeps what people want to see of it.
+"""Drives one job: passes events to its machine, executes the effects, keeps the job's history and newest checkpoint.
 
     `attempt_slots` ────────┐                                  ┌── `attempt_slots`: deploy, tell, release
     journal, store ──lane───┼─> queue ─> machine ─> effects ───┼── lane: records, savepoints, pruning
     connector host ─────────┤                                  ├── host: open, discover, commit, fence
     users' requests, time ──┘                                  └── answers, history, log
 
-Shell: it decides nothing. One task of the event loop; blocking work goes to the storage lane's threads.
+Shell: it decides nothing. It is one task of the event loop; blocking work runs in the storage lane's threads.
 
-Whatever raises here is answered. An effect that fails ends in its failure event (`effect_failures`). A machine that
-fails is never asked again: its memory cannot be trusted. The job is then left as its journal has it, everyone who waits
-for an answer receives the failure, and whoever drives the job next begins with a machine of its own (`broken`).
+Every exception here is answered. An effect that raises ends in its failure event (`effect_failures`). A machine that
+raises is never called again, because its memory cannot be trusted (`broken`): the driver leaves the job as its journal
+has it and fails every open request, and the job's next driver starts with a new machine.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ LOG = logging.getLogger("headrace.coordinator")
 
 EVENTS_MAX = 100_000
 LEAVING_PATIENCE_S = 10.0
-"""How long storage that is away holds up the end of a job."""
+"""How long unreachable storage may delay the end of a job."""
 SAVEPOINT_PATIENCE_S = 60.0
-"""How long a savepoint's folder that is away holds up the job's own records."""
+"""How long an unreachable savepoint folder may delay the job's own records."""
 _LEAVING = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """The newest complete checkpoint, for people."""
+    """The newest complete checkpoint, for the job's status."""
 
     epoch: int
     completed_at_ms: int
@@ -72,9 +72,11 @@ class Checkpointed:
 
 @dataclass(slots=True)
 class JobWatch:
-    """What the dispatcher hears of a job. Called in the loop.
+    """Callbacks of a job's driver to the dispatcher. Called in the loop.
 
-    changed   its state or history did; ended: nothing follows
+    changed    the job's state or history changed
+    answered   a request of a user is answered
+    ended      nothing follows
     """
 
     changed: Callable[[JobDriver], None]
@@ -83,7 +85,7 @@ class JobWatch:
 
 
 class JobDriver:
-    """One job in this coordinator. `post` may be called from the loop only."""
+    """Drives one job in this coordinator. `post` may only be called in the loop."""
 
     def __init__(
         self, setup: JobSetup, fleet: Fleet, executor: Executor, watch: JobWatch, clock: Clock, history: JobHistory
@@ -97,11 +99,11 @@ class JobDriver:
         self.checkpoint: Checkpointed | None = None
         self._collected_at_ms: int | None = None
         self.broken: Failure | None = None
-        """Why its machine was given up; None: it was not."""
+        """Why the machine was given up; None: it was not."""
         self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
         self._overflowed = False
         self._asked: set[str] = set()
-        """Requests of users that wait for their answer."""
+        """Ids of user requests that are not answered yet."""
         self._journal = JournalStore(setup.store, "", setup.writer)
         self._lane = StorageLane(executor, f"job {setup.config.job}")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -115,12 +117,12 @@ class JobDriver:
 
     @property
     def job(self) -> str:
-        """Its id."""
+        """The job's id."""
         return self._setup.config.job
 
     @property
     def setup(self) -> JobSetup:
-        """Its fixed facts."""
+        """The job's fixed facts."""
         return self._setup
 
     @property
@@ -130,26 +132,26 @@ class JobDriver:
 
     @property
     def statuses(self) -> Mapping[int, SlotStatus]:
-        """What the attempt's slots reported last, by index."""
+        """The last report of each of the attempt's slots, by index."""
         return self.attempt_slots.statuses
 
     @property
     def message(self) -> str:
-        """What it waits for, for people."""
+        """What the job waits for, as users see it."""
         return self._lane.trouble or self.machine.view.message
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the loop and joins the fleet."""
         self._fleet.join(self.job, self.attempt_slots)
         self._task = asyncio.create_task(self._run(), name=f"job {self.job}")
 
     async def closed(self) -> None:
-        """Waits until everything of it has ended."""
+        """Waits until the loop and everything that it started have ended."""
         if self._task is not None:
             await self._task
 
     def post(self, event: on.Event) -> None:
-        """Queues an event for the machine. A request that comes when the job is over is answered at once."""
+        """Queues an event for the machine. A request that arrives after the job is over is answered at once."""
         if isinstance(event, on.Asked):
             self._asked.add(event.request)
         if self.over.is_set():
@@ -158,7 +160,7 @@ class JobDriver:
         try:
             self._events.put_nowait(event)
         except asyncio.QueueFull:
-            # what is lost may be an answer that the machine waits for
+            # the lost event may be an answer that the machine waits for. The loop therefore gives the machine up.
             self._overflowed = True
 
     # ---- the loop ------------------------------------------------------------------------------------------------
@@ -167,6 +169,7 @@ class JobDriver:
         try:
             while not self.over.is_set():
                 event = await self._next()
+                # checked in the loop, not in `post`: only the loop may give the machine up
                 if self._overflowed:
                     raise InternalError(f"more than {EVENTS_MAX} events waited for the master of job {self.job}")
                 self._handle(event)
@@ -186,7 +189,7 @@ class JobDriver:
             self._perform(effect)
 
     def _abandon(self, failure: Failure) -> None:
-        """Ends the job here without its machine. Nothing is recorded: the journal says how the job goes on."""
+        """Ends the job here without its machine. Records nothing: the journal says how the job continues."""
         self.broken = failure
         self.history = self.history.failed(self._clock.now_ms(), self.machine.job.attempt, failure)
         for request in tuple(self._asked):
@@ -195,7 +198,9 @@ class JobDriver:
         self._perform(do.Ended(JobState.SUSPENDED, None, failure, {}))
 
     def _on_late(self, event: on.Event) -> None:
-        """The job is over: a request is refused, by the machine where it can be asked; nothing else matters."""
+        """The job is over: the machine refuses a late request, as long as it has not failed. Other events are
+        dropped.
+        """
         if self.broken is None:
             try:
                 self._handle(event)
@@ -210,6 +215,7 @@ class JobDriver:
         if due_ms is None:
             return await self._events.get()
         wait_s = (due_ms - self._clock.monotonic_ms()) / 1000
+        # events go before a tick: a tick that overtakes an answer could time out what has just been answered
         if not self._events.empty():
             return self._events.get_nowait()
         if wait_s <= 0:
@@ -222,7 +228,7 @@ class JobDriver:
 
     async def _wind_up(self) -> None:
         while not self._events.empty():
-            # what came with the end: requests among it are refused, not forgotten
+            # requests that arrived together with the end are refused, not dropped
             self._on_late(self._events.get_nowait())
         self._fleet.leave(self.job)
         for close in (self._lane.close, self._host.close):
@@ -234,7 +240,7 @@ class JobDriver:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _spawn(self, work: Coroutine[Any, Any, None], effect: do.Effect) -> asyncio.Task[None]:
-        """Performs an effect beside the loop; if the work raises, the effect has failed."""
+        """Performs an effect in a task; if the task raises, the effect has failed."""
         task = asyncio.create_task(work, name=f"{type(effect).__name__} of job {self.job}")
         self._tasks.add(task)
         task.add_done_callback(partial(self._on_work_done, effect))
@@ -261,8 +267,9 @@ class JobDriver:
 
     def _do(self, effect: do.Effect) -> None:  # noqa: PLR0912 - one line an effect
         match effect:
-            case do.ReadJournal():
-                self._lane.put("reading the journal", self._load, self._on_loaded, self._on_storage_failed)
+            case do.ReadJournal(ticket):
+                load = partial(self._load, ticket)
+                self._lane.put("reading the journal", load, self._on_loaded, self._on_storage_failed)
             case (
                 do.WriteAttempt() | do.WriteCheckpoint() | do.WriteCommitted() | do.WriteStopping() | do.WriteFinished()
             ):
@@ -277,15 +284,16 @@ class JobDriver:
                 pipeline = self._setup.plans.file_form(self.machine.job.parallelism)
                 self._spawn(self._host.open(pipeline, known, foreign=foreign), effect)
             case do.CloseHost():
-                pass  # the host goes with the driver
+                pass  # `_wind_up` closes the host: closing it here would race with its last answers
             case do.Discover(source):
                 self._spawn(self._host.discover(source), effect)
             case do.DeploySlots():
                 self.attempt_slots.deploy(effect)
             case do.Tell(index, told):
-                self.attempt_slots.tell(index, told)
+                self._fleet.tell(self.slots[index], told)
             case do.TellAll(told):
-                self.attempt_slots.tell_all(told)
+                for slot in self.slots:
+                    self._fleet.tell(slot, told)
             case do.Describe(epoch, committables):
                 self._spawn(self._host.describe(epoch, committables), effect)
             case do.Commit(epoch, committables):
@@ -304,7 +312,8 @@ class JobDriver:
                 write = partial(write_savepoint, manifest, folder)
                 self._lane.put(f"writing savepoint {folder}", write, done, failed, patience_s=SAVEPOINT_PATIENCE_S)
             case do.Prune(retained):
-                # tried once: what stays is deleted after the next checkpoint, which must not wait for that
+                # best effort: files that could not be deleted are retried after the next checkpoint, so a slow delete
+                # never delays one
                 prune = partial(self._prune, retained)
                 self._lane.put("pruning", prune, _nothing, self._on_prune_failed, patience_s=0.0)
             case do.Answer(request, path, failure):
@@ -322,7 +331,7 @@ class JobDriver:
                 assert_never(effect)
 
     def _notify(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Calls who watches: what raises there is no failure of the job."""
+        """Calls a watcher. An exception of the watcher is not a failure of the job."""
         try:
             callback(*arguments)
         except Exception:
@@ -346,6 +355,7 @@ class JobDriver:
                 self.history = self.history.ended(now_ms, job.attempt, state.value)
             case _:
                 pass
+        # the user wants the end: queued storage work gets a deadline, so unreachable storage cannot delay it further
         if state in _LEAVING:
             self._lane.hurry(LEAVING_PATIENCE_S)
         self._notify(self._watch.changed, self)
@@ -371,7 +381,8 @@ class JobDriver:
                     self._note_checkpoint(record)
                 self.post(on.RecordWritten(ticket))
             case Settled(record):
-                # an earlier record stands that was thought to have failed: only a new look tells what holds
+                # a put that seemed to fail did succeed: the machine's view is stale, and only reading the journal again
+                # shows the truth
                 text = f"record {record.number} of its journal stands though its write seemed to fail"
                 self.post(on.JournalFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
             case JournalReplaced():
@@ -385,17 +396,21 @@ class JobDriver:
         self.checkpoint = Checkpointed(manifest.epoch, record.at_ms, path, manifest.bytes)
         self._notify(self._watch.changed, self)
 
-    def _load(self) -> on.JournalRead:
-        """In a thread: the journal, and which of its checkpoints are whole."""
+    def _load(self, ticket: int) -> on.JournalRead:
+        """In a storage thread: reads the journal and checks which of its checkpoints are complete."""
         journal = self._journal.load()
         if not journal.records and self.history.attempts:
-            # to begin anew would repeat everything: an empty folder is far more likely one that is not mounted
+            # starting over would write everything again. An empty folder is far more likely a volume that is not
+            # mounted.
             raise ExternalError(
                 f"the journal of job {self.job} is gone: {self._setup.storage} is empty",
                 remedy="is that storage mounted? Bring it back, or cancel the job and submit it from a savepoint",
                 retry=True,
             )
-        return journal_read(journal, damaged_epochs(self._setup.store, journal, deep=self.attempt_slots.suspects_files))
+        # `deep` compares contents, not only sizes: after a restore that failed permanently, the newest checkpoint is
+        # suspect
+        damaged = damaged_epochs(self._setup.store, journal, deep=self.attempt_slots.suspects_files)
+        return journal_read(ticket, journal, damaged)
 
     def _on_loaded(self, read: on.JournalRead) -> None:
         if (replaced := self._journal.replaced) is not None:
@@ -413,13 +428,16 @@ class JobDriver:
         self.post(on.JournalFailed(failure_of(error)))
 
     def _prune(self, retained: int) -> None:
-        """In a thread: what is not retained goes; now and then, what was left behind and is old enough by now."""
+        """In a storage thread: deletes checkpoints that are not retained. Deletes orphaned files, too, once every
+        `GRACE_MS`.
+        """
         self._journal.prune(retained)
         now_ms = self._clock.now_ms()
         if self._collected_at_ms is None or now_ms - self._collected_at_ms >= GRACE_MS:
             delete_orphans(self._setup.store, self._journal.journal, now_ms)
             self._collected_at_ms = now_ms
             if self._setup.claimed is not None and self._journal.journal.uncommitted is None:
+                # the claimed savepoint is needed until a checkpoint of the job's own is committed
                 delete_savepoint(self._setup.claimed)
 
     def _on_prune_failed(self, error: Exception) -> None:
@@ -433,4 +451,4 @@ class JobDriver:
 
 
 def _nothing(_: object) -> None:
-    """What is done when pruning is done."""
+    """The callback after pruning: nothing follows it."""

@@ -1,4 +1,4 @@
-"""A job's log in its folder of the job store: what its master says, for `headrace logs`. Bounded."""
+"""A job's log in its folder of the job store, for `headrace logs`. Bounded to two files of `LOG_BYTES_MAX`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """A bounded log that only its owner reads."""
+    """A rotating log file with mode 0600."""
 
     def _open(self) -> TextIOWrapper:
         descriptor = private_opener(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -25,7 +25,7 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
 
 
 class JobLog:
-    """Keeps the lines of the coordinator's log that name the job."""
+    """Writes the lines of the coordinator's log that contain the job's id."""
 
     def __init__(self, job: str, folder: Path) -> None:
         self._handler = _PrivateFile(
@@ -37,13 +37,13 @@ class JobLog:
         self._logger.addHandler(self._handler)
 
     def close(self) -> None:
-        """Ends it. Idempotent."""
+        """Closes the file. Idempotent."""
         self._logger.removeHandler(self._handler)
         self._handler.close()
 
     @staticmethod
     def tail(folder: Path, lines: int) -> tuple[str, ...]:
-        """The last lines of all the job's logs, oldest first."""
+        """Returns the last lines of all the job's logs, oldest first."""
         last: deque[str] = deque(maxlen=lines)
         for path in sorted(folder.glob("*.log.1")) + sorted(folder.glob("*.log")):
             with path.open(encoding="utf-8", errors="replace") as file:

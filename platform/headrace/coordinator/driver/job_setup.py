@@ -1,4 +1,4 @@
-"""What a job's driver is given when it begins. Shapes only."""
+"""The setup of a job's driver. Shapes only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class JobSetup:
     store     the job's own folder; storage: its URL
     writer    random token of this run of the coordinator
     starter   starts the job's connector host
-    claimed   path of the savepoint whose files are the job's: they go once it has a checkpoint of its own
+    claimed   path of the savepoint that the job owns: it is deleted once the job has a checkpoint of its own
     """
 
     config: JobConfig

@@ -1,7 +1,7 @@
-"""Threads for what the coordinator asks of one job's storage, and a time limit for each question.
+"""Threads for the coordinator's calls to one job's storage, with a time limit for each call.
 
-A storage that hangs takes no thread of another job, nobody waits for it longer than the limit, and the process can end.
-A thread that hangs is lost until its call returns.
+Storage that hangs blocks no thread of another job, no caller waits longer than the limit, and the process can exit. A
+hanging thread is lost until its call returns.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 JOB_THREADS_MAX = 2
 LOOK_S = 30.0
-"""How long a look into a job's storage may take."""
+"""Time limit of a read of the job's storage."""
 SHIP_S = 300.0
-"""How long the job's code may take on its way to or from storage: up to 128 MiB."""
+"""Time limit for the transfer of the job's code to or from storage: up to 128 MiB."""
 
 
 class JobStorage:
@@ -42,9 +42,9 @@ class JobStorage:
         return self._threads
 
     async def ask(self, work: Callable[[], T], *, limit_s: float = LOOK_S, url: str | None = None) -> T:
-        """Runs `work` in a thread. Raises what it raises; ExternalError where it takes longer than the limit.
+        """Runs `work` in a thread. Raises what it raises, and ExternalError if it exceeds the limit.
 
-        url   that `work` reads, where it is not the job's own storage
+        url   that `work` reads, if it is not the job's own storage
         """
         try:
             async with asyncio.timeout(limit_s):
@@ -57,7 +57,7 @@ class JobStorage:
             ) from cause
 
     def close(self) -> None:
-        """Lets the threads end. Work that others have asked for is still done."""
+        """Lets the threads end. Queued work is still done."""
         if self._threads is not None:
             self._threads.shutdown()
             self._threads = None

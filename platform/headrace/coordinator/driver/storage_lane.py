@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from headrace.core.errors import ExternalError, HeadraceError
+from headrace.core.retry import Backoff
 
 LOG = logging.getLogger("headrace.coordinator")
 T = TypeVar("T")
 
-RETRY_FIRST_S, RETRY_MAX_S = 0.2, 5.0
+BACKOFF = Backoff(first_s=0.2, max_s=5.0)
 WAITING_MAX = 1_000
 CLOSE_S = 30.0
 """How long the end of a job waits for storage."""
@@ -100,7 +101,7 @@ class StorageLane:
 
     async def _attempt(self, work: _Work) -> None:
         loop = asyncio.get_running_loop()
-        delay_s, begun_s = RETRY_FIRST_S, loop.time()
+        delay_s, begun_s = 0.0, loop.time()
         while True:
             try:
                 result = await self._called(work)
@@ -118,8 +119,8 @@ class StorageLane:
             else:
                 self._finish(work, result)
                 return
+            delay_s = BACKOFF.next_s(delay_s)
             await self._pause(delay_s)
-            delay_s = min(delay_s * 2, RETRY_MAX_S)
 
     async def _called(self, work: _Work) -> object:
         """Raises what `work` raises, and ExternalError where storage does not answer while the job has to end."""

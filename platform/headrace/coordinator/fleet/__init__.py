@@ -1,1 +1,1 @@
-"""Workers and their slots: who is there, who holds which slot."""
+"""Workers and their slots: who is registered, which attempt holds which slot."""

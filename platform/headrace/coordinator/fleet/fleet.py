@@ -1,6 +1,6 @@
-"""The coordinator's workers: the control server and the slot pool together, and who hears what of a slot.
+"""The coordinator's workers: couples the control server with the slot pool and routes slot messages to jobs.
 
-Shell: it moves messages. Which slot is whose is the pool's business (`slot_pool`), what a loss means the job's.
+Shell: it moves messages. The pool (`slot_pool`) decides who holds a slot; the job decides what a lost slot means.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 from headrace.coordinator.fleet.slot_pool import Changed, Grant, PooledSlot, PoolView, SlotPool
+from headrace.rpc import codec
 from headrace.rpc.messages import (
     CancelSlot,
-    ClusterTimes,
-    FromSlot,
     FromWorker,
     Heartbeat,
     KillSlot,
@@ -25,28 +24,28 @@ from headrace.rpc.messages import (
     SlotSaid,
     SlotUp,
     StopWorker,
-    TellSlot,
     ToSlot,
     WorkerLeaving,
 )
 from headrace.rpc.server import ControlServer, WorkerConnected, WorkerDisconnected, WorkerEvent, WorkerSaid
+from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
 
 LOG = logging.getLogger("headrace.coordinator")
 
 KILL_AFTER_CANCEL_MS = 5_000
-"""How long a slot may take beyond the cancel grace before the worker is told to kill it."""
+"""How long a slot may exceed the cancel grace before its worker is ordered to kill it."""
 
 
 class SlotHolder(Protocol):
-    """A job, as far as its slots go. Called in the loop; must not block."""
+    """A job, as far as its slots are concerned. Called in the loop; must not block."""
 
     def granted(self, attempt: int, slots: tuple[PooledSlot, ...]) -> None:
-        """The slots asked for are there."""
+        """The requested slots are granted."""
         ...
 
-    def slot_said(self, slot: str, said: FromSlot) -> None:
-        """One of its slots spoke."""
+    def slot_said(self, slot: str, payload: bytes) -> None:
+        """One of its slots sent a FromSlot, encoded."""
         ...
 
     def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
@@ -56,7 +55,7 @@ class SlotHolder(Protocol):
 
 @dataclass(slots=True)
 class _Retiring:
-    """Slots of an attempt that was left, until all of them are gone."""
+    """Slots of an ended attempt, until all of them are gone."""
 
     slots: set[str]
     gone: asyncio.Event = field(default_factory=asyncio.Event)
@@ -76,11 +75,11 @@ class Fleet:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int, token: str, tls: TlsFiles | None = None) -> int:
-        """Listens for workers; gives the port."""
+        """Listens for workers; returns the port."""
         return await self._server.start(host, port, token, tls)
 
     async def stop(self, *, workers: bool) -> None:
-        """Closes every stream; with `workers`, tells them to end first."""
+        """Closes every stream. With `workers`, orders the workers to end first."""
         if workers:
             for worker in self._workers:
                 self._server.send(worker, StopWorker())
@@ -88,37 +87,39 @@ class Fleet:
             task.cancel()
         await self._server.stop()
 
-    # ---- what jobs ask for ---------------------------------------------------------------------------------------
+    # ---- requests of jobs ----------------------------------------------------------------------------------------
 
     def join(self, job: str, holder: SlotHolder) -> None:
-        """From now on the holder hears of the job's slots."""
+        """Routes messages about the job's slots to the holder from now on."""
         self._holders[job] = holder
 
     def leave(self, job: str) -> None:
-        """The job is over."""
+        """The job is over: drops its holder and its pending request."""
         self._holders.pop(job, None)
         self._granted(self._pool.cancel_request(job))
 
     def request(self, job: str, attempt: int, count: int) -> None:
-        """Asks for slots; `granted` follows."""
+        """Requests slots; `granted` follows."""
         self._granted(self._pool.request(job, attempt, count))
 
     def cancel_request(self, job: str) -> None:
-        """The job waits for slots no more."""
+        """Withdraws the job's pending request."""
         self._granted(self._pool.cancel_request(job))
 
     def tell(self, slot: PooledSlot, told: ToSlot) -> None:
         """Sends a slot a message."""
-        self._server.send(slot.worker, TellSlot(slot.slot, told))
+        self._server.send(slot.worker, codec.tell_slot(slot.slot, told))
 
     def give_back(self, job: str, attempt: int) -> None:
-        """Slots that were granted, but to which nothing was deployed."""
+        """Returns granted slots to which nothing was deployed."""
         for slot in self._pool.held_by(job, attempt):
             self._by_slot.pop(slot.slot, None)
         self._granted(self._pool.release_attempt(job, attempt, deployed=False))
 
     async def retire(self, job: str, attempt: int, slots: Sequence[PooledSlot], *, cancel: bool) -> None:
-        """Ends an attempt's slots and waits until they are gone: told to, then killed. Those of a lost worker are."""
+        """Ends an attempt's slots and waits until they are gone: first they are cancelled, then killed. Slots of a lost
+        worker count as gone.
+        """
         present = {slot.slot for slot in slots if slot.slot in self._by_slot}
         retiring = _Retiring(present)
         if not present:
@@ -133,9 +134,11 @@ class Fleet:
                 async with asyncio.timeout((self._times.cancel + KILL_AFTER_CANCEL_MS) / 1000):
                     await retiring.gone.wait()
             for slot in own:
+                # the slot did not obey its cancel: it hangs in user code or a client library
                 if slot.slot in retiring.slots:
                     LOG.warning("slot %s did not leave attempt %d of job %s: killed", slot.slot, attempt, job)
                     self._server.send(slot.worker, KillSlot(slot.slot))
+            # also bounded: a worker that does not answer is lost, and its slots then end by their lease
             if retiring.slots:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(KILL_AFTER_CANCEL_MS / 1000):
@@ -147,14 +150,14 @@ class Fleet:
     # ---- looks ---------------------------------------------------------------------------------------------------
 
     def view(self) -> PoolView:
-        """Workers and slots."""
+        """Returns workers and slots."""
         return self._pool.view()
 
     def registered(self, worker: str) -> Register | None:
-        """What a worker said of itself."""
+        """Returns a worker's registration."""
         return self._workers.get(worker)
 
-    # ---- what workers say ----------------------------------------------------------------------------------------
+    # ---- events of workers ---------------------------------------------------------------------------------------
 
     def _on_event(self, event: WorkerEvent) -> None:
         match event:
@@ -184,10 +187,10 @@ class Fleet:
             case SlotDown(slot, reason, _clean):
                 self._gone(slot)
                 self._changed(self._pool.slot_down(slot), f"slot {slot}: {reason}", worker)
-            case SlotSaid(slot, said):
+            case SlotSaid(slot, payload):
                 holder = self._holders.get(self._by_slot.get(slot, ""))
                 if holder is not None:
-                    holder.slot_said(slot, said)
+                    holder.slot_said(slot, payload)
             case Register() | Heartbeat() | WorkerLeaving():
                 pass
             case _:
@@ -214,6 +217,7 @@ class Fleet:
         for grant in grants:
             holder = self._holders.get(grant.job)
             if holder is None:
+                # the job ended between its request and the grant: other jobs may have the slots
                 self._granted(self._pool.release_attempt(grant.job, grant.attempt, deployed=False))
                 continue
             for slot in grant.slots:

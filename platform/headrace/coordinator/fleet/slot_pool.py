@@ -1,11 +1,11 @@
-"""Workers, their slots and who holds them. Pure: what workers and jobs say in, grants out.
+"""Workers, their slots and who holds them. Pure: events of workers and jobs in, grants out.
 
     slot_up ─> FREE ─request─> HELD ─release─> SPENT ─slot_down─> gone
                  ^───────────────┘ given back before anything was deployed to it
 
 A slot is used once: its process ends with the attempt, and a replacement comes up under a new id. A request is granted
-whole or not at all, first come, first served; only one that asks for more than the whole cluster has lets others pass,
-for it can only wait for further workers.
+whole or not at all, first come, first served. One exception: a request for more slots than the whole cluster has waits
+for further workers, and lets later requests pass.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.rpc.messages import SlotInfo
 
 
 class SlotUse(StrEnum):
-    """What a slot is there for."""
+    """The use of a slot."""
 
     FREE = "free"
     HELD = "held"
@@ -27,20 +27,20 @@ class SlotUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PooledSlot:
-    """A slot process and the worker that it is on."""
+    """A slot process and its worker."""
 
     worker: str
     info: SlotInfo
 
     @property
     def slot(self) -> str:
-        """Its id."""
+        """The slot's id."""
         return self.info.slot
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Slots for an attempt. The place in `slots` is the slot's index in the attempt."""
+    """Slots for an attempt. A slot's position in `slots` is its index in the attempt."""
 
     job: str
     attempt: int
@@ -59,11 +59,11 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What followed from news of workers.
+    """The consequences of a worker's event.
 
-    lost       held slots that are gone: their attempts fail
-    grants     requests that can be served now
-    strangers  slots that run something nobody here knows of: to be cancelled or killed
+    lost        held slots that are gone: their attempts fail
+    grants      requests that can be granted now
+    strangers   slots that run an attempt that the pool does not know: to be killed
     """
 
     lost: tuple[Holding, ...] = ()
@@ -73,7 +73,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker for `cluster status`. `slots`: places it offers; `free`: idle and held by nobody."""
+    """A worker for `cluster status`. `slots`: its capacity; `free`: idle slots that no attempt holds."""
 
     worker: str
     host: str
@@ -93,7 +93,7 @@ class QueuedView:
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """The pool for people."""
+    """The pool, as users see it."""
 
     workers: tuple[WorkerView, ...]
     slots_total: int
@@ -145,25 +145,27 @@ class SlotPool:
         idle: Sequence[SlotInfo] = (),
         busy: Sequence[SlotInfo] = (),
     ) -> Changed:
-        """A worker is here, for the first time or again; `idle` and `busy` are all the slots it has."""
+        """Registers a worker, for the first time or again. `idle` and `busy` are all the slots it has."""
         known = self._workers.setdefault(worker, _Worker(host, pid, slots_max))
         known.host, known.pid, known.slots_max = host, pid, slots_max
         present = {info.slot for info in (*idle, *busy)}
         lost = self._forget(slot for slot in list(known.slots) if slot not in present)
         strangers = []
         for info in idle:
-            # held ones stay held: the deployment may be on its way
+            # a held slot stays held: its deployment may be on its way
             if info.slot not in self._slots:
                 self._add(worker, info)
         for info in busy:
             slot = self._slots.get(info.slot) or self._add(worker, info)
+            # a busy slot that nobody holds runs an ended attempt, or one of an earlier coordinator: it is never
+            # adopted
             if slot.use is not SlotUse.HELD:
                 slot.use = SlotUse.SPENT
                 strangers.append(info.slot)
         return Changed(lost, self._serve(), tuple(strangers))
 
     def slot_up(self, worker: str, info: SlotInfo) -> Changed:
-        """A slot process of a registered worker is ready. Unknown workers' and known slots are ignored."""
+        """A slot process of a registered worker is ready. Slots of unknown workers, and known slots, are ignored."""
         if worker in self._workers and info.slot not in self._slots:
             self._add(worker, info)
         return Changed(grants=self._serve())
@@ -183,9 +185,9 @@ class SlotPool:
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
     def request(self, job: str, attempt: int, count: int) -> tuple[Grant, ...]:
-        """Asks for `count` slots. The job's own grant is among those given, or it waits.
+        """Requests `count` slots. The result contains the job's own grant, or the request waits.
 
-        It replaces an earlier request of the job; others that this one stood in the way of are then served as well.
+        It replaces an earlier request of the job. Requests that the earlier one blocked are then granted, too.
         """
         assert count > 0, "a request is for at least one slot"
         assert not any(slot.holder == (job, attempt) for slot in self._slots.values()), "an attempt asks once"
@@ -194,13 +196,14 @@ class SlotPool:
         return self._serve()
 
     def cancel_request(self, job: str) -> tuple[Grant, ...]:
-        """The job waits no more. Gives the grants that it stood in the way of."""
+        """Withdraws the job's request. Returns the grants of requests that it blocked."""
         self._queue = [each for each in self._queue if each.job != job]
         return self._serve()
 
     def release(self, slot: str, *, deployed: bool = True) -> tuple[Grant, ...]:
-        """The attempt has done with the slot. Its process ends with it, but for one that nothing was deployed to:
-        that one is free again. Unknown slots are ignored."""
+        """Releases a slot. A slot with a deployment ends with its process; one without (`deployed=False`) is free
+        again. Unknown slots are ignored.
+        """
         known = self._slots.get(slot)
         if known is not None and known.use is SlotUse.HELD:
             known.holder = None
@@ -215,14 +218,14 @@ class SlotPool:
         return self._serve()
 
     def held_by(self, job: str, attempt: int) -> tuple[PooledSlot, ...]:
-        """The slots that an attempt holds, by worker and id."""
+        """Returns the slots that an attempt holds, by worker and id."""
         held = [slot.place for slot in self._slots.values() if slot.holder == (job, attempt)]
         return tuple(sorted(held, key=_by_name))
 
     # ---- looks ---------------------------------------------------------------------------------------------------
 
     def view(self) -> PoolView:
-        """Workers by id, totals and the queue."""
+        """Returns workers by id, totals and the queue."""
         workers = tuple(
             WorkerView(name, each.host, each.pid, each.slots_max, len(each.free()))
             for name, each in sorted(self._workers.items())
@@ -235,7 +238,7 @@ class SlotPool:
         )
 
     def validate(self) -> None:
-        """Asserts what always holds."""
+        """Asserts the pool's invariants."""
         inside = {name: slot for worker in self._workers.values() for name, slot in worker.slots.items()}
         assert inside == self._slots, "each slot is on one worker"
         for name, slot in self._slots.items():
@@ -285,7 +288,7 @@ class SlotPool:
         return first if first is not None and first.count <= len(self._free()) else None
 
     def _choose(self, count: int) -> list[_Slot]:
-        """Goes round the workers, those with most free slots first; the same slots give the same answer."""
+        """Chooses slots round-robin over the workers, most free slots first. Deterministic."""
         free = {name: sorted(worker.free(), key=lambda slot: slot.place.slot) for name, worker in self._workers.items()}
         order = sorted((name for name in free if free[name]), key=lambda name: (-len(free[name]), name))
         rounds = (free[name][place] for place in range(count) for name in order if place < len(free[name]))

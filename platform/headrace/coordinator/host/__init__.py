@@ -1,1 +1,1 @@
-"""A job's connector host: the child process, its client, and its life over the attempts of the job."""
+"""A job's connector host: the child process, its client, and its lifecycle over the attempts of the job."""

@@ -1,6 +1,6 @@
 """A job's connector host, as the coordinator sees it: a child process that holds enumerators and committers.
 
-    driver ──open, discover, commit, close──> ConnectorHost ══socketpair══> connector_host_process
+    driver ──open, discover, commit, close──> ConnectorHost ══socketpair══> coordinator.host.process
 
 Owns the process, the requests in flight and their deadlines. Knows nothing of connectors: documents go in and out. A
 host that died is not revived: the driver starts another one and opens it with the splits it knows.
@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import signal
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,14 +21,14 @@ from headrace.client.output_models import DeadLetterList, DeadLettersRequest, Re
 from headrace.connect.sink import OpenTransaction, OutputSeen
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.files.private_files import private_opener
+from headrace.core.network.frames import LENGTH_BYTES, decode_length
 from headrace.execution.connector_messages import (
-    LENGTH_BYTES,
+    FRAME_BYTES_MAX,
     AnswerFrame,
     AuditRequest,
     CloseRequest,
     CommitRequest,
     DescribeRequest,
-    DiscoveredSource,
     DiscoverRequest,
     FenceRequest,
     LettersRequest,
@@ -42,11 +40,11 @@ from headrace.execution.connector_messages import (
     SweepRequest,
     TransactionsRequest,
     framed,
-    length_of,
 )
-from headrace.processes.child import Child
+from headrace.execution.discovered import DiscoveredSource
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import SpawnStarter, Starter
+from headrace.processes.supervised import SupervisedChild
 from headrace.rpc.failure import error_of
 
 __all__ = ["ConnectorHost", "DiscoveredSource", "HostTimes"]
@@ -80,7 +78,7 @@ class ConnectorHost:
     def __init__(
         self,
         job: str,
-        process: Child,
+        child: SupervisedChild,
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         times: HostTimes,
     ) -> None:
@@ -91,7 +89,7 @@ class ConnectorHost:
         self.begins: dict[str, dict[str, Any]] = {}
         """Sink -> where its output began outside when it was opened."""
         self._job = job
-        self._process = process
+        self._child = child
         self._reader, self._writer = streams
         self._times = times
         self._numbers = itertools.count()
@@ -114,25 +112,24 @@ class ConnectorHost:
 
         Raises ExternalError where it cannot be started.
         """
-        ours, theirs = socket.socketpair()
+        variables = os.environ | {"POLARS_MAX_THREADS": "1"} | dict(environment or {})
+        # not asyncio's way: its child watcher and a kill would reap the process behind each other's back
+        starting = asyncio.to_thread(_started, job, variables, log, starter or SpawnStarter())
+        started = asyncio.ensure_future(starting)
         try:
-            with theirs:
-                # not asyncio's way: its child watcher and a kill would reap the process behind each other's back
-                launch = _Launch(job, theirs.fileno(), dict(environment or {}), log)
-                process = await asyncio.to_thread(launch.start, starter or SpawnStarter())
-            return cls(job, process, await asyncio.open_connection(sock=ours), times or HostTimes())
-        except OSError as cause:
-            ours.close()
-            raise ExternalError(f"no connector host for job {job}: {cause}", retry=True) from cause
-        except BaseException:
-            # a process that was started sees its end of the pipe closed, and leaves
-            ours.close()
+            # shielded: a start that is under way goes on, and its child must learn that nobody wants it
+            child = await asyncio.shield(started)
+            return cls(job, child, await asyncio.open_connection(sock=child.connection), times or HostTimes())
+        except BaseException as cause:
+            started.add_done_callback(_let_leave)
+            if isinstance(cause, OSError):
+                raise ExternalError(f"no connector host for job {job}: {cause}", retry=True) from cause
             raise
 
     @property
     def pid(self) -> int:
         """The process."""
-        return self._process.pid
+        return self._child.pid
 
     async def open(
         self,
@@ -245,7 +242,7 @@ class ConnectorHost:
                 # how the connectors close changes nothing any more
                 pass
             finally:
-                self._kill()
+                self._child.kill("killed: it did not close in time")
         await self.died.wait()
         await self._reading
 
@@ -255,8 +252,9 @@ class ConnectorHost:
         try:
             return await self._ask(request, timeout_s)
         except TimeoutError as cause:
-            self._kill()
-            text = f"the connector host of job {self._job} did not {request.do} within {timeout_s:g} s: it was ended"
+            late = f"did not {request.do} within {timeout_s:g} s"
+            self._child.kill(f"killed: it {late}")
+            text = f"the connector host of job {self._job} {late}: it was ended"
             raise ExternalError(
                 text, remedy="look at the brokers or stores of its sources and sinks", retry=True
             ) from cause
@@ -286,7 +284,8 @@ class ConnectorHost:
         try:
             while True:
                 head = await self._reader.readexactly(LENGTH_BYTES)
-                answer = AnswerFrame.model_validate_json(await self._reader.readexactly(length_of(head)))
+                length = decode_length(head, bytes_max=FRAME_BYTES_MAX)
+                answer = AnswerFrame.model_validate_json(await self._reader.readexactly(length))
                 pending = self._pending.pop(answer.number, None)
                 if pending is not None and not pending.answer.done():
                     pending.answer.set_result(answer)
@@ -294,7 +293,8 @@ class ConnectorHost:
             pass
         finally:
             self._writer.close()
-            self.reason = _ending(await asyncio.to_thread(_reaped, self._process))
+            await asyncio.to_thread(_reap, self._child)
+            self.reason = self._child.ending().reason
             self.died.set()
             for pending in self._pending.values():
                 if not pending.answer.done():
@@ -303,49 +303,35 @@ class ConnectorHost:
             self._pending.clear()
 
     def _gone(self) -> ExternalError:
-        return ExternalError(f"the connector host of job {self._job} {self.reason}", retry=True)
-
-    def _kill(self) -> None:
-        self._process.kill()
+        return ExternalError(f"the connector host of job {self._job} is gone: {self.reason}", retry=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """How a host is started. `connection`: descriptor of its end of the socket pair."""
-
-    job: str
-    connection: int
-    environment: Mapping[str, str]
-    log: Path | None
-
-    def start(self, starter: Starter) -> Child:
-        """Starts it; waits for a template where that is to come up first. Raises as `Starter.start`."""
-        environment = os.environ | {"POLARS_MAX_THREADS": "1"} | dict(self.environment)
-        home = environment.get("HEADRACE_HOME", "")
-        with open(self.log or os.devnull, "ab", opener=private_opener) as out:
-            order = ProcessOrder(
+def _started(job: str, environment: Mapping[str, str], log: Path | None, starter: Starter) -> SupervisedChild:
+    """A host; waits for a template where that is to come up first. Raises OSError and as `Starter.start`."""
+    home = environment.get("HEADRACE_HOME", "")
+    with open(log or os.devnull, "ab", opener=private_opener) as out:
+        return SupervisedChild(
+            starter,
+            lambda fd: ProcessOrder(
                 program=PROGRAM,
                 # job and home are for lists of processes
-                arguments=(_ROLE, "--job", self.job, "--home", home, "--fd", str(self.connection)),
+                arguments=(_ROLE, "--job", job, "--home", home, "--fd", str(fd)),
                 environment=environment,
                 stdout=out.fileno(),
-                stderr=STDERR if self.log is None else out.fileno(),
-                keep=(self.connection,),
-            )
-            return starter.start(order)
+                stderr=STDERR if log is None else out.fileno(),
+                keep=(fd,),
+            ),
+        )
 
 
-def _reaped(process: Child) -> int:
-    """The exit code of a process that has closed its socket: it leaves by itself, or has a moment to."""
-    code = process.wait(LEAVING_S)
-    if code is None:
-        process.kill()
-        code = process.wait()
-    assert code is not None, "a killed process ends"
-    return code
+def _reap(child: SupervisedChild) -> None:
+    """Waits for a process that has closed its socket; kills it where it does not leave in time."""
+    if not child.wait(LEAVING_S):
+        child.kill(f"killed: it did not leave {LEAVING_S:g} s after it had closed its socket")
+        child.wait()
 
 
-def _ending(code: int) -> str:
-    if code >= 0:
-        return f"ended with code {code}"
-    return f"was ended by {signal.Signals(-code).name}"
+def _let_leave(started: asyncio.Future[SupervisedChild]) -> None:
+    """Closes the pipe of a child that nobody wants: it leaves."""
+    if not started.cancelled() and started.exception() is None:
+        started.result().connection.close()

@@ -1,10 +1,11 @@
-"""A job's connector host over the job's life: started when it is wanted, replaced when it died, asked and listened to.
+"""A job's connector host over the job's life: started on demand, replaced when it died, called on behalf of the
+machine.
 
-    open     ─> HostOpened, HostFailed; one that is open already only says so again
+    open     ─> HostOpened, HostFailed; if it is open already, HostOpened is posted again
     discover ─> SplitsFound;  describe ─> Described, DescribeFailed;  commit ─> Committed, CommitFailed
     fence    ─> Fenced, FenceFailed;  sweep ─> nothing;  it dies ─> HostFailed
 
-Shell: it turns calls into events. What they mean is the machine's business, the process itself `connector_host`'s.
+Shell: it translates calls into events. The machine decides what the events mean; `process` is the host itself.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ T = TypeVar("T")
 class JobHost:
     """The host of one job, in the event loop.
 
-    post   takes the events; over: set when the job is, after which nothing is started any more
-    log    file that gets what the process prints; environment: comes on top of this process's
-    starter  starts the process; else it is a fresh interpreter
+    post      receives the events; over: set when the job is over, after which nothing is started any more
+    log       file for the process's output; environment: added to this process's
+    starter   starts the process; by default a fresh interpreter
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class JobHost:
         self._watching: set[asyncio.Task[None]] = set()
 
     async def open(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> None:
-        """Says HostOpened or HostFailed, but for one that a newer opening waits behind: that one says it."""
+        """Posts HostOpened or HostFailed. If a newer call waits for the lock, only the newest call posts."""
         self._openings += 1
         number = self._openings
         async with self._opening:
@@ -69,7 +70,7 @@ class JobHost:
                 try:
                     failed = await self._start(pipeline, known, foreign=foreign)
                 except Exception:
-                    # the driver reports it; what has started must not outlive this
+                    # the driver reports the error; the started process must not outlive it
                     await self.close()
                     raise
                 if failed is not None:
@@ -87,13 +88,15 @@ class JobHost:
                 self._job, self._environment, self._log, starter=self._starter
             )
             if self._over.is_set():
-                # the job ended meanwhile, and with it whoever would close this one
+                # the job ended meanwhile, and its driver has closed what it knew of: this process would be an orphan
                 return on.HostFailed(Failure("the job is over", Domain.EXTERNAL.value, retry=True))
         except HeadraceError as error:
             return on.HostFailed(failure_of(error))
         try:
             found = await host.open(pipeline, known, foreign=foreign)
         except HeadraceError as error:
+            # a live process that fails to open means that a connector refused: `ends_if_refused` tells that from a
+            # crash
             return on.HostFailed(failure_of(error), refused=not host.died.is_set())
         self._opened = on.HostOpened(
             splits={source: each.splits for source, each in found.items()},
@@ -113,7 +116,7 @@ class JobHost:
             self._post(on.HostFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
 
     async def discover(self, source: str) -> None:
-        """Looks for new splits of a source; where that fails it is only told, for it is asked again."""
+        """Asks the enumerator for new splits. A failure is only logged: the machine asks again."""
         if self._host is None:
             return
         try:
@@ -127,8 +130,9 @@ class JobHost:
             self._post(on.SplitsFound(source, found))
 
     async def describe(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
-        """Looks whether an epoch's output can be committed. Tried once: nothing is decided yet, and an attempt whose
-        output cannot be looked at is better begun anew than kept waiting with what its writers hold open."""
+        """Checks whether an epoch's output can be committed. Never retried: nothing is decided yet, and a new attempt
+        costs less than waiting while the writers hold transactions open.
+        """
         host = self._host
         if host is None or self._over.is_set():
             return
@@ -140,7 +144,7 @@ class JobHost:
             self._post(on.Described(epoch, described))
 
     async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
-        """Makes an epoch's output visible; what may pass is tried again until it has."""
+        """Commits an epoch's output; retries transient failures until it succeeds."""
         await self._insist(
             f"commit of epoch {epoch}",
             lambda host: host.commit(epoch, committables),
@@ -149,7 +153,7 @@ class JobHost:
         )
 
     async def fence(self, attempt: int, names: Mapping[str, Sequence[str]]) -> None:
-        """Ends what is open under these names; what may pass is tried again until it has."""
+        """Ends open transactions under these names; retries transient failures until it succeeds."""
         await self._insist(
             "ending open transactions",
             lambda host: host.fence(names),
@@ -171,7 +175,7 @@ class JobHost:
                 answer = await ask(host)
             except HeadraceError as error:
                 if turn != self._insisting:
-                    return  # a newer attempt asks for the same, or for what comes after it
+                    return  # superseded: a newer attempt asks for the same, or for what follows it
                 if not error.retry or self._host is None or host.died.is_set():
                     self._post(refused(failure_of(error)))
                     return
@@ -182,7 +186,7 @@ class JobHost:
                 return
 
     async def sweep(self, attempt: int) -> None:
-        """Ends what writers of earlier attempts that woke up late have begun; it is asked for again and again."""
+        """Ends transactions that writers of earlier attempts began late. Best effort: the machine asks for it again."""
         host = self._host
         if host is None or self._over.is_set():
             return
@@ -195,7 +199,7 @@ class JobHost:
             LOG.warning("job %s: ended transactions of earlier attempts: %s", self._job, ", ".join(ended))
 
     async def close(self) -> None:
-        """Ends the process that there is. Idempotent."""
+        """Ends the process, if there is one. Idempotent."""
         host, self._host = self._host, None
         if host is not None:
             await host.close()

@@ -3,9 +3,9 @@
     program headrace.coordinator.host.process, arguments headrace-connector-host --job ID --home PATH --fd N
 
 It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It answers the
-requests that come over the inherited socket N. Each source has a thread of its own, and so have the committers: a slow
-look for splits never delays a commit. It ends when the socket closes, so that it never outlives its coordinator: output
-that was decided but not committed then is the next coordinator's to commit.
+requests that arrive on the inherited socket N. Each source has a thread of its own, and so have the committers: a slow
+discovery never delays a commit. It exits when the socket closes, so it never outlives its coordinator. Output that was
+decided but not committed by then is committed by the next coordinator.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from typing import assert_never
 
 from headrace.connect import registry
 from headrace.coordinator.output.dead_letters import PipelineLetters
+from headrace.core.network.frames import receive_frame
 from headrace.execution.connector_messages import (
-    LENGTH_BYTES,
+    FRAME_BYTES_MAX,
     AnswerFrame,
     AuditRequest,
     CloseRequest,
@@ -39,18 +40,20 @@ from headrace.execution.connector_messages import (
     Request,
     RequestFrame,
     ResendRequest,
+    SeenDocument,
     SweepRequest,
+    TransactionDocument,
     TransactionsRequest,
     framed,
-    length_of,
 )
-from headrace.execution.connectors import HostedJob
+from headrace.execution.connectors import JobConnectors
+from headrace.execution.planning import plan_pipeline
 from headrace.rpc.failure import failure_of
 from headrace.spec.reading.read import pipeline_from_dict
 
 ROLE = "headrace-connector-host"
 LANE_MAX = 16
-"""Requests that wait in a lane; the coordinator sends one at a time, or few."""
+"""Requests that may wait in a lane; the coordinator sends one or a few at a time."""
 
 
 class _Lane:
@@ -62,7 +65,7 @@ class _Lane:
         threading.Thread(target=self._run, name=f"lane-{name}", daemon=True).start()
 
     def put(self, frame: RequestFrame) -> None:
-        """A request behind those that wait."""
+        """Queues a request."""
         self._requests.put(frame)
 
     def _run(self) -> None:
@@ -75,11 +78,11 @@ class _Host:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._writing = threading.Lock()
-        self._job = HostedJob()
+        self._job = JobConnectors()
         self._lanes: dict[str, _Lane] = {}
 
     def run(self) -> None:
-        """Reads requests until the coordinator is gone or has said close."""
+        """Reads requests until the coordinator is gone or has sent a close."""
         while (frame := self._read()) is not None:
             lane = lane_of(frame.request)
             if lane not in self._lanes:
@@ -87,7 +90,7 @@ class _Host:
             self._lanes[lane].put(frame)
 
     def answer(self, frame: RequestFrame) -> None:
-        """Does what is asked and says how it went. Called by the lanes' threads."""
+        """Performs a request and sends its answer. Called by the lanes' threads."""
         try:
             answer = self._do(frame.number, frame.request)
         except BaseException as error:  # the shell of a lane: every failure is an answer
@@ -95,14 +98,17 @@ class _Host:
         with self._writing, contextlib.suppress(OSError):  # without a reader nobody waits for it
             self._connection.sendall(framed(answer))
         if isinstance(frame.request, CloseRequest):
-            # the reading thread sees the end of the input and leaves
+            # the reading thread reads the end of the input and returns
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
 
     def _do(self, number: int, request: Request) -> AnswerFrame:
         match request:
             case OpenRequest():
-                opened = self._job.open(request)
+                plan = plan_pipeline(request.pipeline)
+                opened = self._job.open(
+                    plan, request.job, known=request.known, foreign=request.foreign, sinks=request.sinks
+                )
                 return AnswerFrame(number=number, opened=opened, begins=self._job.begins())
             case DiscoverRequest():
                 return AnswerFrame(number=number, splits=self._job.discover(request.source))
@@ -115,11 +121,13 @@ class _Host:
             case SweepRequest():
                 return AnswerFrame(number=number, names=self._job.sweep(request.attempt))
             case OpenCommittersRequest():
-                self._job.open_committers(request)
+                self._job.open_committers(plan_pipeline(request.pipeline), request.job)
             case TransactionsRequest():
-                return AnswerFrame(number=number, transactions=self._job.open_transactions())
+                there = tuple(TransactionDocument.of(each) for each in self._job.open_transactions())
+                return AnswerFrame(number=number, transactions=there)
             case AuditRequest():
-                return AnswerFrame(number=number, seen=self._job.audit(request))
+                seen = self._job.audit(request.sink, request.begin, request.timeout_ms)
+                return AnswerFrame(number=number, seen=SeenDocument.of(seen))
             case LettersRequest():
                 with PipelineLetters(pipeline_from_dict(request.pipeline)) as letters:
                     return AnswerFrame(number=number, letters=letters.newest(request.node, request.limit))
@@ -134,25 +142,15 @@ class _Host:
         return AnswerFrame(number=number)
 
     def _read(self) -> RequestFrame | None:
-        head = self._exactly(LENGTH_BYTES)
-        data = None if head is None else self._exactly(length_of(head))
+        try:
+            data = receive_frame(self._connection.recv_into, bytes_max=FRAME_BYTES_MAX)
+        except OSError:  # the coordinator died, maybe in the middle of a frame
+            return None
         return None if data is None else RequestFrame.model_validate_json(data)
-
-    def _exactly(self, count: int) -> bytes | None:
-        data = bytearray()
-        while len(data) < count:
-            try:
-                part = self._connection.recv(min(count - len(data), 1 << 20))
-            except OSError:
-                return None
-            if not part:
-                return None
-            data += part
-        return bytes(data)
 
 
 def lane_of(request: Request) -> str:
-    """Requests of one lane are answered in turn; the empty one is that of the committers."""
+    """Returns the lane of a request. A lane answers in order; the empty name is the committers' lane."""
     return request.source if isinstance(request, DiscoverRequest) else ""
 
 
@@ -173,18 +171,18 @@ def main(arguments: Sequence[str]) -> None:
     for name in ("--job", "--home"):
         parser.add_argument(name, required=True)
     given = parser.parse_args(arguments)
-    # Ctrl-C goes to all processes of a terminal; when to end is the coordinator's to say
+    # Ctrl-C signals every process of a terminal's group, but only the coordinator decides when this one ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     code = 0
     try:
         _Host(socket.socket(fileno=given.fd)).run()
-    except BaseException:  # the shell of a process: what ends it is told, in the log of the host
+    except BaseException:  # the shell of a process: its log has the reason
         traceback.print_exc()
         code = 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        # lanes may hang in a client library: nothing in here needs an orderly end
+        # lanes may hang in a client library, which would block a normal exit; nothing here needs one
         os._exit(code)
 
 

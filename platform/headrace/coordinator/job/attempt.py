@@ -1,6 +1,6 @@
-"""One attempt that runs: its epochs, who reads which split, and where idle partitions stand. Pure.
+"""One running attempt: its epochs, the splits of its subtasks, and where idle partitions stand. Pure.
 
-Made when every slot has deployed, handed from state to state while the attempt lives, dropped with it.
+Made when every slot has deployed, passed from state to state while the attempt lives, dropped with it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.messages import AssignSplits, LimitTime, RelayHeights
 
 SWEEP_MS = 900_000
-"""Stands in where the outside gives nothing up by itself: the default timeout of a transaction."""
+"""Used where the broker never expires transactions: the default transaction timeout."""
 
 
 def overdue(waited_ms: int) -> str:
-    """The alarm for prepared output that has waited half of the time for which the outside keeps it."""
+    """Returns the alarm for prepared output that has waited for half of its transaction timeout."""
     return (
         f"no output was committed for {waited_ms // 1000} s; transactions expire after "
         f"{2 * waited_ms // 1000} s, and then their rows have to be written again"
@@ -43,7 +43,7 @@ class Attempt:
         self._without_splits = False
         self._limits: dict[str, int | None] = {}
         within_ms = facts.commit_within_ms
-        # a writer of an earlier attempt that wakes up may begin something as long as the outside knows it
+        # a zombie writer of an earlier attempt may begin a transaction as long as the broker knows its name
         self._sweeps_until_ms = now_ms + 2 * (within_ms or SWEEP_MS) if job.open_names else None
         self._alarm_ms = None if within_ms is None else within_ms // 2
         self._committed_ms = now_ms
@@ -54,11 +54,11 @@ class Attempt:
 
     @property
     def input_ended(self) -> bool:
-        """Whether no subtask will see another row."""
+        """Whether every slot has reached the end of its input."""
         return len(self.ended) == self._slots
 
     def assign_all(self, job: Job) -> None:
-        """Tells every source subtask what to read, from where the restored checkpoint stood."""
+        """Assigns every source subtask its splits, at the positions of the restored checkpoint."""
         for source, parallelism in self._facts.sources.items():
             state = SourceState() if job.restored is None else job.restored.sources.get(source, SourceState())
             shares = assign_splits(job.splits.get(source, ()), state, parallelism)
@@ -68,8 +68,9 @@ class Attempt:
                 job.do(Tell(subtask, AssignSplits(source, documents, final, state.emitted)))
 
     def assign_found(self, job: Job, source: str, found: tuple[SplitDocument, ...]) -> None:
-        """Tells the subtasks that get newly found splits."""
+        """Assigns newly found splits to subtasks."""
         known = {(split.topic, split.partition) for split in job.splits.get(source, ())}
+        # an enumerator may find a split twice: a second assignment would read its rows twice
         fresh = tuple(split for split in found if (split.topic, split.partition) not in known)
         job.add_splits({source: fresh})
         emitted = None if job.restored is None else job.restored.sources.get(source, SourceState()).emitted
@@ -80,7 +81,7 @@ class Attempt:
                 )
 
     def look_for_splits(self, job: Job, now_ms: int) -> None:
-        """Asks enumerators whose time has come."""
+        """Starts discovery for every source that is due."""
         for source, due_ms in self._discovery_due.items():
             if now_ms >= due_ms:
                 interval = job.discovery_ms[source]
@@ -89,10 +90,10 @@ class Attempt:
                 job.do(Discover(source))
 
     def take_report(self, job: Job, event: SlotReported) -> None:
-        """Relays idle heights and alignment limits where they changed."""
+        """Relays idle heights and alignment limits to the slots when they change."""
         self._reports.take(event.status.sources)
         self._without_splits |= any(not report.has_splits for report in event.status.sources)
-        # who stands at a relayed height: partitions that may be idle, and subtasks without any
+        # relayed heights matter to partitions that may be idle, and to subtasks without any partition
         asked_for = self._without_splits or bool(self._facts.idle)
         heights = self._reports.heights() if asked_for else self._heights
         if heights != self._heights:
@@ -105,16 +106,16 @@ class Attempt:
                 job.do(TellAll(LimitTime(limits)))
 
     def committed(self, job: Job, now_ms: int) -> None:
-        """An epoch's output is visible: what is open now began after its barrier."""
+        """An epoch's output is committed: transactions that are open now began after its barrier."""
         self._committed_ms = now_ms
         job.raise_alarm(None)
 
     def sweeps(self, now_ms: int) -> bool:
-        """Whether writers of earlier attempts may still wake up and begin something."""
+        """Whether zombie writers of earlier attempts may still begin transactions."""
         return self._sweeps_until_ms is not None and now_ms < self._sweeps_until_ms
 
     def watch_commits(self, job: Job, now_ms: int) -> None:
-        """Raises the alarm when half of the time has passed after which the outside gives prepared output up."""
+        """Raises the alarm when half of the transaction timeout has passed without a commit."""
         due_ms = self._alarm_due_ms(job)
         if due_ms is not None and now_ms >= due_ms:
             assert self._alarm_ms is not None, "what is due has a time"
@@ -124,7 +125,7 @@ class Attempt:
         return None if self._alarm_ms is None or job.alarm is not None else self._committed_ms + self._alarm_ms
 
     def due_ms(self, job: Job, *, periodic: bool) -> int | None:
-        """When something is to be done though nothing happens. `periodic`: periodic checkpoints are taken now."""
+        """When the attempt needs a Tick. `periodic`: whether periodic checkpoints are taken now."""
         times = [*self._discovery_due.values(), self.epochs.timeout_due_ms, self._alarm_due_ms(job)]
         if periodic:
             times.append(self.epochs.periodic_due_ms)

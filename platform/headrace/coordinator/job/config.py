@@ -1,4 +1,4 @@
-"""A job as its machine is given it, and as people see it. Shapes only."""
+"""A job's configuration for its machine, and its view for users. Shapes only."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headrace.spec.settings import Checkpoint, ExponentialDelay, Restart
 
 
 class Beginning(Enum):
-    """What ends a job that has never run, beside what ends every job.
+    """Which failures before the first attempt end the job, besides those that always do.
 
-    ATTENDED   any failure: somebody waits in front of it
-    SUBMITTED  what its connectors refuse as they open: a wrong address is no better later
-    RESUMED    nothing: it was accepted a while ago, and what is away comes back
+    ATTENDED    any failure: a user is waiting at the terminal
+    SUBMITTED   a connector's refusal to open: a wrong address stays wrong
+    RESUMED     none: the job was accepted earlier, and what is unreachable comes back
     """
 
     ATTENDED = "attended"
@@ -29,18 +29,18 @@ class Beginning(Enum):
 class JobConfig:
     """A job as it was accepted.
 
-    savepoint    URL of what it starts from, when its own journal has no checkpoint yet; origin: its manifest
-    version      headrace version, for manifests
-    resume       begin anew though the journal says that the job has ended
-    beginning    which failures before the first attempt end the job
-    keeps_time_open   the input's end closes no window
-    hand_over    URL of the savepoint that the last epoch fills, where the input's end is a hand-over
-    wall_offset_ms   wall clock less the clock that the machine is told, for times that people read
+    savepoint           URL of the job's origin, used until its own journal has a checkpoint; origin: its manifest
+    version             headrace version, for manifests
+    resume              start again although the journal has the job's end
+    beginning           which failures before the first attempt end the job
+    keeps_time_open     the end of input closes no window
+    hand_over           URL of the savepoint that the last epoch fills, if the end of input is a hand-over
+    wall_offset_ms      wall clock minus the machine's clock, for times that users read
     deploy_timeout_ms   how long slots may take to open and restore
     slots_timeout_ms    how long to wait for slots before that counts as a failure
-    cancel_timeout_ms   how long the slots of an ended attempt are waited for, and then its committers
-    names        under which names an attempt may leave output open
-    left_open    the same of the job that `origin` comes from
+    cancel_timeout_ms   how long to wait for the slots of an ended attempt, and then for its committers
+    names               the transaction names that an attempt may use
+    left_open           the same of the job that wrote `origin`
     """
 
     job: str
@@ -66,7 +66,7 @@ class JobConfig:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """How the job stands, for people."""
+    """The state of the job, as users see it."""
 
     state: JobState
     attempt: int
@@ -74,4 +74,4 @@ class JobView:
     message: str
     alarm: str | None = None
     opened: bool = False
-    """Its sources and sinks are open, or an attempt of it was recorded."""
+    """Whether its sources and sinks are open, or an attempt of it was recorded."""

@@ -1,6 +1,6 @@
-"""docs/job-states.md, drawn from the table that the machine obeys: `python -m headrace.coordinator.job.document`.
+"""Renders docs/job-states.md from the machine's table: `python -m headrace.coordinator.job.document`.
 
-Owns the page's prose; states, their meaning and what follows them come from `job_state` and the states' own files.
+The page's prose is here; states, their meaning and their transitions come from `job_state` and the states' own files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Not drawn: from every state that is not an end, a cancel leads to `CANCELLING`, 
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     return _HEAD + _DRAWING.format(arrows="\n".join(_arrows())) + "\n".join(_table()) + "\n"
 
 

@@ -1,11 +1,11 @@
-"""What a job's machine receives for an effect that failed in a way that nobody foresaw. Pure.
+"""The event that a job's machine receives when an effect fails unexpectedly. Pure.
 
-Effects promise events (`effects`), and the machine waits for them without a time limit where a decision stands. So an
-effect that raises must not end in silence: its failure event is posted instead, and the attempt, or the job, fails with
-the cause. Effects that promise nothing have no event; their failure is logged.
+Effects promise events (`effects`), and where a decision stands the machine waits for them without a time limit. So an
+effect that raises must not end in silence: its failure event is posted instead, and the attempt or the job fails with
+the cause. An effect that promises no event has no failure event; its failure is logged.
 
-An effect may fail after its event was posted. The failure event is then late, or it fails an attempt that went well:
-both are safe, for every failure event may come at any time.
+An effect may fail after its event was posted. The failure event is then late, or fails an attempt that went well. Both
+are safe: every failure event may arrive at any time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.rpc.messages import Failure
 
 
 def failure_event(effect: do.Effect, failure: Failure) -> on.Event | None:
-    """The event that an effect ends in when performing it has raised; None for one that promises no event."""
+    """Returns the event that replaces the promised one after an effect raised; None if the effect promises none."""
     match effect:
         case (
             do.ReadJournal()
@@ -34,7 +34,7 @@ def failure_event(effect: do.Effect, failure: Failure) -> on.Event | None:
         case do.Tell(index):
             return on.SlotFailed(index, failure)
         case do.ReleaseSlots():
-            # slots that stay are shut out by the next attempt's number
+            # slots that stay are fenced by the next attempt's number
             return on.SlotsReleased()
         case do.OpenHost():
             return on.HostFailed(failure)

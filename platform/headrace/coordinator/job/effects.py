@@ -1,6 +1,6 @@
-"""What a job's machine wants done: orders for its driver, in order. Shapes only.
+"""Effects of the job machine: orders to its driver. Shapes only.
 
-The driver executes effects in the order given; each that can fail or takes time comes back as an event.
+The driver executes effects in order; each one that can fail or takes time is answered by an event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from headrace.rpc.messages import Failure, ToSlot
 
 @dataclass(frozen=True, slots=True)
 class ReadJournal:
-    """Read it anew, after all that was asked to be written -> JournalRead, JournalFailed, Replaced."""
+    """Read the journal again, after all pending writes -> JournalRead(ticket), JournalFailed, Replaced."""
+
+    ticket: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class WriteCommitted:
 
 @dataclass(frozen=True, slots=True)
 class WriteStopping:
-    """The user asked to stop."""
+    """The user requested a stop."""
 
     ticket: int
     savepoint: str | None
@@ -64,7 +66,7 @@ class WriteStopping:
 
 @dataclass(frozen=True, slots=True)
 class WriteFinished:
-    """The end."""
+    """The job has ended."""
 
     ticket: int
     state: JobState
@@ -74,7 +76,7 @@ class WriteFinished:
 
 @dataclass(frozen=True, slots=True)
 class RequestSlots:
-    """-> SlotsGranted, once there are as many."""
+    """-> SlotsGranted, once there are `count` free slots."""
 
     attempt: int
     count: int
@@ -82,14 +84,16 @@ class RequestSlots:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSlots:
-    """Forget the request and end the attempt's slots: told to cancel, killed if they do not leave -> SlotsReleased."""
+    """Withdraw the request and end the attempt's slots: cancelled, then killed if they do not leave ->
+    SlotsReleased.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class OpenHost:
-    """Start the connector host if there is none, and open the job's enumerators -> HostOpened, HostFailed.
+    """Start the connector host unless it runs, and open the job's enumerators -> HostOpened, HostFailed.
 
-    foreign   `known` comes from a savepoint of another job: where sources stop is resolved anew
+    foreign   `known` comes from a savepoint of another job: the stops of its splits are resolved again
     """
 
     known: Splits
@@ -103,16 +107,16 @@ class CloseHost:
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """Ask a source's enumerator for new splits -> SplitsFound (never fails the job: it is asked again)."""
+    """Ask a source's enumerator for new splits -> SplitsFound. Never fails the job: the machine asks again."""
 
     source: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeploySlots:
-    """Send every slot of the attempt its deployment -> SlotDeployed each.
+    """Send every slot of the attempt its deployment -> one SlotDeployed each.
 
-    restore: the manifest to restore from: an own checkpoint, or (own=False) what the job was submitted with.
+    restore: the manifest to restore: an own checkpoint, or (own=False) the job's origin.
     """
 
     attempt: int
@@ -138,7 +142,7 @@ class TellAll:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Look whether the epoch's output can be committed, and how -> Described, DescribeFailed."""
+    """Check whether the epoch's output can be committed, and how -> Described, DescribeFailed."""
 
     epoch: int
     committables: tuple[CommittableDocument, ...]
@@ -146,7 +150,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Make the epoch's output visible -> Committed, CommitFailed. Repeating it changes nothing."""
+    """Make the epoch's output visible -> Committed, CommitFailed. Idempotent."""
 
     epoch: int
     committables: tuple[CommittableDocument, ...]
@@ -154,7 +158,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """End what is open under these names, by sink, and shut out whoever holds one -> Fenced, FenceFailed."""
+    """End open transactions under these names, by sink, and fence their writers -> Fenced, FenceFailed."""
 
     attempt: int
     names: Mapping[str, tuple[str, ...]]
@@ -162,7 +166,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """End what writers of earlier attempts that woke up late have begun. No answer: it is asked for again."""
+    """End transactions that zombie writers of earlier attempts began. No answer: the machine asks again."""
 
     attempt: int
 
@@ -177,14 +181,14 @@ class WriteSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Delete checkpoints beyond those retained, and files that nothing names."""
+    """Delete checkpoints beyond those retained, and files that no checkpoint names."""
 
     retained: int
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A user's request is done: a path (savepoint, stop) or nothing to say; or it failed."""
+    """A user's request is done, with a path (savepoint, stop) or without one; or it failed."""
 
     request: str
     path: str | None = None
@@ -193,7 +197,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RecordException:
-    """Keep a failure in the job's history, with what follows it."""
+    """Add a failure to the job's history, with its consequence."""
 
     attempt: int
     failure: Failure
@@ -202,14 +206,14 @@ class RecordException:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Something needs a person's eye before it becomes a failure: for the log and the job's status. None: no more."""
+    """A condition that a person should look at before it becomes a failure: logged and shown. None: it is over."""
 
     text: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """The job is in another state: for the log, the history and those who wait."""
+    """The job entered a state: for the log, the history and watchers."""
 
     state: JobState
     reason: str

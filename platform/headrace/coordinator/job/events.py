@@ -1,7 +1,7 @@
-"""What can happen to a job: everything that its machine is told. Shapes only.
+"""Events of the job machine. Shapes only.
 
-Slots are known here by their index in the attempt; the driver translates the ids of processes. Events of an older
-attempt never reach the machine: the driver drops them by job and attempt.
+Events identify a slot by its index in the attempt; the driver translates process ids. Events of an older attempt never
+reach the machine: the driver drops them by job and attempt.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ Splits = Mapping[str, tuple[SplitDocument, ...]]
 
 @dataclass(frozen=True, slots=True)
 class JournalRead:
-    """What the journal says, read just now.
+    """The journal's content, as just read.
 
-    attempt       the newest attempt's number, 0 before the first
-    epoch         the greatest epoch that was ever complete, 0 before the first
-    restore       the newest complete checkpoint
-    uncommitted   its record, where no `committed` follows it
-    unfinished    its record, where it fills a savepoint whose own manifest may be missing
-    savepoint     URL of the savepoint that the newest attempt began with, where it has no checkpoint of its own
-    splits        what enumerators resolved, once for the job's life
-    parallelism   of the newest attempt, None before the first
-    passed_over   epochs newer than `restore` that are damaged
-    before        the newest checkpoint below `uncommitted`: to go on from, where the output of that one has expired
-    transactions  sink -> names under which attempts so far may have left output open
-    output        sink -> what it has committed at `restore`, or where it began
+    ticket         of the ReadJournal that this answers: an answer to an earlier one may lack later records
+    attempt        the newest attempt's number, 0 before the first
+    epoch          the greatest epoch that was ever complete, 0 before the first
+    restore        the newest complete checkpoint
+    uncommitted    its record, if no `committed` follows it
+    unfinished     its record, if it fills a savepoint whose own manifest may be missing
+    savepoint      URL of the savepoint that the newest attempt began with, if it has no checkpoint of its own
+    splits         the splits that enumerators resolved, once for the job's life
+    parallelism    of the newest attempt, None before the first
+    passed_over    epochs newer than `restore` that are damaged
+    before         the newest checkpoint below `uncommitted`: the one to restore if the output of `uncommitted` has
+                   expired
+    transactions   sink -> names under which attempts so far may have left transactions open
+    output         sink -> its committed output at `restore`, or where its output began
     """
 
+    ticket: int
     attempt: int = 0
     epoch: int = 0
     restore: Manifest | None = None
@@ -43,7 +46,7 @@ class JournalRead:
     unfinished: CheckpointRecord | None = None
     stopping: StoppingRecord | None = None
     stopped: CheckpointRecord | None = None
-    """The complete epoch of a stop that was asked for: what is left is to commit it and hand out the path."""
+    """The complete epoch of a requested stop: it only remains to commit it and return the path."""
     finished: FinishedRecord | None = None
     splits: Splits = field(default_factory=dict)
     parallelism: int | None = None
@@ -55,28 +58,28 @@ class JournalRead:
 
 @dataclass(frozen=True, slots=True)
 class JournalFailed:
-    """The journal cannot be read or written, and trying again did not help."""
+    """The journal cannot be read or written, and retries did not help."""
 
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Somebody else writes this job's journal: this coordinator must not decide any more."""
+    """Another writer appends to this job's journal: this coordinator must not decide any more."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordWritten:
-    """The record asked for with this ticket stands in the journal."""
+    """The record with this ticket is in the journal."""
 
     ticket: int
 
 
 @dataclass(frozen=True, slots=True)
 class SlotsGranted:
-    """As many slots as were asked for. workers[i]: the worker of slot i."""
+    """The requested slots are granted. workers[i]: the worker of slot i."""
 
     attempt: int
     workers: tuple[str, ...]
@@ -84,9 +87,9 @@ class SlotsGranted:
 
 @dataclass(frozen=True, slots=True)
 class HostOpened:
-    """Sinks are prepared, enumerators open. intervals: source -> ms between looks for new splits, None: never.
+    """Sinks are prepared, enumerators open. intervals: source -> ms between discoveries, None: never.
 
-    final: sources that will find no further splits. begins: sink -> where its output begins outside, as it is now.
+    final: sources that will find no further splits. begins: sink -> where its output begins in the external system now.
     """
 
     splits: Splits
@@ -97,7 +100,7 @@ class HostOpened:
 
 @dataclass(frozen=True, slots=True)
 class HostFailed:
-    """The connector host died, or could not open. refused: a connector has answered so, the process is there."""
+    """The connector host died, or could not open. refused: the process is alive, and a connector returned the error."""
 
     failure: Failure
     refused: bool = False
@@ -105,7 +108,7 @@ class HostFailed:
 
 @dataclass(frozen=True, slots=True)
 class SplitsFound:
-    """An enumerator was asked again; `splits` are those not known before."""
+    """An enumerator found `splits` that were not known before."""
 
     source: str
     splits: tuple[SplitDocument, ...]
@@ -133,7 +136,7 @@ class SlotsReleased:
 
 @dataclass(frozen=True, slots=True)
 class SlotInputEnded:
-    """All subtasks of the slot have seen the end of their input."""
+    """All subtasks of the slot have reached the end of their input."""
 
     index: int
 
@@ -158,7 +161,7 @@ class SlotDeclined:
 
 @dataclass(frozen=True, slots=True)
 class SlotReported:
-    """How the slot stands."""
+    """The slot's periodic status."""
 
     index: int
     status: SlotStatus
@@ -166,7 +169,7 @@ class SlotReported:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """All that the epoch prepared can be committed. `committables`: with what that takes."""
+    """All that the epoch prepared can be committed. `committables`: with the details that their commit needs."""
 
     epoch: int
     committables: tuple[CommittableDocument, ...]
@@ -174,7 +177,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class DescribeFailed:
-    """Something that the epoch prepared cannot be committed any more."""
+    """Some of the epoch's prepared output cannot be committed any more."""
 
     epoch: int
     failure: Failure
@@ -182,7 +185,7 @@ class DescribeFailed:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Everything that the epoch's committables name is visible, but for `lost`: the outside has given that up."""
+    """All of the epoch's committables are visible, except `lost`: their transactions expired or were aborted."""
 
     epoch: int
     lost: tuple[CommittableDocument, ...] = ()
@@ -190,14 +193,14 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """Nothing is open any more under the names that the attempt wanted fenced."""
+    """No transaction is open any more under the names that the attempt fenced."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class FenceFailed:
-    """The committer refused for good."""
+    """The committer failed permanently."""
 
     attempt: int
     failure: Failure
@@ -205,7 +208,7 @@ class FenceFailed:
 
 @dataclass(frozen=True, slots=True)
 class CommitFailed:
-    """The committer refused for good."""
+    """The committer failed permanently."""
 
     epoch: int
     failure: Failure
@@ -220,7 +223,7 @@ class SavepointWritten:
 
 @dataclass(frozen=True, slots=True)
 class SavepointFailed:
-    """The savepoint's manifest could not be written; the checkpoint is none the worse for it."""
+    """The savepoint's manifest could not be written. The checkpoint is still valid."""
 
     epoch: int
     failure: Failure
@@ -228,7 +231,7 @@ class SavepointFailed:
 
 @dataclass(frozen=True, slots=True)
 class SavepointAsked:
-    """The user wants a savepoint in `folder` (URL, new)."""
+    """The user requests a savepoint in `folder` (a new URL)."""
 
     request: str
     folder: str
@@ -236,9 +239,9 @@ class SavepointAsked:
 
 @dataclass(frozen=True, slots=True)
 class StopAsked:
-    """The user wants the job to end with a savepoint in `folder` (None: with a last checkpoint only).
+    """The user requests a stop with a savepoint in `folder` (None: with a last checkpoint only).
 
-    drain   time goes to the end before
+    drain   time advances to its end first
     """
 
     request: str
@@ -248,33 +251,33 @@ class StopAsked:
 
 @dataclass(frozen=True, slots=True)
 class CancelAsked:
-    """The user wants the job to end now."""
+    """The user requests the end of the job now."""
 
     request: str
 
 
 @dataclass(frozen=True, slots=True)
 class RescaleAsked:
-    """The user wants another parallelism."""
+    """The user requests another parallelism."""
 
     request: str
     parallelism: int
 
 
 Asked = SavepointAsked | StopAsked | CancelAsked | RescaleAsked
-"""What users want. Each is answered once (`effects.Answer`), whatever becomes of the job."""
+"""Requests of users. Each is answered exactly once (`effects.Answer`), however the job ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """The coordinator leaves."""
+    """The coordinator leaves the job."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: `Machine.due_ms` is reached."""
+    """`Machine.due_ms` is reached."""
 
 
 Event = (

@@ -1,6 +1,6 @@
-"""What happened to a job: its failures, attempts and rescales. Pure; the lists are bounded, the newest stay.
+"""A job's history: failures, attempts and rescales. Pure. The lists are bounded; the newest entries stay.
 
-Every change gives a new history; `job_store` keeps it, REST and CLI show it.
+Every change returns a new history; `job_store` writes it, REST and CLI show it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RESCALES_MAX = 50
 
 
 class ExceptionEntry(Document):
-    """A failure of an attempt, with where and when (epoch ms) it happened."""
+    """A failure of an attempt, with place and time (epoch ms)."""
 
     at_ms: int
     attempt: int
@@ -22,10 +22,10 @@ class ExceptionEntry(Document):
 
 
 class AttemptEntry(Document):
-    """One (re)start. Times are epoch ms; None: not yet.
+    """One start or restart. Times are epoch ms; None: not yet.
 
     reason           why it began: `submitted`, `restart`, `rescale`, `coordinator`
-    restored_epoch   what it started from, None: from nothing or from a savepoint
+    restored_epoch   the restored checkpoint; None: it restored none, or a savepoint
     outcome          how it ended: a job state or `RESTARTING`, `RESCALING`
     """
 
@@ -50,7 +50,7 @@ class RescaleEntry(Document):
 
 
 class JobHistory(Document):
-    """All of it, oldest first. `changes`: how many there were, so that of two histories of a job one is the newer."""
+    """All entries, oldest first. `changes`: their number, by which the newer of two histories is known."""
 
     changes: int = 0
     exceptions: tuple[ExceptionEntry, ...] = ()
@@ -58,14 +58,14 @@ class JobHistory(Document):
     rescales: tuple[RescaleEntry, ...] = ()
 
     def failed(self, at_ms: int, attempt: int, failure: Failure) -> JobHistory:
-        """An attempt failed."""
+        """Adds the failure of an attempt."""
         entry = ExceptionEntry(at_ms=at_ms, attempt=attempt, failure=failure)
         return self._changed(exceptions=(*self.exceptions, entry)[-EXCEPTIONS_MAX:])
 
     def started(
         self, at_ms: int, attempt: int, parallelism: int, reason: str, restored_epoch: int | None = None
     ) -> JobHistory:
-        """An attempt began."""
+        """Adds the start of an attempt."""
         entry = AttemptEntry(
             attempt=attempt,
             reason=reason,
@@ -76,7 +76,7 @@ class JobHistory(Document):
         return self._changed(attempts=(*self.attempts, entry)[-ATTEMPTS_MAX:])
 
     def running(self, at_ms: int, attempt: int) -> JobHistory:
-        """All subtasks of an attempt run. A rescale that waits for it has ended."""
+        """Notes that all subtasks of an attempt run. A rescale that waits for the attempt ends with that."""
         attempts = self._with_attempt(attempt, {"running_at_ms": at_ms})
         rescales = tuple(
             each if each.ended_at_ms is not None else each.model_copy(update={"ended_at_ms": at_ms})
@@ -85,11 +85,11 @@ class JobHistory(Document):
         return self._changed(attempts=attempts, rescales=rescales)
 
     def ended(self, at_ms: int, attempt: int, outcome: str) -> JobHistory:
-        """An attempt is over."""
+        """Notes the end of an attempt."""
         return self._changed(attempts=self._with_attempt(attempt, {"ended_at_ms": at_ms, "outcome": outcome}))
 
     def rescaled(self, at_ms: int, attempt: int, from_parallelism: int, to_parallelism: int) -> JobHistory:
-        """Another parallelism was asked for while `attempt` ran."""
+        """Adds a request for another parallelism, made while `attempt` ran."""
         entry = RescaleEntry(
             at_ms=at_ms, attempt=attempt, from_parallelism=from_parallelism, to_parallelism=to_parallelism
         )

@@ -1,4 +1,4 @@
-"""The states of a job and which may follow which: the one table that the machine obeys and the docs draw.
+"""The states of a job and their transitions: the one table that the machine checks and the docs are drawn from.
 
 CREATED ─> SCHEDULING ─> DEPLOYING ─> RUNNING ─> FINISHED
               ^  │            │        │ │ └──> RESCALING ──> SCHEDULING
@@ -13,39 +13,39 @@ from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     CREATED = "CREATED"
     """Accepted; its journal has not been read."""
     SCHEDULING = "SCHEDULING"
-    """Reads the journal, finishes what was decided, waits for slots and for its sources to be resolved."""
+    """Reads the journal, finishes decided epochs, waits for slots and for its sources to be resolved."""
     DEPLOYING = "DEPLOYING"
     """Its attempt is recorded; slots open and restore their subtasks."""
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
     """Failed; waits before it is scheduled again."""
     RESCALING = "RESCALING"
-    """Takes the checkpoint from which it goes on with another parallelism."""
+    """Takes the checkpoint from which it continues with another parallelism."""
     STOPPING = "STOPPING"
     """Takes its last savepoint; emits nothing after it."""
     CANCELLING = "CANCELLING"
     FAILING = "FAILING"
     SUSPENDED = "SUSPENDED"
-    """This coordinator has left it; its journal says how it goes on elsewhere."""
+    """This coordinator has left it; another one continues it from its journal."""
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"
     FAILED = "FAILED"
 
     @property
     def terminal(self) -> bool:
-        """Whether nothing follows."""
+        """Whether no state follows."""
         return self in TERMINAL
 
 
 TERMINAL = frozenset({JobState.FINISHED, JobState.CANCELED, JobState.FAILED, JobState.SUSPENDED})
 
 _ENDS = TERMINAL
-"""What ends a job asks the journal first: it may have ended already, in another way."""
+"""A state that ends a job reads the journal first: the job may have ended already, in another way."""
 _LEAVES = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {

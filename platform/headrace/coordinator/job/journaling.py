@@ -1,6 +1,6 @@
-"""Between a job's machine and its journal: effects as records, and what a journal says as an event. Pure.
+"""Translates effects into journal records, and a loaded journal into an event. Pure.
 
-Owns the two translations. What is written when is the machine's decision, what a put means the journal's.
+The machine decides which record is written when; the journal decides what a put means.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WriteRecord = WriteAttempt | WriteCheckpoint | WriteCommitted | WriteStopping | 
 
 
 def draft_of(effect: WriteRecord, at_ms: int) -> Record:
-    """The record that an effect asks for; number and writer are the journal's."""
+    """Returns the record that an effect asks for, without number and writer: the journal adds those."""
     match effect:
         case WriteAttempt():
             return AttemptRecord(
@@ -59,13 +59,14 @@ def draft_of(effect: WriteRecord, at_ms: int) -> Record:
             assert_never(effect)
 
 
-def journal_read(journal: Journal, damaged: Mapping[int, str] | None = None) -> JournalRead:
-    """What a machine is told of a journal that was just loaded. `damaged`: epochs that cannot be read, and why.
+def journal_read(ticket: int, journal: Journal, damaged: Mapping[int, str] | None = None) -> JournalRead:
+    """Returns the event for a journal that was just loaded. `damaged`: epochs that cannot be read -> reason.
 
-    Raises CheckpointUnusable.
+    Raises CheckpointUnusableError.
     """
     found = resolve(journal, damaged)
     return JournalRead(
+        ticket=ticket,
         attempt=found.attempt,
         epoch=found.epoch,
         restore=found.restore,
@@ -87,7 +88,7 @@ EndState = Literal["FINISHED", "CANCELED", "FAILED"]
 
 
 def end_state(state: JobState) -> EndState:
-    """A final state as records and results have it."""
+    """Returns the name of a final state in records and results."""
     match state:
         case JobState.FINISHED:
             return "FINISHED"

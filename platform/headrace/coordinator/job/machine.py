@@ -1,17 +1,19 @@
-"""The job master's mind: events in, effects out. Pure: no clock, no I/O, no randomness.
+"""The job's state machine (Flink: JobMaster): events in, effects out. Pure: no clock, no I/O, no randomness.
 
     handle(event, now_ms) ─> effects, in order, for the driver to execute
     due_ms                ─> when to call handle(Tick(), now) though nothing happened
 
-The caller's duties, numbered:
-1. `handle` is called for one event at a time, with time that never goes back.
-2. Effects are executed in the order given. Journal records are written one after the other; ReadJournal comes after
-   all that was asked to be written before it.
-3. Every effect that promises an event (see `effects`) gets one, or JournalFailed, HostFailed, SlotFailed, Replaced.
-4. Events of slots of an older attempt are dropped.
+The caller's duties:
 
-What follows what is in `job_state.TRANSITIONS`; what a state does with an event is in the state's own file. A state
-returns a transition (`states.transitions`), from which the machine makes the state that follows (`states.factory`).
+1. The caller passes one event at a time, with a time that never goes back.
+2. The caller executes effects in order. It writes journal records one after the other, and executes ReadJournal after
+   all that was asked to be written before it.
+3. Every effect that promises an event (see `effects`) ends in that event, or in JournalFailed, HostFailed, SlotFailed
+   or Replaced.
+4. The caller drops events of slots of an older attempt.
+
+`job_state.TRANSITIONS` holds the allowed transitions; a state's own file defines its reaction to an event. A state
+returns a transition (`states.transitions`), from which the machine makes the next state (`states.factory`).
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from headrace.coordinator.job.effects import Effect, Entered
 from headrace.coordinator.job.events import Event, HostFailed, SlotsReleased
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import TRANSITIONS, JobState
-from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.created import Created
 from headrace.coordinator.job.states.factory import state_after
+from headrace.coordinator.job.states.shared.base import State
 from headrace.coordinator.job.states.transitions import Stay
 
 
@@ -37,7 +39,7 @@ class Machine:
 
     @property
     def state(self) -> JobState:
-        """Where the job stands."""
+        """The state of the job."""
         return self._state.name
 
     @property
@@ -47,20 +49,21 @@ class Machine:
 
     @property
     def due_ms(self) -> int | None:
-        """When the machine wants a Tick; None: only events matter now."""
+        """When the machine needs a Tick; None: it only waits for events."""
         return self._state.due_ms(self.job)
 
     @property
     def view(self) -> JobView:
-        """How the job stands, for people."""
+        """The state of the job, as users see it."""
         job = self.job
         opened = job.hosted or job.attempt > 0
         return JobView(self.state, job.attempt, job.parallelism, job.message, job.alarm, opened=opened)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
-        """What is to be done because of the event."""
+        """Handles an event. Returns the effects, in order."""
         assert now_ms >= self._now_ms, "time never goes back"
         self._now_ms = now_ms
+        # these two facts outlive the state that receives the event
         if isinstance(event, SlotsReleased):
             self.job.releasing = max(self.job.releasing - 1, 0)
         if isinstance(event, HostFailed):
@@ -71,6 +74,7 @@ class Machine:
             self._state = state_after(following)
             position = len(self.job.effects)
             following = self._state.enter(self.job, now_ms)
+            # Entered goes before the effects of `enter`: the history has the state before anything happens in it
             self.job.effects.insert(position, Entered(self.state, self.job.message))
         effects, self.job.effects = self.job.effects, []
         return effects

@@ -1,4 +1,4 @@
-"""From the acknowledgements of an epoch to its manifest. Pure."""
+"""Merges the acknowledgements of an epoch into its manifest. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from headrace.execution.manifests import total_counters, with_output, with_succe
 def manifest_of(
     job: Job, pending: Pending, now_ms: int, committables: tuple[CommittableDocument, ...] = ()
 ) -> Manifest:
-    """All that the epoch consists of, in an order that does not depend on who answered first.
+    """Returns the epoch's manifest. Its order does not depend on the order of the acknowledgements.
 
-    committables: those of the epoch, as their committers describe them
+    committables: those of the epoch, as their committers described them
     """
     documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
     facts = job.facts
@@ -47,6 +47,6 @@ def manifest_of(
 
 
 def savepoint_states(pending: Pending) -> tuple[StateHandle, ...]:
-    """The handles of the epoch's files in its savepoint folder."""
+    """Returns the handles of the epoch's files in its savepoint folder."""
     documents = sorted(pending.documents, key=lambda document: (document.task, document.subtask))
     return tuple(handle for document in documents for handle in document.savepoint)

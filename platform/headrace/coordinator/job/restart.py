@@ -1,8 +1,8 @@
-"""After which failures a job starts again, and when. Pure: times and a random number come from outside.
+"""Decides after which failures a job restarts, and when. Pure: times and a random number are arguments.
 
-Errors of the user that cannot heal end a job at once, whatever the strategy says: a poison row, a missing topic or an
-expired offset fails every attempt alike, and restarts would only hide it. All other failures, also unknown ones, are
-counted by the strategy.
+A user error that a retry cannot heal ends a job at once, whatever the strategy: a poison row, a missing topic or an
+expired offset fails every attempt alike, and restarts would only hide it. The strategy counts all other failures, also
+unknown ones.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from headrace.rpc.messages import Failure
 from headrace.spec.settings import ExponentialDelay, FailureRate, FixedDelay, NoRestart, Restart
 
 MULTIPLIER = 1.5
-"""A delay is so many times the one before it."""
+"""Ratio of a delay to the delay before it."""
 JITTER = 0.1
-"""A delay differs by up to this share, so that jobs that failed together do not come back together."""
+"""Greatest random deviation of a delay, as a fraction of it: jobs that failed together must not restart together."""
 STABLE_MS = 600_000
-"""After so long without a failure the next delay is the first one again."""
+"""After this time without a failure the first delay applies again."""
 
 
 class RestartStrategy(Protocol):
-    """Counts failures of one job. Times are ms of one clock; `jitter` is a random number, 0 to 1."""
+    """Counts the failures of one job. Times are ms of one clock; `jitter` is a random number, 0 to 1."""
 
     def on_failure(self, now_ms: int, jitter: float) -> int | None:
-        """How long to wait before the next attempt (ms), or None: give up. Called once for each failed attempt."""
+        """Returns the delay before the next attempt (ms), or None to give up. Called once for each failed attempt."""
         ...
 
     def on_stable(self, now_ms: int) -> None:
-        """The job runs and has not failed up to now; called now and then, such as at each completed checkpoint."""
+        """The job runs and has not failed up to now. Called now and then, such as at each completed checkpoint."""
         ...
 
 
 def may_restart(failure: Failure) -> bool:
-    """Whether a strategy is asked at all; if not, the job fails now."""
+    """Whether the strategy decides; if not, the job fails now."""
     return failure.retry or failure.domain != Domain.USER
 
 
 def open_strategy(restart: Restart) -> RestartStrategy:
-    """The live form of `restart:` in a pipeline."""
+    """Returns the live half of `restart:` in a pipeline."""
     match restart:
         case ExponentialDelay():
             return _Exponential(restart)
@@ -87,7 +87,7 @@ class _Fixed:
         return self._settings.delay_ms
 
     def on_stable(self, now_ms: int) -> None:
-        """The number of attempts is for the job's whole life."""
+        """Does nothing: the number of attempts is for the job's whole life."""
 
 
 class _Rate:
@@ -103,7 +103,7 @@ class _Rate:
         return None if many else RATE_DELAY_MS
 
     def on_stable(self, now_ms: int) -> None:
-        """Only failures and their times count."""
+        """Does nothing: only failures and their times count."""
 
 
 class _Never:
@@ -111,4 +111,4 @@ class _Never:
         return None
 
     def on_stable(self, now_ms: int) -> None:
-        """Nothing is remembered."""
+        """Does nothing: there is no memory."""

@@ -1,1 +1,1 @@
-"""What jobs have written: open transactions, audits, dead letters, looked at from the coordinator."""
+"""The output of jobs as seen from the coordinator: open transactions, audits, dead letters."""

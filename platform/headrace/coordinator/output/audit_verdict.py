@@ -1,11 +1,12 @@
-"""What it means when an output topic is read back and compared with what the job says that it wrote. Pure.
+"""Judges an audit: compares an output topic, read back, with the job's account of its output. Pure.
 
     equal to the total of a committed checkpoint        proven, whatever else is the matter
     else, with a reason to doubt the topic              unprovable: compaction, expired records, open transactions
-    else, more rows than were written                   unprovable: somebody else writes to it, too
+    else, more rows than were written                   unprovable: another writer, or duplicate rows
     else                                                it differs
 
-Count and digest together decide; a digest is a sum over rows, so the order of rows and partitions does not matter.
+Count and digest decide together. A digest is a sum over rows, so it does not depend on the order of rows and
+partitions.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from headrace.core.digest_text import digest_value
 
 
 class Proof(StrEnum):
-    """How an audit ends."""
+    """The result of an audit."""
 
     PROVEN = "proven"
     DIFFERS = "differs"
@@ -30,10 +31,10 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditVerdict:
-    """How the audit of one sink ends.
+    """The result of one sink's audit.
 
-    rows      that readers see
-    expected  that the checkpoint `epoch` says were written
+    rows       that readers see
+    expected   rows at checkpoint `epoch`
     """
 
     proof: Proof
@@ -45,9 +46,9 @@ class AuditVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a sink had committed at each checkpoint that is told of. begin: where its output began, empty: not known.
+    """A sink's committed output at each known checkpoint. begin: where its output began, empty: unknown.
 
-    by_epoch   0: nothing was committed yet
+    by_epoch   epoch -> total; 0: nothing was committed yet
     """
 
     begin: Mapping[str, object]
@@ -59,7 +60,7 @@ class Totals:
         return max(self.by_epoch)
 
     def matching(self, seen: OutputSeen, since: int) -> int | None:
-        """The newest epoch, of those from `since` on, at which exactly what was seen had been written."""
+        """Returns the newest epoch, from `since` on, whose total equals what was read."""
         found = (
             epoch
             for epoch, total in self.by_epoch.items()
@@ -68,12 +69,12 @@ class Totals:
         return max(found, default=None)
 
     def with_more(self, later: Totals) -> Totals:
-        """Those of an earlier look beside these: checkpoints are deleted meanwhile."""
+        """Adds the totals of a later read: checkpoints are deleted meanwhile."""
         return Totals(self.begin or later.begin, {**self.by_epoch, **later.by_epoch})
 
 
 def totals_of(journal: Journal) -> dict[str, Totals]:
-    """Sink -> what its checkpoints say, for all sinks that deliver exactly once."""
+    """Returns sink -> totals of its checkpoints, for all sinks that deliver exactly once."""
     attempt = journal.newest_attempt
     first = {} if attempt is None or journal.checkpoints else dict(attempt.output)
     found = {sink: Totals(total.begin, {0: total}) for sink, total in first.items()}
@@ -86,7 +87,7 @@ def totals_of(journal: Journal) -> dict[str, Totals]:
 
 
 def verdict(seen: OutputSeen, totals: Totals, since: int) -> AuditVerdict:
-    """What was seen against what was written, by the checkpoint `since` or a later one."""
+    """Judges what was read against the totals of checkpoint `since` or a later one."""
     epoch = totals.matching(seen, since)
     if epoch is not None:
         return AuditVerdict(Proof.PROVEN, seen.rows, seen.rows, epoch)

@@ -1,8 +1,8 @@
-"""The dead letters of a pipeline: which sinks hold them, read back and sent again by their connectors.
+"""The dead letters of a pipeline: finds the sinks that hold them, reads them back and resends them by their connectors.
 
-<source>.bad   whole messages that could not be read: they may go back to their topic as they are
-<step>.bad     rows that a step could not compute: they go to a topic that is named, for going back to the source's
-               they would pass all the other steps a second time
+<source>.bad   whole messages that could not be decoded: they may return to their topic unchanged
+<step>.bad     rows that a step could not compute: they need a topic of their own, because at the source's topic they
+               would pass all other steps a second time
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from headrace.plan.physical import PhysicalPlan, SinkSpec
 from headrace.spec.pipeline import Pipeline
 
 TEXT_MAX = 200
-"""Characters of a key or value that are shown."""
+"""Characters shown of a key or value."""
 _BAD = ".bad"
 
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """A sink that holds the letters of a node. whole: they are the source's own messages, unchanged."""
+    """A sink that holds the dead letters of a node. whole: they are the source's own messages, unchanged."""
 
     node: str
     sink: SinkSpec
@@ -38,7 +38,7 @@ class _Holder:
 
 
 class PipelineLetters:
-    """The dead letters of one pipeline. To be used as a context. Raises InvalidPipeline."""
+    """The dead letters of one pipeline; a context manager. Raises InvalidPipelineError."""
 
     def __init__(self, model: Pipeline) -> None:
         self._plan = plan_physical(plan_logical(model), model)
@@ -54,14 +54,14 @@ class PipelineLetters:
         self._open.close()
 
     def newest(self, node: str | None, limit: int) -> DeadLetterList:
-        """The newest of each sink, oldest first. Raises UserError where the pipeline keeps none."""
+        """Returns the newest letters of each sink, oldest first. Raises UserError if the pipeline keeps none."""
         letters = [
             _info(holder.node, letter) for holder in self._of(node) for letter in self._opened(holder).newest(limit)
         ]
         return DeadLetterList(letters=tuple(sorted(letters, key=lambda each: each.at)))
 
     def resend(self, node: str, to: str | None, limit: int, *, do: bool) -> Redriven:
-        """The next `limit` letters of a node. Raises UserError where they have no place to go to."""
+        """Resends the next `limit` letters of a node. Raises UserError if they have no destination."""
         holders = self._of(node)
         if len(holders) > 1:
             names = ", ".join(holder.sink.node for holder in holders)

@@ -1,7 +1,7 @@
-"""Audits a job: lets its committers read their output back and compares it with the journal, as the job may go on.
+"""Audits a job: its committers read the output back, and the result is compared with the journal.
 
-A job that runs is met between two epochs: what is visible is read again and again, until it equals the total of a
-committed checkpoint that is not older than the audit. Looks are bounded.
+A running job is caught between two epochs: the audit reads what is visible repeatedly, until it equals the total of a
+committed checkpoint that is not older than the audit. The number of reads is bounded.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ from headrace.coordinator.output.audit_verdict import AuditVerdict, Proof, Total
 from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
 from headrace.coordinator.output.transaction_safety import Phase
 from headrace.core.errors import UserError
+from headrace.core.retry import Backoff
 
 READ_MS = 2_000
-"""How long a host reads before it tells how far it is."""
+"""How long a host reads before it reports progress."""
 EPOCHS_MAX = 20
-"""A job that runs may commit so many epochs while it is looked at in vain."""
+"""Commits of a running job after which an audit without a match ends."""
 LOOKS_LIVE, LOOKS_ENDED = 600, 5
-"""Looks at output that is all read: markers of the last commit may come a moment later."""
-PAUSE_S, PAUSE_MAX_S = 0.05, 1.0
+"""Reads of output that is completely read: markers of the last commit may arrive a moment later."""
+BACKOFF = Backoff(first_s=0.05, max_s=1.0)
 
 
 class JobAudit:
-    """The audit of a coordinator. `on_progress` gets a line for people now and then."""
+    """The audit tool of a coordinator. `on_progress` receives a line of text now and then."""
 
     def __init__(self, hosts: ToolHosts) -> None:
         self._hosts = hosts
 
     async def run(self, held: HeldJob, on_progress: Callable[[str], None]) -> AuditReport:
-        """Raises UserError for a job without a sink that delivers exactly once, HeadraceError as the connectors do."""
+        """Returns the report. Raises UserError for a job without an exactly-once sink, HeadraceError as the connectors
+        do.
+        """
         found = totals_of(await asyncio.to_thread(held.journal))
         if not found:
             raise UserError(
@@ -52,7 +55,7 @@ class JobAudit:
             why = "nobody noted where its output began: its connector cannot, or the job is older than that"
             return _document(sink, AuditVerdict(Proof.UNPROVABLE, 0, 0, totals.newest, (why,)))
         since = totals.newest
-        looks, pause_s = 0, PAUSE_S
+        looks, pause_s = 0, 0.0
         while True:
             seen = await host.audit(sink, totals.begin, READ_MS)
             on_progress(f"{sink}: {seen.rows:,} rows read")
@@ -63,8 +66,8 @@ class JobAudit:
             ended = verdict(seen, totals, since)
             if ended.proof is Proof.PROVEN or self._is_enough(held, totals, since, looks, seen):
                 return _document(sink, ended)
+            pause_s = BACKOFF.next_s(pause_s)
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     async def _totals(self, held: HeldJob, sink: str, known: Totals) -> Totals:
         return totals_of(await asyncio.to_thread(held.journal)).get(sink, known)

@@ -1,4 +1,4 @@
-"""A job of this coordinator, running or not, as tools look at it that work on what it has put out."""
+"""Read access to one job's output (transactions, audit, dead letters), whether or not the job is running."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from headrace.core.settings import Home
 from headrace.processes.spawning import Starter
 
 HOSTS_MAX = 3
-"""Temporary connector hosts at a time; more wait."""
+"""Temporary connector hosts at a time; more requests wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldJob:
-    """A job's fixed facts, and how it stands.
+    """A job's fixed facts and its phase.
 
-    pipeline   file form, with secrets, at the parallelism it last had
+    pipeline   file form, with secrets, at the job's last parallelism
     storage    URL of its checkpoint folder
-    folder     where its logs are; environment: of its processes
+    folder     of its logs; environment: of its processes
     """
 
     job: str
@@ -45,7 +45,7 @@ class HeldJob:
     def of(
         submission: JobSubmission, history: JobHistory, stands: tuple[Phase, str], folder: Path, home: Home
     ) -> HeldJob:
-        """A stored job. `stands`: its phase, and its state for people."""
+        """Returns the handle of a stored job. `stands`: its phase, and its state as users see it."""
         attempts = history.attempts
         parallelism = attempts[-1].parallelism if attempts else submission.options.parallelism
         return HeldJob(
@@ -60,19 +60,19 @@ class HeldJob:
         )
 
     def journal(self) -> Journal:
-        """As its storage has it now. Blocking. Raises ExternalError."""
+        """Reads the job's journal. Blocking. Raises ExternalError."""
         return JournalStore(open_store(self.storage), "", "").load()
 
 
 def phase_of(*, driven: bool, ended: bool) -> Phase:
-    """How far a job is that this coordinator knows. driven: it has a driver; ended: it has a result."""
+    """Returns the phase of a job of this coordinator. driven: it has a driver; ended: it has a result."""
     if driven:
         return Phase.LIVE
     return Phase.ENDED if ended else Phase.SUSPENDED
 
 
 class ToolHosts:
-    """Starts connector hosts beside the jobs' own: a look, however slow, never stands in the way of a commit."""
+    """Starts connector hosts beside the jobs' own, so a slow read never delays a commit."""
 
     def __init__(self, times: HostTimes | None = None, starter: Starter | None = None) -> None:
         self._times = times
@@ -81,14 +81,14 @@ class ToolHosts:
 
     @asynccontextmanager
     async def committers(self, held: HeldJob) -> AsyncIterator[ConnectorHost]:
-        """A host with the job's committers open, for as long as the context lasts. Raises HeadraceError."""
+        """A host with the job's committers open, until the context ends. Raises HeadraceError."""
         async with self.empty(held) as host:
             await host.open_committers(held.pipeline)
             yield host
 
     @asynccontextmanager
     async def empty(self, held: HeldJob) -> AsyncIterator[ConnectorHost]:
-        """A host with nothing open, for as long as the context lasts. Raises ExternalError."""
+        """A host with nothing open, until the context ends. Raises ExternalError."""
         async with self._free:
             log = held.folder / "tools.log" if held.folder.is_dir() else None
             host = await ConnectorHost.start(held.job, held.environment, log, self._times, self._starter)

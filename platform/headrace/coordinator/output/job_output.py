@@ -1,4 +1,4 @@
-"""The OutputService of a coordinator: finds the job that is meant and hands it to the tool that is asked for."""
+"""The OutputService of a coordinator: resolves the job and calls the tool."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LOG = logging.getLogger("headrace.coordinator")
 
 
 class JobOutput:
-    """`coordinator.output.service.OutputService`.
+    """Implements `coordinator.output.service.OutputService`.
 
-    find     the job that a reference means; raises NoSuchJob
-    starter  starts connector hosts; else they are fresh interpreters
+    find      resolves a reference; raises JobNotFoundError
+    starter   starts connector hosts; by default each is a fresh interpreter
     """
 
     def __init__(
@@ -46,21 +46,21 @@ class JobOutput:
         self._transactions = JobTransactions(self._hosts, clock)
 
     async def transactions(self, reference: str) -> TransactionList:
-        """What a job has open outside."""
+        """Returns a job's open transactions."""
         return await self._transactions.look(self._find(reference))
 
     async def end_transactions(self, reference: str, request: EndTransactionsRequest) -> TransactionList:
-        """Commits or aborts."""
+        """Commits or aborts open transactions."""
         return await self._transactions.end(self._find(reference), request)
 
     async def dead_letters(self, reference: str, request: DeadLettersRequest) -> DeadLetterList:
-        """The newest dead letters of a job."""
+        """Returns the newest dead letters of a job."""
         held = self._find(reference)
         async with self._hosts.empty(held) as host:
             return await host.letters(held.pipeline, request)
 
     async def redrive(self, reference: str, request: RedriveRequest) -> Redriven:
-        """Sends dead letters again, or says which it would."""
+        """Resends dead letters, or lists which it would resend."""
         held = self._find(reference)
         async with self._hosts.empty(held) as host:
             return await host.resend(held.pipeline, request)
@@ -86,7 +86,7 @@ class JobOutput:
             self._triggers.audited(trigger_id, report)
 
     async def close(self) -> None:
-        """Gives up what is under way; its processes end with it."""
+        """Cancels what is in progress; its processes end with it."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Looks for the open transactions of a job and ends them, where that is safe: shell around `transaction_safety`.
+"""Lists the open transactions of a job and ends them where that is safe: shell around `transaction_safety`.
 
 journal ─> standing ─┐
 connector host ──────┴─> judged, one by one ─> answer;  on demand: commit the decided epoch, or fence names
@@ -21,7 +21,7 @@ from headrace.connect.sink import OpenTransaction
 from headrace.coordinator.host.client import ConnectorHost
 from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
 from headrace.coordinator.output.transaction_safety import Action, JobStanding, Judgement, Phase, Plan, judged, planned
-from headrace.coordinator.rest.service import JobConflict
+from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.clock import Clock
 
 Found = list[tuple[OpenTransaction, Judgement]]
@@ -35,15 +35,17 @@ class JobTransactions:
         self._clock = clock
 
     async def look(self, held: HeldJob) -> TransactionList:
-        """What is open, and what may be done with it. Raises HeadraceError."""
+        """Returns the open transactions with their judgements. Raises HeadraceError."""
         async with self._hosts.committers(held) as host:
             found = await self._found(host, await _standing(held))
         return TransactionList(transactions=self._infos(held, found))
 
     async def end(self, held: HeldJob, request: EndTransactionsRequest) -> TransactionList:
-        """Does what was asked where it is safe. Raises JobConflict for a job that runs, or names that may not be."""
+        """Commits or aborts where that is safe. Raises JobConflictError for a running job, or for names that may not be
+        ended.
+        """
         if held.phase is Phase.LIVE:
-            raise JobConflict(
+            raise JobConflictError(
                 f"job {held.job} ({held.name}) is {held.state}: it commits and aborts its transactions itself",
                 remedy="look with `headrace transactions list`; stop or cancel the job first",
             )
@@ -112,7 +114,7 @@ class JobTransactions:
 def transaction_info(
     there: OpenTransaction, judgement: Judgement, *, state: str | None, now_ms: int, done: str | None = None
 ) -> TransactionInfo:
-    """One open transaction as the API tells it. `state`: of its job."""
+    """Returns one open transaction as the API's document. `state`: of its job."""
     return TransactionInfo(
         name=there.name,
         sink=there.sink,
@@ -138,7 +140,7 @@ async def _standing(held: HeldJob) -> JobStanding:
 
 
 def _items(standing: JobStanding, plan: Plan, names: Sequence[str]) -> tuple[CommittableDocument, ...]:
-    """All of the decided epoch, visible already or not, and what of committed ones is open."""
+    """Returns all committables of the decided epoch, visible or not, and the open ones of committed epochs."""
     wanted = {each.name for each in plan.chosen}
     items = {(item.sink, item.name): item for item in standing.committed if item.name in wanted}
     items |= {
@@ -150,22 +152,23 @@ def _items(standing: JobStanding, plan: Plan, names: Sequence[str]) -> tuple[Com
 
 
 def _require_all(plan: Plan, found: Found, request: EndTransactionsRequest) -> None:
-    """Refuses names that are not open, or may not be ended so."""
+    """Refuses names that are not open, or may not be ended this way."""
     missing = sorted(set(request.names) - {there.name for there, _ in found})
     if missing:
-        raise JobConflict(f"no transaction of that name is open: {', '.join(missing)}")
+        raise JobConflictError(f"no transaction of that name is open: {', '.join(missing)}")
     if request.names and plan.refused:
         why = {there.name: judgement.why for there, judgement in found}
         listed = "; ".join(f"{there.name}: {why[there.name]}" for there in plan.refused)
-        raise JobConflict(f"it is not safe to {request.action} {listed}")
+        raise JobConflictError(f"it is not safe to {request.action} {listed}")
 
 
 def _record_committed(held: HeldJob, epoch: int, now_ms: int) -> None:
-    """Writes `committed`, so that whoever starts from this checkpoint knows that its output is visible."""
+    """Writes `committed`, so that a later start from this checkpoint knows that its output is visible."""
     journal = JournalStore(open_store(held.storage), "", secrets.token_hex(8))
     waiting = journal.load().uncommitted
+    # read again: another start may have committed the epoch meanwhile
     if waiting is None or waiting.manifest.epoch != epoch:
         return
     verdict = journal.append(CommittedRecord(at_ms=now_ms, epoch=epoch))
     if isinstance(verdict, Replaced):
-        raise JobConflict(f"job {held.job} is written by somebody else: {verdict.reason}")
+        raise JobConflictError(f"job {held.job} is written by somebody else: {verdict.reason}")

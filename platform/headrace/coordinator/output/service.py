@@ -1,4 +1,4 @@
-"""What a coordinator can be asked for about the output of its jobs: the seam between REST and what does the work.
+"""OutputService: the requests about the output of jobs, the seam between REST and its implementation.
 
 References and errors are as in `coordinator.rest.service`.
 """
@@ -22,19 +22,19 @@ class OutputService(Protocol):
     """The output of a cluster's jobs, running or ended."""
 
     async def transactions(self, reference: str) -> TransactionList:
-        """What a job has open outside, and what may be done with it."""
+        """Returns a job's open transactions, and what may be done with each."""
         ...
 
     async def end_transactions(self, reference: str, request: EndTransactionsRequest) -> TransactionList:
-        """Commits or aborts what may be, or says what it would do."""
+        """Commits or aborts what may be, or describes what it would do."""
         ...
 
     async def dead_letters(self, reference: str, request: DeadLettersRequest) -> DeadLetterList:
-        """The newest dead letters of a job."""
+        """Returns the newest dead letters of a job."""
         ...
 
     async def redrive(self, reference: str, request: RedriveRequest) -> Redriven:
-        """Sends dead letters again, or says which it would."""
+        """Resends dead letters, or lists which it would resend."""
         ...
 
     async def audit(self, reference: str) -> Trigger:

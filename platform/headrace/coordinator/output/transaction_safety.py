@@ -1,4 +1,4 @@
-"""What may safely be done with a transaction that is open outside, and why. Pure.
+"""Judges what may safely be done with an open transaction, and why. Pure.
 
     its job          a complete checkpoint names it, not `committed`   no checkpoint names it
     runs             leave it: the job commits or ends it itself       leave it
@@ -6,8 +6,8 @@
     has ended        commit                                            abort
     is not known     -                                                 leave it (abort by force)
 
-A complete checkpoint is a promise: what it names is never aborted, not by force either. Committing what it names is
-what a recovery would do, and doing it twice changes nothing.
+A complete checkpoint is a promise: a transaction that it names is never aborted, not by force either. A recovery would
+commit it anyway, and committing twice changes nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from headrace.checkpoint.manifest import CommittableDocument
 from headrace.connect.sink import OpenTransaction
 
 ATTEMPTS = 64
-"""Names may hold an attempt modulo this."""
+"""Transaction names may contain an attempt number modulo this."""
 
 
 class Action(StrEnum):
-    """What to do with an open transaction. LEAVE: nothing, somebody else will."""
+    """What to do with an open transaction. LEAVE: nothing, because its job or another cluster will end it."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -34,7 +34,7 @@ class Action(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far its job is."""
+    """The phase of the transaction's job."""
 
     LIVE = "live"
     SUSPENDED = "suspended"
@@ -44,12 +44,12 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobStanding:
-    """What is known of a job.
+    """The known facts of a job.
 
-    state      the state's own name, for people
-    attempt    the newest attempt's number
-    decided    what the newest complete checkpoint names, where nothing says that it is committed; its epoch
-    committed  what checkpoints name that are committed, and are still told of
+    state       the state's own name, for users
+    attempt     the newest attempt's number
+    decided     committables of the newest complete checkpoint, if it is not known to be committed; its epoch
+    committed   committables of the retained checkpoints that are committed
     """
 
     phase: Phase
@@ -61,7 +61,7 @@ class JobStanding:
 
     @staticmethod
     def of(phase: Phase, state: str, journal: Journal) -> JobStanding:
-        """As its journal tells it."""
+        """Returns the standing that the journal shows."""
         waiting = journal.uncommitted
         return JobStanding(
             phase=phase,
@@ -80,7 +80,9 @@ UNKNOWN = JobStanding(Phase.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is safe, and why. `by_force`: what `--force` allows beside it; `epoch`: the checkpoint that names it."""
+    """What is safe, and why. `by_force`: what `--force` also allows; `epoch`: the checkpoint that names the
+    transaction.
+    """
 
     safe: Action
     why: str
@@ -88,12 +90,12 @@ class Judgement:
     epoch: int | None = None
 
     def allows(self, wanted: Action, *, force: bool) -> bool:
-        """Whether it may be done."""
+        """Whether the action may be done."""
         return self.safe is wanted or (force and self.by_force is wanted)
 
 
 def judged(there: OpenTransaction, job: JobStanding) -> Judgement:
-    """What may be done with one open transaction of a job."""
+    """Judges one open transaction of a job."""
     if there.ending:
         return Judgement(Action.LEAVE, "it was ended already, and goes as soon as the brokers have told all partitions")
     if named := _naming(there, job.decided):
@@ -101,6 +103,7 @@ def judged(there: OpenTransaction, job: JobStanding) -> Judgement:
     if job.phase is not Phase.LIVE and (named := _naming(there, job.committed)):
         why = f"checkpoint {named.epoch} of its job is committed, yet it is open: a second commit changes nothing else"
         return Judgement(Action.COMMIT, why, epoch=named.epoch)
+    # a broker ends transactions by name: aborting this one would fence the decided one of the same name
     if any(item.sink == there.sink and item.name == there.name for item in job.decided if item.name):
         why = f"ending its name would also end what checkpoint {job.epoch} decided under it: commit that first"
         return Judgement(Action.LEAVE, why)
@@ -135,7 +138,7 @@ def _undecided(there: OpenTransaction, job: JobStanding) -> Judgement:
 
 
 def _naming(there: OpenTransaction, items: Sequence[CommittableDocument]) -> CommittableDocument | None:
-    """The committable that names exactly this transaction: the same identity, not only the same name."""
+    """Returns the committable of exactly this transaction: of the same identity, not only of the same name."""
     for item in items:
         same_name = not item.name or item.name == there.name
         known = there.identity and all(item.payload.get(key) == value for key, value in there.identity.items())
@@ -146,14 +149,14 @@ def _naming(there: OpenTransaction, items: Sequence[CommittableDocument]) -> Com
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a command does: the transactions that it ends, and those that it was asked for and must not end."""
+    """The transactions that a command ends, and those that it was asked to end but must not."""
 
     chosen: tuple[OpenTransaction, ...]
     refused: tuple[OpenTransaction, ...]
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Sink -> names of the chosen."""
+        """Sink -> names of the chosen transactions."""
         names: dict[str, dict[str, None]] = {}
         for each in self.chosen:
             names.setdefault(each.sink, {})[each.name] = None
@@ -163,9 +166,9 @@ class Plan:
 def planned(
     wanted: Action, found: Iterable[tuple[OpenTransaction, Judgement]], names: Sequence[str], *, force: bool
 ) -> Plan:
-    """What is done when a user asks for it. `names`: only these; empty: whatever may be.
+    """Returns the plan of a user's command. `names`: only these; empty: all that may be ended.
 
-    A transaction that was asked for by name and may not be ended is refused; without names it is passed over.
+    A transaction that was named and may not be ended is refused; without names it is skipped.
     """
     chosen: list[OpenTransaction] = []
     refused: list[OpenTransaction] = []

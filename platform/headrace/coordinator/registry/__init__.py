@@ -1,1 +1,1 @@
-"""Which job has an owner in this coordinator: a pure machine, its events and its effects."""
+"""The ownership of jobs in this coordinator: a pure machine, its events and its effects."""

@@ -1,4 +1,4 @@
-"""What the registry of jobs wants done, in order. Shapes only; `-> X, Y`: one of these events answers the effect."""
+"""Effects of the job registry, in order. Shapes only; `-> X, Y`: one of these events answers the effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.rpc.messages import Failure
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """After the delay, read what it takes to drive the job -> TryReady, TryAway, TryHopeless, with this number."""
+    """After the delay, read what a driver of the job needs -> TryReady, TryAway, TryHopeless, with this number."""
 
     job: str
     number: int
@@ -19,16 +19,17 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class AbandonTry:
-    """The job's try is not needed any more. Its answer may still come."""
+    """The job's try is not needed any more. Its answer may still arrive."""
 
     job: str
 
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """Start a driver with what was read last, and post these stops to it -> DriverEnded, MasterBroke, DriveFailed.
+    """Start a driver with the result of the last try, and post these stops to it -> DriverEnded, MasterBroke,
+    DriveFailed.
 
-    resumed   the job was accepted earlier: it must not end because something is away just now
+    resumed   the job was accepted earlier: an unreachable connector must not end it
     """
 
     job: str
@@ -38,7 +39,7 @@ class Drive:
 
 @dataclass(frozen=True, slots=True)
 class PostStop:
-    """Ask the job's driver for a stop -> Answered."""
+    """Request a stop from the job's driver -> Answered."""
 
     job: str
     stop: Stop
@@ -46,7 +47,7 @@ class PostStop:
 
 @dataclass(frozen=True, slots=True)
 class PostCancel:
-    """Ask the job's driver for a cancel -> Answered."""
+    """Request a cancel from the job's driver -> Answered."""
 
     job: str
     request: str

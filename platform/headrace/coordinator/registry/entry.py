@@ -1,4 +1,4 @@
-"""What the registry remembers of one job. The registry changes it; everybody else only reads it."""
+"""The registry's entry of one job. Only the registry changes it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from headrace.coordinator.registry.events import End, Stop
 
 
 class Phase(StrEnum):
-    """Whose a job is."""
+    """The ownership of a job."""
 
     WAITING = "waiting"
-    """A try is under way that may make it driven."""
+    """A try is in progress; if it succeeds, the job gets a driver."""
     DRIVEN = "driven"
     """It has a driver."""
     ENDING = "ending"
-    """It has an end, which the job store is keeping. It has no owner."""
+    """It has an end, which the job store is writing. It has no owner."""
     REOPENING = "reopening"
-    """Its end could not be kept, and is deleted in case that it stands all the same. It has no owner."""
+    """Its end could not be written, and is deleted in case it is on disk all the same. It has no owner."""
     ENDED = "ended"
     """The job store has its end."""
     LEFT = "left"
-    """This coordinator does not go on with it. The next one will."""
+    """This coordinator does not continue it. The next one will."""
 
 
 _WHILE_ENDING = {
@@ -32,23 +32,24 @@ _WHILE_ENDING = {
     "CANCELED": JobState.CANCELLING,
     "FAILED": JobState.FAILING,
 }
-"""The state that people see until the end is durable: who saw the end might submit the name again."""
+"""The state that users see until the end is durable: a user who saw the end might submit the name again."""
 
 
 @dataclass(slots=True)
 class Entry:
     """One job.
 
-    tries      number of the newest try; answers of earlier ones are stale
-    breaks     masters of it that failed
-    waits_for  why the newest try came to nothing
-    unkept     why the newest write of its end came to nothing
-    stops      asked for while it waits, for its driver
-    cancels    requests that are answered once the end is durable
-    posted     requests for its end that its driver has to answer
-    held       the driver's answers to them, for when the end is durable
-    back       the phase that the job returns to if its end cannot be kept; None: its driver is over, it has to end
-    elsewhere  another coordinator goes on with it (LEFT)
+    tries       number of the newest try; answers of earlier ones are stale
+    breaks      how many of its machines have failed
+    waits_for   why the newest try failed
+    unkept      why the newest write of its end failed
+    stops       requested while it waits, for its driver
+    cancels     requests that are answered once the end is durable
+    posted      requests for its end that its driver has to answer
+    held        the driver's answers to them, sent once the end is durable
+    back        the phase that the job returns to if its end cannot be written; None: its driver is over, so it has to
+                end
+    elsewhere   another coordinator continues it (LEFT)
     """
 
     job: str
@@ -69,12 +70,12 @@ class Entry:
 
     @property
     def holds_name(self) -> bool:
-        """Whether the job runs, or may run again: also in a later coordinator."""
+        """Whether the job runs or may run again, also in a later coordinator."""
         return self.phase is not Phase.ENDED
 
     @property
     def state(self) -> str:
-        """Its state for people, while it is not driven."""
+        """The job's state as users see it, while it has no driver."""
         match self.phase:
             case Phase.ENDING if self.end is not None:
                 return _WHILE_ENDING[self.end.state].value
@@ -85,7 +86,7 @@ class Entry:
 
     @property
     def why(self) -> str:
-        """Why it is neither driven nor ended, for people."""
+        """Why the job is neither driven nor ended, as users see it."""
         match self.phase:
             case Phase.WAITING if not self.waits_for:
                 return "it is being resumed"

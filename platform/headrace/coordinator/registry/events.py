@@ -1,4 +1,4 @@
-"""What the registry of jobs reacts to: answers to its effects, drivers, users, the coordinator's start and end.
+"""Events of the job registry: answers to its effects, drivers, users, the coordinator's start and end.
 
 Shapes only. `job` is a job's id everywhere, `request` the id of a trigger that a user polls.
 """
@@ -13,7 +13,7 @@ from headrace.rpc.messages import Failure
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a job ended. `savepoint`: what a stop handed out."""
+    """How a job ended. `savepoint`: URL of the savepoint that a stop returned."""
 
     state: EndState
     savepoint: str | None = None
@@ -22,7 +22,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A stop. `directory`: that the user named for its savepoint, None: it takes none."""
+    """A stop. `directory`: the user's folder for its savepoint, None: it takes none."""
 
     request: str
     directory: str | None
@@ -31,7 +31,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """A job as the job store has it. `end` None: it has no result."""
+    """A job as read from the job store. `end` None: it has no result."""
 
     job: str
     name: str
@@ -55,7 +55,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class SubmitAsked:
-    """A user submits a pipeline of that name; the job's id is new. Raises JobConflict where the name is taken."""
+    """A user submits a pipeline of that name; the job's id is new. Raises JobConflictError if the name is taken."""
 
     job: str
     name: str
@@ -71,7 +71,7 @@ class SubmitKept:
 
 @dataclass(frozen=True, slots=True)
 class SubmitFailed:
-    """The submission came to nothing. `stored`: its write was begun, and may be on disk though it failed."""
+    """The submission failed. `stored`: its write was begun, so it may be on disk."""
 
     job: str
     stored: bool
@@ -96,7 +96,7 @@ class NotDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class TryReady:
-    """Plans and origin are there: the job can be driven."""
+    """Plans and origin are read: the job can be driven."""
 
     job: str
     number: int
@@ -104,7 +104,7 @@ class TryReady:
 
 @dataclass(frozen=True, slots=True)
 class TryAway:
-    """The job's storage is away; another try may help."""
+    """The job's storage is unreachable; another try may succeed."""
 
     job: str
     number: int
@@ -113,7 +113,7 @@ class TryAway:
 
 @dataclass(frozen=True, slots=True)
 class TryHopeless:
-    """The job cannot go on in this coordinator; another try does not help."""
+    """This coordinator cannot continue the job; another try cannot succeed."""
 
     job: str
     number: int
@@ -130,9 +130,9 @@ class DriveFailed:
 
 @dataclass(frozen=True, slots=True)
 class MasterBroke:
-    """The job's master failed: its driver is over, and every request of users was answered.
+    """The job's machine failed: its driver is over, and has answered every request of users.
 
-    again    the job's restart strategy allows another master
+    again   the job's restart strategy allows another machine
     """
 
     job: str
@@ -142,7 +142,9 @@ class MasterBroke:
 
 @dataclass(frozen=True, slots=True)
 class DriverEnded:
-    """The job's driver is over, with an end; None: it has left the job (suspended, or replaced from elsewhere)."""
+    """The job's driver is over, with an end; None: it has left the job (suspended, or replaced by another
+    coordinator).
+    """
 
     job: str
     end: End | None
@@ -150,7 +152,7 @@ class DriverEnded:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The driver answers a request of a user."""
+    """The driver answers a user's request."""
 
     job: str
     request: str
@@ -163,7 +165,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class StopAsked:
-    """Raises JobConflict where the job neither runs nor will."""
+    """Raises JobConflictError if the job neither runs nor will run."""
 
     job: str
     stop: Stop
@@ -171,7 +173,7 @@ class StopAsked:
 
 @dataclass(frozen=True, slots=True)
 class CancelAsked:
-    """Raises JobConflict where the job has another end already, or is another coordinator's."""
+    """Raises JobConflictError if the job has another end already, or belongs to another coordinator."""
 
     job: str
     request: str
@@ -182,7 +184,7 @@ class CancelAsked:
 
 @dataclass(frozen=True, slots=True)
 class EndKept:
-    """The job's end is durable. `forgotten`: ended jobs that the store has deleted since."""
+    """The job's end is durable. `forgotten`: ended jobs that the store has deleted with it."""
 
     job: str
     forgotten: tuple[str, ...] = ()
@@ -190,7 +192,7 @@ class EndKept:
 
 @dataclass(frozen=True, slots=True)
 class EndNotKept:
-    """Writing the job's end failed. It may be on disk all the same."""
+    """The write of the job's end failed. The end may be on disk all the same."""
 
     job: str
     failure: Failure
@@ -205,7 +207,7 @@ class EndWithdrawn:
 
 @dataclass(frozen=True, slots=True)
 class EndNotWithdrawn:
-    """Whether an end of the job is on disk is unknown."""
+    """It is unknown whether an end of the job is on disk."""
 
     job: str
     failure: Failure

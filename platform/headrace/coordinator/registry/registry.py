@@ -1,5 +1,5 @@
-"""The registry of a coordinator's jobs: which job has an owner, who holds a name, what a request does to a job that
-nobody drives. Pure: no I/O, no clock, no randomness, no event loop.
+"""The registry of a coordinator's jobs: decides which job has an owner, which job holds a name, and how a request is
+handled for a job without a driver. Pure: no I/O, no clock, no randomness, no event loop.
 
     submitted ──────────────────────────> DRIVEN ──driver ends──────────────────────> ENDING ──kept──> ENDED
                                            ^  │                                        │  ^
@@ -15,20 +15,21 @@ nobody drives. Pure: no I/O, no clock, no randomness, no event loop.
                                                 (or LEFT again)
     DRIVEN ──driver leaves it──> LEFT;   the coordinator ends ──> LEFT;   read, with an end ──> ENDED
 
-What holds, whatever happens between any two events:
-1. A job has at most one owner: a driver, or a try whose number is the newest. The answer of any other try is stale,
-   also one that had read everything when the job was canceled.
-2. A job holds its name until its end is durable, also where this coordinator has left it: a later coordinator resumes
-   every job without an end. A submission holds it from before its first write until it is a job, or surely is not on
+Invariants between any two events:
+
+1. A job has at most one owner: a driver, or the try with the newest number. The answer of any other try is stale, even
+   if it had read everything when the job was cancelled.
+2. A job holds its name until its end is durable, even if this coordinator has left it: a later coordinator resumes
+   every job without an end. A submission holds its name from before its first write until it is a job, or is surely not
+   on disk.
+3. A request to end a job (cancel, stop) succeeds only when the end is durable. If a waiting job's end cannot be
+   written, the cancel fails with that error. The job then waits on, but has no owner before the end is surely not on
    disk.
-3. A request to end a job (cancel, stop) is answered with success only when the end is durable. If a waiting job's end
-   cannot be kept, the cancel is answered with that failure. The job waits on, but nobody owns it before the end is
-   surely not on disk.
-4. A driver that is over never comes back. Its end is kept again until the job store takes it.
+4. A driver that is over never returns. Its end is written again until the job store accepts it.
 5. Every request is answered by the end of the job, of the try to end it, or of the coordinator.
 
-The caller's duties: handle one event at a time; perform effects in the order given; answer each effect that promises an
-event with one of them; perform effects on the job store that name the same job one after the other.
+The caller's duties: handle one event at a time; perform effects in order; answer each effect that promises an event
+with one of them; perform effects on the job store that name the same job one after the other.
 """
 
 from __future__ import annotations
@@ -39,29 +40,31 @@ from typing import assert_never
 from headrace.coordinator.registry import effects as do
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Entry, Phase
-from headrace.coordinator.rest.service import JobConflict
+from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.errors import Domain, ExternalError
 from headrace.rpc.messages import Failure
 
 REQUESTS_MAX = 100
-"""Stops and cancels that wait for one job."""
+"""Stops and cancels that may wait for one job."""
 
 
 class Registry:
-    """All jobs of a coordinator. `retry_s`: between two tries; `breaks_max`: masters of a job that may fail."""
+    """All jobs of a coordinator. `retry_s`: delay between two tries; `breaks_max`: machines of one job that may
+    fail.
+    """
 
     def __init__(self, *, retry_s: float, breaks_max: int) -> None:
         self._retry_s = retry_s
         self._breaks_max = breaks_max
         self._jobs: dict[str, Entry] = {}
         self._submitting: dict[str, str] = {}
-        """Job -> name of submissions under way, and of failed ones that may be on disk."""
+        """Job -> name of submissions in progress, and of failed ones that may be on disk."""
         self._started = self._closing = False
         self._effects: list[do.Effect] = []
 
     @property
     def jobs(self) -> Mapping[str, Entry]:
-        """All of them by id. Raises ExternalError until they are read."""
+        """All jobs by id. Raises ExternalError until they are read."""
         self.require_started()
         return self._jobs
 
@@ -71,7 +74,7 @@ class Registry:
             raise ExternalError("the coordinator is starting: it reads its jobs", remedy="ask again", retry=True)
 
     def handle(self, event: on.Event) -> list[do.Effect]:  # noqa: PLR0912 - one line an event
-        """Returns what is to be done. A refused request raises JobConflict or ExternalError, and changes nothing."""
+        """Returns the effects. A refused request raises JobConflictError or ExternalError, and changes nothing."""
         self._effects = []
         match event:
             case on.JobsRead(jobs):
@@ -111,7 +114,7 @@ class Registry:
         return self._effects
 
     def require_driven(self, job: str) -> None:
-        """Raises JobConflict where the job has no driver."""
+        """Raises JobConflictError if the job has no driver."""
         entry = self.jobs[job]
         if entry.phase is not Phase.DRIVEN:
             raise _not_driven(entry)
@@ -136,17 +139,17 @@ class Registry:
                     self._abandon_try(entry)
                     self._leave(entry, "the coordinator ends")
                 case _:
-                    # an end that is being kept, or withdrawn, still is: the caller waits for the job store
+                    # ends that are being written or withdrawn are still finished: the caller waits for the job store
                     pass
 
     def _leave(self, entry: Entry, reason: str, *, elsewhere: bool = False) -> None:
-        """Nobody goes on with the job here."""
+        """The job has no owner here any more."""
         entry.phase, entry.waits_for, entry.elsewhere = Phase.LEFT, reason, elsewhere
         failure = Failure(f"job {entry.job} is {entry.state}: {entry.why}", Domain.EXTERNAL.value, retry=True)
         self._refuse_requests(entry, failure)
 
     def _refuse_requests(self, entry: Entry, failure: Failure) -> None:
-        """Answers everybody who waits for the job or for its end."""
+        """Fails every request that waits for the job or its end."""
         held = [answer.request for answer in entry.held]
         for request in (*held, *entry.cancels, *(stop.request for stop in entry.stops)):
             self._effects.append(do.Answer(request, failure=failure))
@@ -165,12 +168,12 @@ class Registry:
     def _require_free_name(self, entries: Iterable[Entry], name: str) -> None:
         holder = next((entry for entry in entries if entry.name == name and entry.holds_name), None)
         if holder is not None:
-            raise JobConflict(
+            raise JobConflictError(
                 f"job {holder.job} of that name ({name}) {_standing(holder)}",
                 remedy="upgrade, stop or cancel it; or submit with --allow-duplicate",
             )
         if name in self._submitting.values():
-            raise JobConflict(
+            raise JobConflictError(
                 f"a job of that name ({name}) is being submitted just now", remedy="or submit with --allow-duplicate"
             )
 
@@ -178,7 +181,7 @@ class Registry:
         name = self._submitting.pop(job)
         entry = self._jobs[job] = Entry(job, name, Phase.DRIVEN, self._retry_s)
         if self._closing:
-            # nobody would wait for its driver; the next coordinator goes on with it
+            # the coordinator no longer waits for drivers; the next one resumes the job
             self._leave(entry, "the coordinator ends")
         else:
             self._effects.append(do.Drive(job, resumed=False))
@@ -186,7 +189,7 @@ class Registry:
     def _on_submit_failed(self, event: on.SubmitFailed | on.Discarded | on.NotDiscarded) -> None:
         match event:
             case on.SubmitFailed(job, stored=True):
-                # if the write stands, the next coordinator runs the job: its name is not free before that is mended
+                # if the write stands, the next coordinator runs the job: its name stays taken until the file is deleted
                 self._effects.append(do.Discard(job))
             case on.NotDiscarded(job) if not self._closing:
                 self._effects.append(do.Discard(job, self._retry_s))
@@ -206,8 +209,9 @@ class Registry:
 
     def _on_try(self, event: on.TryReady | on.TryAway | on.TryHopeless) -> None:
         entry = self._jobs.get(event.job)
+        # invariant 1: only the newest try makes an owner
         if entry is None or entry.phase is not Phase.WAITING or entry.tries != event.number:
-            # the job was canceled, or the coordinator ends: a try that was under way makes no owner any more
+            # the job was cancelled, or the coordinator ends: a try that was in progress makes no owner any more
             return
         match event:
             case on.TryReady():
@@ -229,7 +233,7 @@ class Registry:
     # ---- drivers -------------------------------------------------------------------------------------------------
 
     def _on_drive_failed(self, entry: Entry, reason: str) -> None:
-        # there is no driver that could answer
+        # no driver can answer the posted requests
         entry.cancels, entry.posted = [*entry.cancels, *entry.posted], []
         self._leave(entry, reason)
 
@@ -247,7 +251,7 @@ class Registry:
         if end is not None:
             self._conclude(entry, end, None)
             return
-        # requests that reached the driver with its end are still answered by it
+        # the driver still answers requests that it received together with its end
         self._leave(entry, "", elsewhere=not self._closing)
 
     def _on_answered(self, event: on.Answered) -> None:
@@ -257,9 +261,10 @@ class Registry:
             self._effects.append(answer)
             return
         entry.posted.remove(event.request)
+        # invariant 3: success waits for the job store
         if event.failure is None and entry.phase in {Phase.DRIVEN, Phase.ENDING}:
-            # the journal may not have the end: storage that is away does not hold it up. A coordinator that dies
-            # before the job store has it resumes the job
+            # the journal may lack the end, because unreachable storage does not delay it: a coordinator that dies
+            # before the job store has the end resumes the job
             entry.held.append(answer)
         else:
             self._effects.append(answer)
@@ -279,7 +284,7 @@ class Registry:
                 raise _not_driven(entry)
 
     def _on_cancel(self, entry: Entry, request: str) -> None:
-        """Where nothing of the job runs, and its journal may be out of reach, the job store alone keeps its end."""
+        """If nothing of the job runs, its journal may be unreachable: the end is written to the job store alone."""
         _require_room(entry, len(entry.cancels))
         match entry.phase:
             case Phase.DRIVEN:
@@ -293,7 +298,7 @@ class Registry:
                 entry.cancels.append(request)
                 self._conclude(entry, on.End("CANCELED"), Phase.LEFT)
             case Phase.REOPENING:
-                # asked when the answer to WithdrawEnd is there: two writes of one job must not overtake each other
+                # handled after the answer to WithdrawEnd: two writes of one job must not overtake each other
                 entry.cancels.append(request)
             case Phase.ENDING if entry.end is not None and entry.end.state == "CANCELED":
                 entry.cancels.append(request)
@@ -322,10 +327,12 @@ class Registry:
         self._effects += [do.Answer(answer.request, failure=failure) for answer in entry.held]
         self._effects += [do.Answer(request, failure=failure) for request in entry.cancels]
         entry.held, entry.cancels, entry.unkept = [], [], failure.message
+        # a job that waits can go back to waiting, but a failed write may have reached the disk: it is withdrawn first
         if entry.back is not None:
             entry.phase = Phase.REOPENING
             self._effects.append(do.WithdrawEnd(entry.job))
         elif not self._closing:
+            # a driver that is over has nothing to go back to: the end is written until it stands
             self._effects.append(do.KeepEnd(entry.job, entry.end, self._retry_s))
 
     def _on_withdrawn(self, entry: Entry) -> None:
@@ -349,7 +356,7 @@ class Registry:
 
 
 def _standing(holder: Entry) -> str:
-    """Why the job's name is taken."""
+    """Returns why the job's name is taken."""
     match holder.phase:
         case Phase.DRIVEN:
             return "runs already"
@@ -359,13 +366,13 @@ def _standing(holder: Entry) -> str:
             return f"is {holder.state}: {holder.why}"
 
 
-def _not_driven(entry: Entry) -> JobConflict:
+def _not_driven(entry: Entry) -> JobConflictError:
     why = "" if entry.phase is Phase.ENDED else f": {entry.why}"
-    return JobConflict(f"job {entry.job} ({entry.name}) is {entry.state}{why}")
+    return JobConflictError(f"job {entry.job} ({entry.name}) is {entry.state}{why}")
 
 
 def _require_room(entry: Entry, waiting: int) -> None:
     if waiting >= REQUESTS_MAX:
-        raise JobConflict(
+        raise JobConflictError(
             f"{waiting} requests wait for job {entry.job} ({entry.name})", remedy="wait until they are answered"
         )

@@ -1,1 +1,1 @@
-"""The REST API: routes, who may call them, job documents, metrics."""
+"""The REST API: routes, access checks, job documents, metrics."""

@@ -1,7 +1,7 @@
-"""Which requests a token allows. Pure.
+"""Decides which requests a token allows. Pure.
 
-Every request shows a token, also one for a route that does not exist: nothing of the API answers without. It is judged
-by its head alone, before a body is read.
+Every request needs a token, also one for a route that does not exist. It is judged by its head alone, before a body is
+read.
 
     Tokens.full     everything
     Tokens.metrics  reading health and metrics, for monitoring and probes
@@ -20,7 +20,7 @@ _READABLE = {"/v1/health", "/v1/metrics"}
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of a cluster. Raises InternalError for an empty one: no coordinator serves without."""
+    """The tokens of a cluster. Raises InternalError for an empty one: no coordinator serves without a token."""
 
     full: str = field(repr=False)
     metrics: str = field(repr=False)
@@ -32,14 +32,14 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """The status that a denied request gets, and why."""
+    """The status of a denied request, and why."""
 
     status: int
     error: UserError
 
 
 def denial(method: str, path: str, authorization: str, tokens: Tokens) -> Denial | None:
-    """Why a request is denied, if it is. authorization: that header, empty where it is missing."""
+    """Returns why a request is denied, or None. authorization: that header, empty if it is missing."""
     scheme, _, given = authorization.partition(" ")
     shown = given.strip() if scheme.lower() == "bearer" else ""
     if _equal(shown, tokens.full):
@@ -59,5 +59,5 @@ _REMEDY = (
 
 
 def _equal(shown: str, token: str) -> bool:
-    """In a time that says nothing about where they differ."""
+    """Compares in constant time: the duration reveals nothing about the token."""
     return hmac.compare_digest(shown.encode(), token.encode())

@@ -1,10 +1,9 @@
 """The coordinator's REST API, `/v1`: HTTP in, `ClusterService` calls, documents of `client.models` out.
 
-Owns routes, limits of a request, and which status an error gets. It decides nothing about jobs.
+It owns routes, limits of a request, and the status of an error. It decides nothing about jobs.
 
-A request passes three doors before anything of it is parsed: its token (`access`), no page of another site sent it
-(`cross_site`), and its body is small enough. A page that reaches the API under a name of its own (DNS rebinding) has no
-token.
+A request passes three checks before anything of it is parsed: its token (`access`), its origin (`cross_site`), and the
+size of its body. A page that reaches the API under a name of its own (DNS rebinding) has no token.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ from headrace.coordinator.rest.access import Tokens, denial
 from headrace.coordinator.rest.cross_site import refusal
 from headrace.coordinator.rest.metrics import MEDIA_TYPE
 from headrace.coordinator.rest.output_routes import output_routes
-from headrace.coordinator.rest.service import ClusterService, JobConflict, NoSuchJob
+from headrace.coordinator.rest.service import ClusterService, JobConflictError, JobNotFoundError
 from headrace.core.errors import Domain, ExternalError, HeadraceError, UserError
 
 BODY_BYTES_MAX = CODE_BYTES_MAX * 3 // 2
-"""Base64 makes four bytes of three; the rest is room for the pipeline."""
+"""Base64 encodes three bytes as four; the rest is for the pipeline."""
 ACCEPTED = 202
 
 _BEARER = HTTPBearer(auto_error=False, description="The cluster's token; health and metrics take the metrics token too")
-"""For the OpenAPI document alone: `access` decides."""
+"""Only for the OpenAPI document: `access` decides."""
 
 _ERRORS: dict[int | str, dict[str, object]] = {
     400: {"model": ErrorBody, "description": "wrong use, or an invalid pipeline"},
@@ -66,12 +65,12 @@ _ERRORS: dict[int | str, dict[str, object]] = {
 
 
 def rest_app(service: ClusterService, tokens: Tokens) -> FastAPI:
-    """The application. `tokens`: what clients must send as `Authorization: Bearer ..`."""
+    """Returns the application. `tokens`: what clients must send as `Authorization: Bearer ..`."""
     app = FastAPI(
         title="Headrace",
         version="v1",
         description="Jobs of a Headrace cluster. Long operations return a trigger, to be looked at until it has ended.",
-        docs_url=None,  # its page loads scripts from elsewhere
+        docs_url=None,  # swagger's page loads scripts from a CDN
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
@@ -185,7 +184,7 @@ def _cluster(service: ClusterService) -> APIRouter:
 
 
 def _monitoring(service: ClusterService) -> APIRouter:
-    """What the metrics token reads, too."""
+    """Routes that the metrics token may read, too."""
     router = APIRouter(tags=["monitoring"])
 
     @router.get("/health", operation_id="health")
@@ -202,7 +201,7 @@ def _monitoring(service: ClusterService) -> APIRouter:
 
 
 def _refused(request: Request, tokens: Tokens) -> Response | None:
-    """The answer to a request that is refused by its head; None: it may go on."""
+    """Returns the answer to a request that is refused by its head; None: it is allowed."""
     method, path = request.method, request.url.path
     denied = denial(method, path, request.headers.get("authorization", ""), tokens)
     found = denied or refusal(method, request.headers)
@@ -210,7 +209,7 @@ def _refused(request: Request, tokens: Tokens) -> Response | None:
 
 
 def _body_refused(request: Request) -> Response | None:
-    """Refuses a body before it is read: too large, or of unknown length."""
+    """Refuses a body that is too large or of unknown length, before it is read."""
     length = request.headers.get("content-length", "0")
     if "transfer-encoding" in request.headers:
         return _error(411, UserError("the request does not say how long it is", remedy="send Content-Length"))
@@ -245,15 +244,15 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> JSONResponse:
-        # the server logs the trace: it is not the client's to see, nor is a text that was meant for nobody
+        # the server logs the trace; a client must not see it, nor an internal error's text
         return _json(500, ErrorBody(message=f"internal error: {type(error).__name__}", domain=Domain.INTERNAL))
 
 
 def _status(error: HeadraceError) -> int:
     match error:
-        case NoSuchJob():
+        case JobNotFoundError():
             return 404
-        case JobConflict():
+        case JobConflictError():
             return 409
         case UserError():
             return 400

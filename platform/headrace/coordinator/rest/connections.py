@@ -1,8 +1,8 @@
-"""Connections to the REST API that have no request in progress are few, and not waited for: a stranger's idle sockets
-take no descriptor from others and keep nobody out.
+"""Bounds the REST connections that have no request in progress: idle sockets of strangers must not use up descriptors
+or keep clients out.
 
-uvicorn itself waits for a first request for ever, its `limit_concurrency` would count idle connections too, and what it
-knows of TLS begins after the handshake, which a stranger may never end. So the handshake is made here.
+uvicorn waits for a first request forever, its `limit_concurrency` would count idle connections too, and it takes over
+TLS only after the handshake, which a stranger may never finish. So the handshake is made here.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from uvicorn.server import ServerState
 from headrace.core.network.entrance import Entrance
 
 WAITING_MAX = 128
-"""Connections at once without a request in progress; one more closes the one that has been silent for longest."""
+"""Greatest number of connections without a request in progress; one more closes the one that has been silent
+longest.
+"""
 REQUEST_SECONDS_MAX = 10.0
-"""How long a request may take to arrive up to the end of its headers."""
+"""How long a request may take up to the end of its headers."""
 
 
 def bounded_protocol(tls: SSLContext | None = None) -> type[H11Protocol]:
-    """A protocol class for one server; its connections share their bound. tls: None: they are not encrypted."""
+    """Returns a protocol class for one server; its connections share their bound. tls None: they are not encrypted."""
     door: Entrance[BoundedProtocol] = Entrance(WAITING_MAX)
     return type("BoundedProtocol", (BoundedProtocol,), {"door": door, "tls": tls})
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 on one connection, which is closed while it waits for a request: for too long, or to make room."""
+    """HTTP/1.1 on one connection, which is closed if it waits for a request too long, or to make room."""
 
     door: Entrance[BoundedProtocol]
     tls: SSLContext | None
@@ -58,16 +60,16 @@ class BoundedProtocol(H11Protocol):
             self._handshake = self.loop.create_task(self._secure(self.tls))
 
     async def _secure(self, tls: SSLContext) -> None:
-        """The TLS handshake, after which the connection is made anew, for uvicorn."""
+        """Makes the TLS handshake, then repeats `connection_made` for uvicorn with the secure transport."""
         plain, secure = self.transport, None
-        # refused, too slow or gone
+        # the client refused, was too slow or is gone
         with suppress(OSError):
             secure = await self.loop.start_tls(
                 plain, self, tls, server_side=True, ssl_handshake_timeout=REQUEST_SECONDS_MAX
             )
         if secure is None:
             plain.abort()
-            # asyncio tells of the end of a connection only after its handshake
+            # asyncio reports the end of a connection only after its handshake
             self.connection_lost(None)
             return
         self._handshake = None
@@ -82,9 +84,9 @@ class BoundedProtocol(H11Protocol):
         self._wait_no_more()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request."""
+        """Bytes of a request have arrived."""
         if self._handshake is not None:
-            # decrypted with the handshake's last bytes, before its task has run
+            # these bytes came with the handshake's last ones, before its task has run
             self._early += data
             return
         super().data_received(data)
@@ -95,7 +97,7 @@ class BoundedProtocol(H11Protocol):
             self._set_deadline()
 
     def on_response_complete(self) -> None:
-        """An answer is sent; the connection is kept for a next request, which uvicorn waits for."""
+        """An answer is sent; uvicorn keeps the connection for the next request."""
         super().on_response_complete()
         if self.cycle is None or self.cycle.response_complete:
             self._wait()

@@ -1,4 +1,4 @@
-"""A job as people see it: documents of the REST API out of a driver's facts and its slots' reports."""
+"""Makes the REST API's job documents from a driver's facts and its slots' reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def summary(submission: JobSubmission, state: str, result: JobResult | None) -> JobSummary:
-    """A line of the list."""
+    """Returns a job's line in the list."""
     return JobSummary(
         job_id=submission.job,
         name=submission.name,
@@ -46,7 +46,7 @@ def summary(submission: JobSubmission, state: str, result: JobResult | None) -> 
 
 
 def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalPlan) -> JobStatus:
-    """A job that has not ended."""
+    """Returns the status of a job that has not ended."""
     view = driver.machine.view
     failure = driver.machine.job.failure
     return JobStatus(
@@ -67,7 +67,7 @@ def running_status(submission: JobSubmission, driver: JobDriver, plan: PhysicalP
 
 
 def sample(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobSample:
-    """A running job for a monitoring system."""
+    """Returns a running job's values for a monitoring system."""
     newest = driver.checkpoint
     return JobSample(
         job=submission.job,
@@ -79,7 +79,7 @@ def sample(submission: JobSubmission, driver: JobDriver, now_ms: int) -> JobSamp
 
 
 def ended_status(last: JobStatus, result: JobResult) -> JobStatus:
-    """A job that has ended, as it was last seen."""
+    """Returns the status of an ended job: its last status with its result."""
     return last.model_copy(
         update={
             "state": result.state,
@@ -93,19 +93,19 @@ def ended_status(last: JobStatus, result: JobResult) -> JobStatus:
 
 
 def ending_status(last: JobStatus, state: str, message: str) -> JobStatus:
-    """A job whose end is not durable yet, as it was last seen."""
+    """Returns the status of a job whose end is not durable yet: its last status with the new state."""
     return last.model_copy(update={"state": state, "message": message, "alarm": None})
 
 
 def stored_status(submission: JobSubmission, result: JobResult, history: JobHistory) -> JobStatus:
-    """A job that had ended before this coordinator began."""
+    """Returns the status of a job that had ended before this coordinator began."""
     return ended_status(_bare(submission, history, result.state), result)
 
 
 def left_status(
     submission: JobSubmission, history: JobHistory, message: str, failure: Failure | None = None
 ) -> JobStatus:
-    """A job that has not ended, and that nobody drives just now."""
+    """Returns the status of a job that has neither ended nor a driver."""
     text = None if failure is None else failure_text(failure)
     bare = _bare(submission, history, JobState.SUSPENDED.value)
     return bare.model_copy(update={"message": message, "failure": text})
@@ -125,7 +125,7 @@ def _bare(submission: JobSubmission, history: JobHistory, state: str) -> JobStat
 
 
 def completed(driver: JobDriver) -> CompletedCheckpoint | None:
-    """The newest complete checkpoint."""
+    """Returns the newest complete checkpoint."""
     newest = driver.checkpoint
     if newest is None:
         return None
@@ -135,7 +135,7 @@ def completed(driver: JobDriver) -> CompletedCheckpoint | None:
 
 
 def failure_text(failure: Failure) -> str:
-    """An error with its place and remedy, for people."""
+    """Returns an error's text with its place and remedy."""
     where = ", ".join(
         text
         for text in (
@@ -151,7 +151,7 @@ def failure_text(failure: Failure) -> str:
 
 
 def exception_info(entry: ExceptionEntry) -> ExceptionInfo:
-    """A failure of the history."""
+    """Returns a failure of the history."""
     failure = entry.failure
     return ExceptionInfo(
         at=moment(entry.at_ms),
@@ -169,7 +169,7 @@ def exception_info(entry: ExceptionEntry) -> ExceptionInfo:
 
 
 def checkpoint_info(record: CheckpointRecord, path: str, *, committed: bool) -> CheckpointInfo:
-    """A retained checkpoint."""
+    """Returns a retained checkpoint."""
     manifest = record.manifest
     return CheckpointInfo(
         epoch=manifest.epoch,
@@ -185,7 +185,7 @@ def checkpoint_info(record: CheckpointRecord, path: str, *, committed: bool) -> 
 
 
 def retained_checkpoints(storage: str) -> tuple[CheckpointInfo, ...]:
-    """All that the journal in a job's storage has, newest first. Blocking."""
+    """Reads all checkpoints of the journal in a job's storage, newest first. Blocking."""
     journal = JournalStore(open_store(storage), "", "").load()
     open_epoch = None if journal.uncommitted is None else journal.uncommitted.manifest.epoch
     return tuple(
@@ -200,8 +200,10 @@ def node_statuses(
     slots: tuple[PooledSlot, ...],
     counted: Mapping[str, Mapping[str, int]],
 ) -> tuple[NodeStatus, ...]:
-    """Every node of the plan, in flow order. `counted`: by earlier attempts, up to the cut that this one began with."""
-    # a coordinator without jobs loads no planning
+    """Returns every node of the plan, in flow order. `counted`: counters of earlier attempts, up to the restored
+    checkpoint.
+    """
+    # imported here: a coordinator without jobs loads no planning
     from headrace.execution.planning import node_kind
 
     subtasks = {(each.task, each.subtask): each for status in statuses.values() for each in status.subtasks}

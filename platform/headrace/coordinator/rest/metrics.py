@@ -1,6 +1,6 @@
-"""What the coordinator tells a monitoring system of its running jobs, as Prometheus text. Pure but for its library.
+"""Renders the running jobs for a monitoring system, as Prometheus text. Pure but for its library.
 
-An alarm is told as 0 or 1: its words are in the job's status and log.
+An alarm is 0 or 1: its text is in the job's status and log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class JobSample:
-    """A running job as it stands. checkpoint_age_s: since its newest complete checkpoint; None: there is none yet."""
+    """A running job's values. checkpoint_age_s: since its newest complete checkpoint; None: it has none yet."""
 
     job: str
     name: str
@@ -28,7 +28,7 @@ class JobSample:
 
 
 def metrics_text(samples: Iterable[JobSample]) -> str:
-    """All samples in the text format 0.0.4."""
+    """Returns all samples in the text format 0.0.4."""
     registry = CollectorRegistry()
     registry.register(_Samples(tuple(samples)))
     return generate_latest(registry).decode()

@@ -16,14 +16,14 @@ TARGET = Path("schemas/openapi.json")
 
 
 def rendered() -> str:
-    """The document as text."""
-    # routes only hold on to the service: describing them calls nothing
+    """Returns the document as text."""
+    # routes only store the service: describing them calls nothing
     document = rest_app(cast("ClusterService", None), Tokens("described", "described")).openapi()
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the document to the file named, else to its place in the repository."""
+    """Writes the document to the named file, or to its place in the repository."""
     write_rendered(arguments, TARGET, rendered())
 
 

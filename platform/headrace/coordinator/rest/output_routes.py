@@ -1,4 +1,4 @@
-"""Routes of the REST API about what jobs have put out: open transactions, audits, dead letters."""
+"""Routes of the REST API for the output of jobs: open transactions, audits, dead letters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.coordinator.output.service import OutputService
 
 
 def output_routes(output: Callable[[], OutputService]) -> APIRouter:
-    """The router. `output` is called for each request."""
+    """Returns the router. `output` is called for each request."""
     router = APIRouter(tags=["output"])
 
     @router.get("/jobs/{job}/transactions", operation_id="transactions")

@@ -1,6 +1,6 @@
-"""Files and folders that only their owner may read, whatever the process's umask is: what lies below a home.
+"""Files and folders that only their owner may read, whatever the process's umask is: the content of a home.
 
-A user's own output (files of a sink, a savepoint in a folder of his) is written with the umask instead.
+A user's own output (files of a sink, a savepoint in a user's folder) is written with the umask instead.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ OTHERS = 0o077
 
 
 def make_private_folder(folder: Path) -> None:
-    """Makes the folder and those above it that are missing, each with mode 0700. One that exists keeps its mode.
-
-    Raises OSError.
-    """
+    """Creates the folder and its missing parents, each with mode 0700. An existing folder keeps its mode. Raises
+    OSError."""
     missing = []
     above = folder
     while not above.is_dir():
         missing.append(above)
         above = above.parent
     for each in reversed(missing):
-        # another process may make it at the same time
+        # another process may create it at the same time
         each.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 def private_opener(path: str, flags: int) -> int:
-    """An `opener` for `open`: a file that is made gets mode 0600; one that exists keeps its mode."""
+    """An `opener` for `open`: a new file gets mode 0600; an existing one keeps its mode."""
     return os.open(path, flags, PRIVATE_FILE)
 
 
 def is_private(folder: Path) -> bool:
-    """Whether files in it are for their owner alone: it lies below this process's home, or no other user may enter it.
+    """Whether files in the folder are for their owner alone: it lies below this process's home, or no other user may
+    enter it.
 
-    The latter holds for folders of another process's home, which has made them so.
+    The second case covers the home of another process, which created its folders with mode 0700.
     """
     home = Home.from_environment().root
     if folder.is_relative_to(home) or folder.resolve().is_relative_to(home.resolve()):

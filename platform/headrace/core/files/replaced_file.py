@@ -1,4 +1,4 @@
-"""Small files that are replaced whole: a reader sees the text before or the text after, never a part of one."""
+"""Small files that are replaced whole: a reader sees the old text or the new text, never a part of one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = False) -> None:
-    """Replaces the file, or makes it, in a folder that is there. Raises OSError.
+    """Replaces the file, or creates it in an existing folder. Raises OSError.
 
-    mode      permissions, less the process's mask
-    durable   it is on disk when this returns: it outlives a power cut
+    mode      permissions, before the process's umask
+    durable   the file survives a power loss once this returns
     """
     part = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         if durable:
+            # content before name: otherwise a power loss could leave an empty file under the name
             file.flush()
             os.fsync(file.fileno())
     part.replace(path)
@@ -25,7 +26,8 @@ def replace_file(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = 
 
 
 def remove_file(path: Path) -> None:
-    """Deletes the file if it is there, in a folder that is: durably when this returns. Raises OSError."""
+    """Deletes the file if it exists, in an existing folder. The deletion is durable when this returns. Raises
+    OSError."""
     path.unlink(missing_ok=True)
     _sync(path.parent)
 

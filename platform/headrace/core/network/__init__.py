@@ -1,1 +1,1 @@
-"""Hosts, doors and mutual proofs: what every listener of headrace shares. Opens no socket."""
+"""Hosts, unauthenticated callers, mutual proofs and frames: shared by all that use sockets. Opens no socket."""

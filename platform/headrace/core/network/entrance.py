@@ -1,6 +1,6 @@
-"""Which callers may stand at a door before they have proven anything: few, and the idlest leaves first. Pure.
+"""Bounds the callers that have not authenticated yet, and chooses which one to close for a new one. Pure.
 
-For each place that listens: the exchange of a slot, the control plane, REST.
+Every listener has one: the exchange of a slot, the control plane, REST.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ _Caller = TypeVar("_Caller")
 
 
 class Entrance(Generic[_Caller]):
-    """At most `room` callers at once. Takes no lock.
+    """At most `room` unauthenticated callers at once. Not thread-safe: the caller serializes calls.
 
-    One more takes the place of the oldest that has not even greeted, else of the oldest. So connections that a stranger
-    holds open without a word keep nobody out.
+    A further caller displaces the oldest one that has sent nothing, else the oldest one. So a stranger's silent
+    connections cannot exclude anyone.
     """
 
     def __init__(self, room: int) -> None:
@@ -27,7 +27,7 @@ class Entrance(Generic[_Caller]):
         return len(self._silent) + len(self._greeted)
 
     def enter(self, caller: _Caller) -> _Caller | None:
-        """Takes a caller in; returns the one that has to leave for it, if any."""
+        """Admits a caller; returns the one to close in its place, if any."""
         leaves = None
         if len(self) >= self._room:
             leaves = next(iter(self._silent or self._greeted))
@@ -36,12 +36,12 @@ class Entrance(Generic[_Caller]):
         return leaves
 
     def greeted(self, caller: _Caller) -> None:
-        """The caller has sent its greeting."""
+        """Records that the caller has sent its greeting."""
         if caller in self._silent:
             del self._silent[caller]
             self._greeted[caller] = None
 
     def leave(self, caller: _Caller) -> None:
-        """The caller is let in, or gone. Idempotent."""
+        """Removes a caller that is authenticated or gone. Idempotent."""
         self._silent.pop(caller, None)
         self._greeted.pop(caller, None)

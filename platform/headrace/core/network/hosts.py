@@ -1,4 +1,4 @@
-"""What a host's name or address says of itself. Pure: no name is resolved."""
+"""Properties of a host that its name or address shows. Pure: no name is resolved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it is this host's loopback, by name or address."""
+    """Whether the host is this host's loopback, by name or address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -16,7 +16,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_ip_address(host: str) -> bool:
-    """Whether it is no name."""
+    """Whether the host is an IP address and not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,7 +1,7 @@
-"""How two sides prove to each other that they know a key, without sending it. Pure: nonces are drawn by the caller.
+"""Mutual proof of a shared key: each side shows that it knows the key, and neither sends it. Pure: callers draw nonces.
 
-Each side sends a nonce and an HMAC-SHA256 over its role, what the conversation is about, and both nonces. The role
-keeps a proof from being sent back to its sender, and the nonces keep a recorded one from being used again.
+Each side sends a nonce and an HMAC-SHA256 over its role, the facts of the conversation, and both nonces. The role
+prevents a proof from being reflected to its sender; the nonces prevent a recorded proof from being replayed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROOF_BYTES = 32
 
 
 class Role(Enum):
-    """Which side proves: the one that dialled, or the one that was dialled."""
+    """The side that proves: the one that dialled, or the one that was dialled."""
 
     CALLER = b"caller"
     CALLEE = b"callee"
@@ -26,7 +26,7 @@ class MutualProof:
     """One conversation, as both sides know it.
 
     protocol  name and version, so that a proof of one protocol is none of another
-    facts     what both sides have to agree on, such as job and attempt
+    facts     values that both sides must agree on, such as job and attempt
     """
 
     protocol: str
@@ -35,18 +35,18 @@ class MutualProof:
     callee_nonce: bytes
 
     def proof(self, key: str, role: Role) -> bytes:
-        """What the side with this role sends: PROOF_BYTES bytes."""
+        """The proof that the side with this role sends: PROOF_BYTES bytes."""
         parts = (role.value, self.protocol.encode(), self.caller_nonce, self.callee_nonce)
         message = b"".join(_with_length(part) for part in (*parts, *(fact.encode() for fact in self.facts)))
         return hmac.digest(key.encode(), message, "sha256")
 
     def accepts(self, key: str, role: Role, proof: bytes) -> bool:
-        """Whether the proof is the one of the side with this role. Compares in constant time."""
+        """Whether the proof is that of the side with this role. Compares in constant time."""
         if len(self.caller_nonce) != NONCE_BYTES or len(self.callee_nonce) != NONCE_BYTES:
             return False
         return hmac.compare_digest(self.proof(key, role), proof)
 
 
 def _with_length(part: bytes) -> bytes:
-    # without lengths ("ab", "c") and ("a", "bc") would be the same message
+    # without lengths, ("ab", "c") and ("a", "bc") would be the same message
     return len(part).to_bytes(4, "big") + part

@@ -9,7 +9,7 @@ import polars as pl
 
 from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.signals import Element
-from headrace.exchange.channel import Cancelled
+from headrace.exchange.channel import TaskCancelledError
 from headrace.exchange.network.dialling import Address, Callee, dial
 from headrace.exchange.network.encryption import Encryption
 from headrace.exchange.network.handshake import Identity
@@ -30,13 +30,13 @@ from headrace.exchange.waiting import WaitTime
 
 
 class Connection:
-    """A connection to the slot `peer_slot` of the attempt, made and let in when the constructor returns.
+    """A connection to the slot `peer_slot` of the attempt, established and authenticated when the constructor returns.
 
-    timeout_ms  for connecting and the handshake: the peer may not have been deployed yet, and is then called again
-    encryption  of connections by TCP; None: there is none
+    timeout_ms  for connecting and the handshake, with retries: the peer may not be deployed yet
+    encryption  TLS for TCP connections; None: none
     on_lost     called once, by the reading thread, when the peer is lost; not after `close` or `cancel`
 
-    Raises Unreachable when nobody listens there, ExternalError when the peer refuses or is not the slot it should be.
+    Raises Unreachable without a listener, ExternalError if the peer refuses or is not the slot it should be.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Connection:
         self._changed = threading.Condition(self._lock)
         self._outlets: list[_RemoteOutlet] = []
         self._cancelled = False
-        self._over: HeadraceError | Cancelled | None = None
+        self._over: HeadraceError | TaskCancelledError | None = None
         sock = dial(Callee(place, peer_slot, peer), identity, timeout_ms / 1_000, encryption=encryption)
         self._link = Link(sock, peer, times or LinkTimes(), self._on_frame, self._on_end)
         self._thread = threading.Thread(target=self._link.run, name=f"exchange-to-{peer_slot}", daemon=True)
@@ -73,14 +73,14 @@ class Connection:
 
     @property
     def waited_ms(self) -> float:
-        """How long senders waited for credit so far, over all outlets."""
+        """How long senders have waited for credit so far, over all outlets, in ms."""
         with self._lock:
             return sum(outlet.waited_ms for outlet in self._outlets)
 
     def raise_if_over(self) -> None:
-        """Raises Cancelled after `cancel` or a goodbye, the loss after a loss."""
+        """Raises TaskCancelledError after `cancel` or a goodbye, the loss after a loss."""
         if self._cancelled:
-            raise Cancelled
+            raise TaskCancelledError
         if self._over is not None:
             raise self._over
 
@@ -96,33 +96,33 @@ class Connection:
 
     def _on_end(self, loss: HeadraceError | None) -> None:
         with self._lock:
-            self._over = loss or Cancelled()
-            told = loss is not None and not self._cancelled
+            self._over = loss or TaskCancelledError()
+            unexpected = loss is not None and not self._cancelled
             self._changed.notify_all()
-        if told and loss is not None:
+        if unexpected and loss is not None:
             self._on_lost(loss)
 
     def cancel(self) -> None:
-        """Wakes every sender with Cancelled. Idempotent."""
+        """Raises TaskCancelledError in every sender. Idempotent."""
         with self._lock:
             self._cancelled = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Says goodbye, ends the thread and closes the socket. Idempotent."""
+        """Sends a goodbye, ends the thread and closes the socket. Idempotent."""
         self._link.close(FrameType.CANCEL if self._cancelled else FrameType.BYE)
         self._thread.join()
 
 
 class _RemoteOutlet:
-    """The sending end of one channel: an Outlet. Holds back what the reader gave no credit for."""
+    """The sending end of one channel: an Outlet. Sends only within the reader's credit."""
 
     def __init__(
         self, link: Link, number: int, changed: threading.Condition, raise_if_over: Callable[[], None]
     ) -> None:
         self.number = number
         self.credit: Credit | None = None
-        """The reader's last word, set under the connection's lock."""
+        """The newest credit from the receiver; set under the connection's lock."""
         self._link = link
         self._changed = changed
         self._raise_if_over = raise_if_over
@@ -133,11 +133,11 @@ class _RemoteOutlet:
 
     @property
     def waited_ms(self) -> float:
-        """How long this sender waited for credit so far."""
+        """How long this sender has waited for credit so far, in ms."""
         return self._waited.ms
 
     def put(self, element: Element) -> None:
-        """Sends in order; a batch waits for credit, and goes in pieces where it is larger than the bounds."""
+        """Sends in order; a batch waits for credit, and is sent in pieces if it exceeds the bounds."""
         if not isinstance(element, pl.DataFrame):
             self._raise_if_over()
             self._link.send(self.number, encode_signal(element))
@@ -164,6 +164,7 @@ class _RemoteOutlet:
 
     def _usable(self) -> Credit | None:
         credit = self.credit
+        # sent minus acknowledged: rows on the wire and in the receiver's mailbox
         if credit is None or not credit.bounds.has_room(self._rows - credit.rows, self._bytes - credit.bytes):
             return None
         return credit

@@ -1,4 +1,4 @@
-"""How a slot reaches another one: a socket to where it listens, and the handshake, repeated until it is let in."""
+"""Connects a slot to another one: a socket to its address, and the handshake, retried until it succeeds."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.core.errors import ExternalError, Unreachable
+from headrace.core.errors import ExternalError, UnreachableError
+from headrace.core.retry import Backoff, Retries
 from headrace.exchange.network.encryption import Encryption
 from headrace.exchange.network.handshake import PLAIN, HandshakeSocket, Identity, introduce
 from headrace.tls.diagnosis import alert_of
 
 _TRY_S = 4.0
-"""A try to connect: after a network was cut, the system's own next one may be half a minute away."""
-_AGAIN_S_MIN, _AGAIN_S_MAX = 0.02, 0.5
-"""The pause before a callee that could not let the caller in is called again."""
+"""Time limit of one connect: after a network partition, the kernel's own next SYN may be half a minute away."""
+_BACKOFF = Backoff(first_s=0.02, max_s=0.5)
+"""Pauses before calling a callee again that was not ready."""
 _LEFT_S_MIN = 0.001
-"""A timeout of zero would mean a socket that does not block."""
+"""A timeout of zero would make the socket non-blocking."""
 
 
 class Address(NamedTuple):
-    """Where a slot listens: TCP for other hosts, a Unix socket for its own (empty: none)."""
+    """The address of a slot: TCP for other hosts, a Unix socket for its own host (empty: none)."""
 
     host: str
     port: int
@@ -35,7 +36,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """The slot that is meant: where it listens, its index, and its name in messages."""
+    """The slot to call: its address, its index, and its name in messages."""
 
     address: Address
     slot: int
@@ -43,14 +44,13 @@ class Callee:
 
 
 def dial(callee: Callee, caller: Identity, timeout_s: float, *, encryption: Encryption | None = None) -> socket.socket:
-    """A connection whose two ends have proven that they have the attempt's token; over TCP by TLS where there is
-    `encryption`.
+    """A connection whose two ends have proven that they have the attempt's token; with `encryption`, TLS over TCP.
 
-    A callee that has not been deployed yet, or closes the connection because too many wait at its door, is called again
-    until `timeout_s`. Raises Unreachable when nobody listens there, ExternalError for a refusal or a failed proof.
+    Retries until `timeout_s` if the callee is not deployed yet, or closes the connection because too many callers are
+    unauthenticated. Raises UnreachableError without a listener, ExternalError for a refusal or a failed proof.
     """
     deadline_s = time.monotonic() + timeout_s
-    pause_s = _AGAIN_S_MIN
+    retries = Retries(_BACKOFF, timeout_s, overruns=False)
     while True:
         sock = _connected(callee, _left_s(deadline_s))
         try:
@@ -70,14 +70,12 @@ def dial(callee: Callee, caller: Identity, timeout_s: float, *, encryption: Encr
         if reason is None:
             return sock
         sock.close()
-        if time.monotonic() + pause_s > deadline_s:
+        if not retries.pause():
             raise ExternalError(f"{callee.name} did not let us in in time: {reason}", retry=True)
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, _AGAIN_S_MAX)
 
 
 def _reason(callee: Callee, error: OSError) -> str:
-    """Why to come again. Raises ExternalError where that is useless."""
+    """The reason to retry. Raises ExternalError if a retry is useless."""
     refused = alert_of(error) if isinstance(error, ssl.SSLError) else None
     if refused is not None:
         remedy = "the worker's certificate has to be signed by the cluster's authority, and in its time"
@@ -97,7 +95,7 @@ def _connected(callee: Callee, timeout_s: float) -> socket.socket:
     try:
         return _connected_unix(address.unix_path, timeout_s) if unix else _connected_tcp(address, timeout_s)
     except OSError as error:
-        raise Unreachable(f"{callee.name} cannot be reached: {error}") from error
+        raise UnreachableError(f"{callee.name} cannot be reached: {error}") from error
 
 
 def _connected_unix(path: str, timeout_s: float) -> socket.socket:
@@ -126,6 +124,6 @@ def _connected_tcp(address: Address, timeout_s: float) -> socket.socket:
 
 
 def prepare_tcp(sock: socket.socket) -> None:
-    """Frames leave at once, and the kernel looks after a connection that nobody uses."""
+    """Sends frames at once (no Nagle delay), and lets the kernel probe idle connections."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,9 +1,9 @@
-"""TLS between slots of different hosts: both show a certificate of the cluster's authority, and their proofs are bound
-to these two certificates.
+"""TLS between slots of different hosts: both present a certificate of the cluster's authority, and their proofs are
+bound to these two certificates.
 
-Unix sockets stay as they are: they do not leave the host, and only the owner of the slots can open them. A name by
-which a slot is reached has to be in its certificate; of an address only the authority is checked, for addresses of
-hosts come and go, and the proof says that it is the slot that was meant.
+Unix sockets are not encrypted: they do not leave the host, and only the owner of the slots can open them. The name by
+which a slot is called must be in its certificate. For an IP address only the authority is checked, because addresses of
+hosts change; the proof shows that it is the intended slot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ALL_FLAGS = "give every worker of the cluster --tls-cert, --tls-key and --tls-c
 
 
 class Encryption:
-    """The two ends of a slot. Raises UserError for files that do not fit."""
+    """Both TLS roles of a slot. Raises UserError for invalid files."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._serving = server_context(files)
@@ -32,7 +32,7 @@ class Encryption:
         self._own = own_fingerprint(files)
 
     def called(self, sock: socket.socket) -> ssl.SSLSocket:
-        """A caller's connection, before `answer`. Takes the socket over."""
+        """Wraps a caller's connection, before `answer`. Takes ownership of the socket."""
         return self._serving.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
 
     def answer(self, sock: ssl.SSLSocket, timeout_s: float) -> Channel:
@@ -42,8 +42,8 @@ class Encryption:
         return (_peer(sock), self._own)
 
     def call(self, sock: socket.socket, host: str, timeout_s: float) -> tuple[ssl.SSLSocket, Channel]:
-        """The caller's TLS handshake; takes the socket over. Raises ExternalError for a certificate that is not
-        accepted and a callee without TLS, OSError."""
+        """The caller's TLS handshake; takes ownership of the socket. Raises ExternalError for a rejected certificate
+        and a callee without TLS, OSError."""
         context = self._calling_addresses if is_ip_address(host) else self._calling
         sock.settimeout(timeout_s)
         try:
@@ -61,7 +61,7 @@ class Encryption:
 
 
 def is_plain_call(sock: socket.socket) -> bool:
-    """Whether the first bytes of a connection are a greeting without TLS. Raises OSError."""
+    """Whether a connection begins with a greeting without TLS. Raises OSError."""
     return sock.recv(len(MAGIC), socket.MSG_PEEK) == MAGIC
 
 

@@ -1,15 +1,15 @@
-"""How two slots greet: which attempt the caller is of, and the proof of both that they have the attempt's token.
+"""The handshake of two slots: the caller's attempt, and the proofs of both that they have the attempt's token.
 
     caller    magic | version u16 | length u32 | JSON {job, attempt, slot, peer_slot, nonce}
     callee    CHALLENGE: its nonce
     caller    PROOF
     callee    LET_IN: its own proof
 
-All but the greeting are `magic | kind u8 | length u32 | payload`. In place of its messages the callee may send REFUSED
-or NOT_YET with a reason. Neither side sends the token (`mutual_proof`): the caller may have reached a stranger on a
-port that was used again, the callee may be called by one. The caller proves first, so that a stranger gets no proof
-from a callee; it sends frames only after the callee's proof. Job, attempt and slot are compared before any proof: the
-token of a late caller is another one, and the reason should say why.
+All messages except the greeting are `magic | kind u8 | length u32 | payload`. Instead of its messages the callee may
+send REFUSED or NOT_YET with a reason. Neither side sends the token (`mutual_proof`): the caller may have reached a
+stranger on a reused port, and a stranger may call the callee. The caller proves first, so that a stranger gets no proof
+from a callee; it sends frames only after the callee's proof. Job, attempt and slot are compared before any proof: a
+caller of another attempt has another token, and the reason should name the attempt.
 
 Blocking sockets; each handshake has one deadline for all of its bytes.
 """
@@ -25,21 +25,22 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from headrace.core.errors import ExternalError
+from headrace.core.network.frames import receive_exactly
 from headrace.core.network.mutual_proof import NONCE_BYTES, PROOF_BYTES, MutualProof, Role
 
 MAGIC = b"HDRX"
 VERSION = 2
 _PROTOCOL = f"headrace exchange {VERSION}"
 Channel = tuple[str, ...]
-"""With TLS the fingerprints of both certificates, the caller's first: a proof is worth nothing between others."""
+"""With TLS the fingerprints of both certificates, the caller's first: a proof is valid only between these two."""
 PLAIN: Channel = ()
 _GREETING, _MESSAGE = struct.Struct("<4sHI"), struct.Struct("<4sBI")
 _BYTES_MAX = 4 * 1024
 
 
 class Kind(IntEnum):
-    """Messages after the greeting. REFUSED and LET_IN have the numbers and the form of version 1, whose callers thus
-    read why they are refused."""
+    """Messages after the greeting. REFUSED and LET_IN have the numbers and the form of version 1, so that its callers
+    can read the reason for a refusal."""
 
     REFUSED = 0
     LET_IN = 1
@@ -50,7 +51,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The attempt that a slot runs, and the slot's index in it. token: the attempt's secret."""
+    """A slot's attempt and its index in that attempt. token: the attempt's secret."""
 
     job: str
     attempt: int
@@ -60,7 +61,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a caller sends first. peer_slot: index of the slot that it means to reach."""
+    """A caller's first message. peer_slot: index of the slot that it calls."""
 
     job: str
     attempt: int
@@ -69,16 +70,16 @@ class Greeting:
     nonce: bytes
 
     def challenged(self, nonce: bytes, channel: Channel) -> MutualProof:
-        """What both sides prove, once the callee has answered with its nonce."""
+        """The conversation to prove, once the callee has sent its nonce."""
         facts = (self.job, str(self.attempt), str(self.slot), str(self.peer_slot), *channel)
         return MutualProof(_PROTOCOL, facts, caller_nonce=self.nonce, callee_nonce=nonce)
 
 
 class HandshakeSocket:
-    """A connected socket until both sides have proven. Every call raises TimeoutError after `timeout_s` in all,
+    """A connected socket during the handshake. Every call raises TimeoutError after `timeout_s` in total,
     ConnectionError at an early end, OSError.
 
-    channel  what the proofs are bound to; both sides have to see the same
+    channel  the channel binding of the proofs; both sides must see the same
     """
 
     def __init__(self, sock: socket.socket, timeout_s: float, channel: Channel = PLAIN) -> None:
@@ -91,7 +92,7 @@ class HandshakeSocket:
         self._send(_MESSAGE.pack(MAGIC, kind, len(payload)) + payload)
 
     def send_greeting(self, greeting: Greeting) -> None:
-        """The caller's first message."""
+        """Sends the caller's first message."""
         document = {
             "job": greeting.job,
             "attempt": greeting.attempt,
@@ -103,14 +104,14 @@ class HandshakeSocket:
         self._send(_GREETING.pack(MAGIC, VERSION, len(text)) + text)
 
     def receive(self) -> tuple[Kind, bytes]:
-        """The next message. Raises ExternalError for anything else."""
+        """The next message. Raises ExternalError for an invalid one."""
         magic, kind, length = _MESSAGE.unpack(self._receive_exactly(_MESSAGE.size))
         if magic != MAGIC or length > _BYTES_MAX or kind not in Kind.__members__.values():
             raise ExternalError("this is no headrace slot")
         return Kind(kind), self._receive_exactly(length)
 
     def receive_greeting(self) -> Greeting:
-        """A caller's first message. Raises ExternalError for anything that is no greeting of this version."""
+        """A caller's first message. Raises ExternalError unless it is a greeting of this version."""
         magic, version, length = _GREETING.unpack(self._receive_exactly(_GREETING.size))
         if magic != MAGIC or length > _BYTES_MAX:
             raise ExternalError("this is no headrace slot calling")
@@ -135,14 +136,15 @@ class HandshakeSocket:
         self._socket.sendall(data)
 
     def _receive_exactly(self, count: int) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            self._socket.settimeout(self._left_s())
-            received = self._socket.recv(count - len(data))
-            if not received:
-                raise ConnectionError("the connection ended inside of the greeting")
-            data += received
-        return bytes(data)
+        data = receive_exactly(self._receive_into, count)
+        if data is None:
+            raise ConnectionError("the connection ended inside of the greeting")
+        return data
+
+    def _receive_into(self, view: memoryview) -> int:
+        # for each call: a peer that sends byte by byte cannot extend the deadline
+        self._socket.settimeout(self._left_s())
+        return self._socket.recv_into(view)
 
     def _left_s(self) -> float:
         left_s = self._deadline_s - time.monotonic()
@@ -152,7 +154,7 @@ class HandshakeSocket:
 
 
 def refusal(greeting: Greeting, here: Identity) -> str | None:
-    """Why a caller is refused before it proves anything; None: it may prove."""
+    """The reason to refuse a caller before any proof; None: it may prove."""
     if greeting.job != here.job:
         return f"another job runs here than {greeting.job}"
     if greeting.attempt != here.attempt:
@@ -163,8 +165,8 @@ def refusal(greeting: Greeting, here: Identity) -> str | None:
 
 
 def challenge(peer: HandshakeSocket, greeting: Greeting, here: Identity) -> bytes:
-    """The callee's part after a greeting: the proof to send with LET_IN. Raises ExternalError with the reason why the
-    caller is refused, OSError."""
+    """The callee's part after a greeting; returns the proof to send with LET_IN. Raises ExternalError with the reason
+    for a refusal, OSError."""
     if (reason := refusal(greeting, here)) is not None:
         raise ExternalError(reason)
     nonce = secrets.token_bytes(NONCE_BYTES)
@@ -177,9 +179,9 @@ def challenge(peer: HandshakeSocket, greeting: Greeting, here: Identity) -> byte
 
 
 def introduce(peer: HandshakeSocket, caller: Identity, peer_slot: int) -> str | None:
-    """The caller's handshake: None once both have proven, or why the callee asks to come again.
+    """The caller's handshake: None once both have proven, or the callee's reason to call again.
 
-    Raises ExternalError when the callee refuses, or does not prove that it has the token; OSError.
+    Raises ExternalError if the callee refuses, or does not prove that it has the token; OSError.
     """
     greeting = Greeting(caller.job, caller.attempt, caller.slot, peer_slot, secrets.token_bytes(NONCE_BYTES))
     peer.send_greeting(greeting)
@@ -197,7 +199,7 @@ def introduce(peer: HandshakeSocket, caller: Identity, peer_slot: int) -> str | 
 
 
 def _expected(peer: HandshakeSocket, expected: Kind, size: int) -> bytes | str:
-    """The payload of the callee's next message, or why to come again."""
+    """The payload of the callee's next message, or its reason to call again."""
     kind, payload = peer.receive()
     if kind is Kind.NOT_YET:
         return payload.decode(errors="replace")

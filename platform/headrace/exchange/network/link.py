@@ -1,14 +1,14 @@
 """One connected socket between two slots, from the greeting to the goodbye: frames out, frames in, pings, loss.
 
-Both ends are alike. `run` reads in a thread of its own and never waits for anything but the socket, so a sender is
-held up by the network or by a frozen peer, never by a slow reader (credits do that).
+Both ends behave the same. `run` reads in its own thread and waits only for the socket. So only the network or a frozen
+peer can block a sender, never a slow reader (credits limit the sender to its pace).
 
     connected ──close()──> said BYE ──peer's BYE, end of stream──> ended: on purpose
         │    └─peer's BYE or CANCEL: answers BYE───────────────────────^
         └──end of stream, reset, silence, malformed frame──> ended: lost
 
-Every `ping_ms` without a frame out a PING goes out; `lost_ms` without a byte in is a loss, so a network that was cut
-without a word, and a peer that stands still, are noticed.
+After `ping_ms` without an outgoing frame it sends a PING; `lost_ms` without an incoming byte is a loss. So a silent
+network partition and a frozen peer are detected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError
-from headrace.exchange.channel import Cancelled
+from headrace.exchange.channel import TaskCancelledError
 from headrace.exchange.network.stream import stream_of
 from headrace.exchange.network.wire import HEADER, Buffer, Frame, FrameType, Header, decode_header, encode_header
 
@@ -32,22 +32,22 @@ OnEnd = Callable[[HeadraceError | None], None]
 
 @dataclass(frozen=True, slots=True)
 class LinkTimes:
-    """In ms: silence before a ping, silence that is a loss, how long a goodbye may take."""
+    """In ms: silence before a ping, silence that is a loss, time limit of a goodbye."""
 
     ping_ms: int = 2_000
     lost_ms: int = 15_000
     linger_ms: int = 2_000
 
 
-class _EndOfStream(Exception):  # noqa: N818 - what happened, not yet an error
+class _EndOfStreamError(Exception):
     """The peer closed its end."""
 
 
 class Link:
-    """A connection that was let in. `peer` names it in messages.
+    """An authenticated connection. `peer` names it in messages.
 
-    on_frame  for each frame but PING, CANCEL and BYE, by the reading thread; must not block
-    on_end    once, by the reading thread, with the loss, or None when it ended on purpose
+    on_frame  called for each frame except PING, CANCEL and BYE, by the reading thread; must not block
+    on_end    called once, by the reading thread, with the loss, or None after a goodbye
     """
 
     def __init__(self, sock: socket.socket, peer: str, times: LinkTimes, on_frame: OnFrame, on_end: OnEnd) -> None:
@@ -66,25 +66,26 @@ class Link:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing goes in or out any more."""
+        """Whether the link no longer sends or receives."""
         return self._ended.is_set()
 
     # ---- sending -----------------------------------------------------------------------------------------------------
 
     def send(self, channel: int, frame: Frame) -> None:
-        """Writes one frame; by any thread but the reading one. Raises the loss, or Cancelled after a goodbye of either
-        end."""
+        """Writes one frame; for any thread except the reading one. Raises the loss, or TaskCancelledError after a
+        goodbye of either end.
+        """
         head = encode_header(channel, frame)
         try:
             with self._sending:
                 if self._said_bye:
-                    raise self._loss or Cancelled()
+                    raise self._loss or TaskCancelledError()
                 self._write(head, frame.payload)
         except OSError:
-            # the reading thread finds out what it was: a goodbye that crossed, or a loss
+            # only the reading thread can tell a crossing goodbye from a loss: wait for its verdict
             self._shut(socket.SHUT_RDWR)
             self._ended.wait()
-            raise (self._loss or Cancelled()) from None
+            raise (self._loss or TaskCancelledError()) from None
 
     def send_if_up(self, channel: int, frame: Frame) -> None:
         """Writes a frame that matters only while the link is up: a credit."""
@@ -103,7 +104,7 @@ class Link:
             try:
                 sent = self._stream.send(parts)
             except BlockingIOError:
-                # a peer that lives takes everything: its reading thread waits for nothing else
+                # a live peer always drains its socket: its reading thread waits for nothing else
                 if (time.monotonic() - moved_s) * 1_000 > self._times.lost_ms:
                     raise TimeoutError from None
                 continue
@@ -115,13 +116,14 @@ class Link:
         self._sent_s = moved_s
 
     def _say_goodbye(self, kind: FrameType, wait_s: float) -> None:
-        """BYE or CANCEL as the last frame, unless another sender is stuck for that long."""
+        """Sends BYE or CANCEL as the last frame, unless another sender holds the lock for `wait_s`."""
         if not self._sending.acquire(timeout=wait_s):
             return
         try:
             if not self._said_bye and not self.ended:
                 self._said_bye = True
                 self._write(encode_header(0, Frame(kind)), b"")
+                # half-close: the peer's frames up to its own BYE can still arrive
                 self._stream.shutdown(socket.SHUT_WR)
         except OSError:
             self._shut(socket.SHUT_RDWR)
@@ -129,7 +131,7 @@ class Link:
             self._sending.release()
 
     def close(self, kind: FrameType = FrameType.BYE) -> None:
-        """Says goodbye and waits until the link has ended; by any thread but the reading one. Idempotent."""
+        """Sends a goodbye and waits until the link has ended; for any thread except the reading one. Idempotent."""
         self._closing = True
         linger_s = self._times.linger_ms / 1_000
         self._say_goodbye(kind, linger_s)
@@ -146,18 +148,21 @@ class Link:
     # ---- reading -----------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Reads until the link ends, then closes the socket; in a thread of its own."""
+        """Reads until the link ends, then closes the socket; in its own thread."""
         loss: HeadraceError | None = None
         try:
             while True:
                 self._read_frame()
-        except (_EndOfStream, OSError) as error:
+        except (_EndOfStreamError, OSError) as error:
             loss = self._lost(str(error) or "it ended without a goodbye", error)
         except HeadraceError as error:
             loss = error
-        except BaseException as error:  # the shell of a thread: all must be told (polars' panics, too)
+        except (
+            BaseException
+        ) as error:  # last resort of a thread: senders must learn of any failure (also of polars' panics)
             loss = InternalError(f"a frame of {self.peer} could not be dealt with: {error!r}")
             loss.__cause__ = error
+        # after a goodbye of either side, resets and missing bytes are normal
         if self._closing or self._peer_left:
             loss = None
         self._loss = loss
@@ -174,11 +179,12 @@ class Link:
         header = decode_header(bytes(head))
         payload = memoryview(b"")
         if header.length:
-            # Arrow's own allocation: aligned, so that columns refer to it without a copy
+            # allocated by Arrow: aligned to 64 bytes, so that columns refer to it without a copy
             payload = memoryview(pa.allocate_buffer(header.length)).cast("B")
             self._read_into(payload)
         if header.type in (FrameType.BYE, FrameType.CANCEL):
             self._peer_left = True
+            # answered by the reading thread itself: it is the only one that is never blocked by the peer
             self._say_goodbye(FrameType.BYE, self._times.linger_ms / 1_000)
         elif header.type is not FrameType.PING:
             self._on_frame(header, payload)
@@ -189,13 +195,13 @@ class Link:
             try:
                 count = self._stream.recv_into(view)
             except BlockingIOError:
-                # a last look: this process may have stood still just after it had seen nothing, while the peer spoke
+                # check once more: this process may have been suspended just after an empty read, while the peer sent
                 if self._silent_for_long() and not self._stream.something_came():
                     raise self._lost(f"nothing was heard of it for {self._times.lost_ms:,} ms", None) from None
                 self._ping_if_due()
                 continue
             if not count:
-                raise _EndOfStream
+                raise _EndOfStreamError
             self._heard_s = time.monotonic()
             view = view[count:]
 
@@ -206,13 +212,15 @@ class Link:
         now_s = time.monotonic()
         if (now_s - self._sent_s) * 1_000 < self._times.ping_ms:
             return
-        # who holds the lock is sending already; who finds the socket full cannot tell the peer anything new
+        # If another thread holds the lock it is already sending; if the socket buffer is full, the peer has unread data
+        # and needs no ping.
         if not self._sending.acquire(blocking=False):
             return
         try:
             if not self._said_bye:
                 head = encode_header(0, Frame(FrameType.PING))
                 sent = self._stream.send_now(head)
+                # half a header on the wire cannot be taken back: the rest must follow
                 if sent < len(head):
                     self._write(head[sent:], b"")
                 self._sent_s = now_s

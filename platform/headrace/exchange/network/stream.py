@@ -1,7 +1,7 @@
-"""The bytes of a connection that was let in: from the socket itself, or through TLS.
+"""The byte stream of an authenticated connection: of the socket itself, or through TLS.
 
-Both return from each call within the interval that was set, so that a link can ping and notice silence, and both may
-be read by one thread while another one writes.
+Every call returns within the configured interval, so that a link can ping and detect silence. One thread may read while
+another one writes.
 """
 
 from __future__ import annotations
@@ -15,36 +15,39 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 _RECORD_BYTES = 16 * 1024
-"""What TLS encrypts at a time."""
+"""Size of a TLS record."""
 _CHUNK_BYTES = 256 * 1024
-"""What is handed to TLS at a time: so long the other direction may wait for its lock."""
+"""Bytes per call of TLS, which bounds how long the other direction waits for the lock."""
 
 
 class Stream(Protocol):
-    """Both directions. Calls raise OSError where the connection is down."""
+    """Both directions of a connection. Calls raise OSError if it is down."""
 
     def send(self, parts: Sequence[memoryview]) -> int:
-        """Writes at least one byte of these and returns how many. Raises BlockingIOError: none for the interval."""
+        """Writes at least one byte of the parts and returns the count. Raises BlockingIOError if none could be written
+        within the interval."""
         ...
 
     def send_now(self, data: bytes) -> int:
-        """Writes what goes at once and returns how much. Raises BlockingIOError where the peer has much to read."""
+        """Writes what the socket buffer accepts now and returns the count. Raises BlockingIOError if the buffer is
+        full."""
         ...
 
     def recv_into(self, view: memoryview) -> int:
-        """Reads at least one byte; 0: the peer has ended. Raises BlockingIOError: nothing came for the interval."""
+        """Reads at least one byte; 0: the peer has closed. Raises BlockingIOError if nothing arrived within the
+        interval."""
         ...
 
     def something_came(self) -> bool:
-        """Whether there are bytes to read now."""
+        """Whether bytes can be read now."""
         ...
 
     def shutdown(self, how: int) -> None:
-        """Ends a direction, or both."""
+        """Shuts down a direction, or both."""
         ...
 
     def close(self) -> None:
-        """Gives up the descriptor."""
+        """Closes the descriptor."""
         ...
 
 
@@ -54,7 +57,7 @@ def stream_of(sock: socket.socket, interval_ms: int) -> Stream:
 
 
 def shut(sock: socket.socket, how: int) -> None:
-    """Shuts a socket down; one of TLS without forgetting its keys, which its reading thread may need."""
+    """Shuts a socket down at the TCP level; an SSL socket keeps its keys, which its reading thread may still need."""
     socket.socket.shutdown(sock, how)
 
 
@@ -63,7 +66,7 @@ class PlainStream:
 
     def __init__(self, sock: socket.socket, interval_ms: int) -> None:
         self._socket = sock
-        # a blocking socket whose calls come back from time to time, in each direction by itself
+        # a blocking socket with a timeout per direction (SO_RCVTIMEO, SO_SNDTIMEO)
         sock.settimeout(None)
         interval = struct.pack("ll", interval_ms // 1_000, interval_ms % 1_000 * 1_000)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, interval)
@@ -79,6 +82,7 @@ class PlainStream:
 
     def recv_into(self, view: memoryview) -> int:
         """See Stream."""
+        # one system call per frame; after the timeout it returns what has arrived
         return self._socket.recv_into(view, 0, socket.MSG_WAITALL)
 
     def something_came(self) -> bool:
@@ -101,8 +105,8 @@ class PlainStream:
 class TlsStream:
     """TLS, decrypted into the reader's buffer and encrypted from the sender's.
 
-    OpenSSL's connections may not be used by two threads at once. So the socket does not block, one lock is held for
-    each call, and nobody waits with the lock held.
+    OpenSSL connections are not thread-safe. So the socket is non-blocking, each call holds one lock, and no thread
+    waits while it holds the lock.
     """
 
     def __init__(self, sock: ssl.SSLSocket, interval_ms: int) -> None:
@@ -112,10 +116,10 @@ class TlsStream:
         sock.settimeout(0)
 
     def send(self, parts: Sequence[memoryview]) -> int:
-        """See Stream. After BlockingIOError the same parts have to come again: TLS has begun to send them."""
+        """See Stream. After BlockingIOError the same parts must be passed again: TLS has begun to send them."""
         first = parts[0]
         if len(parts) > 1 and len(first) < _RECORD_BYTES:
-            # a frame's head with the beginning of its payload: one record, not two
+            # one record for a frame's header and the beginning of its payload, not two
             first = memoryview(bytes(first) + bytes(parts[1][: _RECORD_BYTES - len(first)]))
         return self._call(self._socket.send, first[:_CHUNK_BYTES])
 
@@ -126,7 +130,7 @@ class TlsStream:
         try:
             return self.send([memoryview(data)])
         except BlockingIOError as error:
-            # there was room for a record: a record that TLS has begun cannot be given up
+            # the buffer had room for a record: a record that TLS has begun cannot be abandoned
             raise TimeoutError from error
 
     def recv_into(self, view: memoryview) -> int:
@@ -147,11 +151,13 @@ class TlsStream:
             self._socket.close()
 
     def _call(self, call: Callable[[memoryview], int], view: memoryview) -> int:
-        """Calls again when the direction that TLS wants is ready. Raises BlockingIOError: not within the interval."""
+        """Repeats the call when the direction that TLS needs is ready. Raises BlockingIOError if it is not within the
+        interval."""
         while True:
             with self._lock:
                 try:
                     return call(view)
+                # with TLS a read may have to write first, and vice versa (key update)
                 except ssl.SSLWantWriteError:
                     events = select.POLLOUT
                 except ssl.SSLWantReadError:

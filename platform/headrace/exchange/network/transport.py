@@ -1,8 +1,8 @@
 """The incoming half of the exchange: a slot's listening sockets, and the peers that send to its mailboxes.
 
-The outgoing half is `connection`; both are offered here. One thread accepts, and one reads per incoming connection. A
-reading thread puts into mailboxes and never waits there: credits, sent back when a subtask takes rows, hold the sender
-back instead.
+The outgoing half is `connection`; this module exports both. One thread accepts, and one reads per incoming connection.
+A reading thread puts into mailboxes and never waits there: credits, sent when a subtask takes rows, limit the sender
+instead.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError
 from headrace.core.network.entrance import Entrance
 from headrace.exchange.bounds import ChannelBounds
-from headrace.exchange.channel import Cancelled, Mailbox
+from headrace.exchange.channel import Mailbox, TaskCancelledError
 from headrace.exchange.network.connection import Connection
 from headrace.exchange.network.dialling import Address, prepare_tcp
 from headrace.exchange.network.encryption import PLAIN_REFUSED, Encryption, is_plain_call
@@ -41,23 +41,23 @@ from headrace.exchange.network.wire import (
 __all__ = ["Address", "Connection", "Identity", "LinkTimes", "Listener"]
 
 CONNECTIONS_MAX = 1_024
-"""Incoming connections at once; one more is closed unheard."""
+"""Most incoming connections at once; a further one is closed immediately."""
 UNPROVEN_MAX = 64
-"""Of these, connections whose callers have not proven themselves; one more closes the idlest (`entrance`)."""
+"""Most unauthenticated connections among them; a further one displaces the idlest (`entrance`)."""
 HANDSHAKE_S = 5.0
-"""How long a caller may take to prove itself; with all that it sends until then a few hundred bytes."""
+"""Time limit of a caller's handshake, which is a few hundred bytes."""
 DEPLOY_WAIT_S = 2.0
-"""How long a caller is kept that comes before this slot's attempt is known; it is then asked to come again."""
+"""How long a caller is kept while this slot's attempt is unknown; then it is asked to call again."""
 _UNIX_PATH_MAX = 100
 _ACCEPT_PAUSE_S = 0.05
 
 
 class Listener:
-    """A slot's listening sockets, open before any attempt is known. A caller that comes before `serve` is kept for
-    DEPLOY_WAIT_S, then asked to come again.
+    """A slot's listening sockets, open before any attempt is known. A caller that connects before `serve` is kept for
+    DEPLOY_WAIT_S, then asked to call again.
 
-    unix_folder  where the Unix socket is made; None: TCP only, and so where the path would be too long
-    encryption   of connections by TCP; None: there is none
+    unix_folder  folder of the Unix socket; None: TCP only, as also if the path would be too long
+    encryption   TLS for TCP connections; None: none
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Listener:
         mailboxes: Mapping[str, Mailbox] | Callable[[str], Mailbox],
         on_lost: Callable[[HeadraceError], None],
     ) -> None:
-        """Lets in peers of this attempt, now and from now on; once in a listener's life.
+        """Admits peers of this attempt from now on, including waiting ones; called once per listener.
 
         mailboxes  this slot's mailbox of each task
-        on_lost    called once for each lost peer, by a reading thread; not after `close`
+        on_lost    called once per lost peer, by a reading thread; not after `close`
         """
         find = mailboxes.__getitem__ if isinstance(mailboxes, Mapping) else mailboxes
         with self._lock:
@@ -117,7 +117,7 @@ class Listener:
         try:
             sock, _ = listening.accept()
         except OSError:
-            # the caller has gone already, or this process has no descriptor left: asking again at once helps nobody
+            # the caller has gone, or this process has no descriptor left: an immediate retry would spin
             time.sleep(_ACCEPT_PAUSE_S)
             return
         if sock.family != socket.AF_UNIX:
@@ -134,7 +134,7 @@ class Listener:
         incoming.thread.start()
 
     def wait_for_attempt(self, incoming: _Incoming) -> _Attempt | None:
-        """The attempt, for a caller that has greeted, as soon as it is known; None when there is none in time."""
+        """The attempt, for a caller that has sent its greeting; None if it is not known in time."""
         deadline_s = time.monotonic() + DEPLOY_WAIT_S
         with self._lock:
             self._entrance.greeted(incoming)
@@ -146,22 +146,23 @@ class Listener:
 
     @property
     def times(self) -> LinkTimes:
-        """Of the connections."""
+        """The times of the connections."""
         return self._times
 
     def proven(self, incoming: _Incoming) -> None:
-        """A caller has proven itself: it no longer counts among those at the door."""
+        """Records that a caller has authenticated."""
         with self._lock:
             self._entrance.leave(incoming)
 
     def left(self, incoming: _Incoming) -> None:
-        """A connection has ended."""
+        """Records that a connection has ended."""
         with self._lock:
             self._entrance.leave(incoming)
             self._incoming.discard(incoming)
 
     def close(self) -> None:
-        """Says goodbye to every peer, ends all threads, closes the sockets and removes the socket file. Idempotent."""
+        """Sends a goodbye to every peer, ends all threads, closes the sockets and removes the socket file.
+        Idempotent."""
         with self._lock:
             if self._closed:
                 return
@@ -180,7 +181,7 @@ class Listener:
 
 
 class _Attempt:
-    """What is served."""
+    """The attempt that a listener serves."""
 
     def __init__(
         self, identity: Identity, mailbox: Callable[[str], Mailbox], on_lost: Callable[[HeadraceError], None]
@@ -191,7 +192,7 @@ class _Attempt:
 
 
 class _Incoming:
-    """One connection from a peer, in a thread of its own from the first byte to the last."""
+    """One connection from a peer, in its own thread from the first byte to the last."""
 
     def __init__(self, sock: socket.socket, listener: Listener) -> None:
         self._socket = sock
@@ -214,8 +215,8 @@ class _Incoming:
             self._listener.left(self)
 
     def _let_in(self) -> Link | None:
-        """The handshake; None when the caller is not let in."""
-        # a caller that breaks off, or is too slow, comes again
+        """The handshake; None if the caller is rejected."""
+        # a caller that breaks off, or is too slow, calls again
         with contextlib.suppress(OSError):
             peer = self._secured()
             if peer is None:
@@ -235,7 +236,7 @@ class _Incoming:
         return None
 
     def _secured(self) -> HandshakeSocket | None:
-        """The connection behind its TLS handshake; None: the caller speaks no TLS, and was told so."""
+        """The connection after its TLS handshake; None: the caller speaks no TLS, and was sent the reason."""
         deadline_s = time.monotonic() + HANDSHAKE_S
         encryption = self._listener.encryption
         if encryption is None or self._socket.family == socket.AF_UNIX:
@@ -247,15 +248,17 @@ class _Incoming:
             peer.send(Kind.REFUSED, PLAIN_REFUSED.encode())
             return None
         with self._lock:
-            # `cut` finds one or the other
+            # under the lock: `cut` must find the plain socket or its TLS wrapper
             self._socket = secure = encryption.called(self._socket)
         channel = encryption.answer(secure, HANDSHAKE_S)
         return HandshakeSocket(secure, max(deadline_s - time.monotonic(), 0.0), channel)
 
     def _opened(self, peer: HandshakeSocket, name: str, proof: bytes) -> Link | None:
-        """Lets the caller in; from here on frames are exchanged, and the connection ends with a goodbye."""
+        """Admits the caller: from here on frames are exchanged, and the connection ends with a goodbye."""
+        # before LET_IN: from here on a new caller does not displace this one
         self._listener.proven(self)
         with self._lock:
+            # `close` found no link, and has cut the socket
             if self._closed:
                 return None
             peer.send(Kind.LET_IN, proof)
@@ -263,7 +266,8 @@ class _Incoming:
         return link
 
     def _on_frame(self, header: Header, payload: Buffer) -> None:
-        assert self._attempt is not None and self._link is not None, "frames come after the greeting"
+        if self._attempt is None or self._link is None:
+            raise InternalError(f"malformed stream: {header.type.name} before the greeting")
         if header.type is FrameType.OPEN:
             if header.channel in self._channels:
                 raise InternalError(f"malformed stream: channel {header.channel} is opened twice")
@@ -277,12 +281,12 @@ class _Incoming:
     def _on_end(self, loss: HeadraceError | None) -> None:
         if loss is None or self._attempt is None or self._closed:
             return
-        # a caller that lost its patience before it was let in has opened no channel: nothing of it can be missed
+        # a caller that timed out before it was admitted has opened no channel, so no rows are lost
         if self._channels or isinstance(loss, InternalError):
             self._attempt.on_lost(loss)
 
     def close(self) -> None:
-        """Says goodbye where the peer was let in, and ends the thread."""
+        """Sends a goodbye to an admitted peer, and ends the thread."""
         with self._lock:
             self._closed = True
             link = self._link
@@ -293,13 +297,13 @@ class _Incoming:
         self.thread.join()
 
     def cut(self) -> None:
-        """Ends the connection without a word: of a caller that is not let in."""
+        """Closes the connection of a caller that is not admitted, without a goodbye."""
         with self._lock, contextlib.suppress(OSError):
             shut(self._socket, socket.SHUT_RDWR)
 
 
 class _IncomingChannel:
-    """The receiving end of one channel: decodes, queues, and gives credit for what was taken."""
+    """The receiving end of one channel: decodes, queues, and sends credit for rows taken."""
 
     def __init__(self, attempt: _Attempt, link: Link, number: int, payload: Buffer) -> None:
         name = decode_open(payload)
@@ -321,9 +325,9 @@ class _IncomingChannel:
         link.send_if_up(number, encode_credit(self._reported))
 
     def on_frame(self, kind: FrameType, payload: Buffer) -> None:
-        """A frame for this channel, by the reading thread."""
-        # what comes for a mailbox whose job is torn down is let go of, up to the peer's goodbye
-        with contextlib.suppress(Cancelled):
+        """Handles a frame for this channel; called by the reading thread."""
+        # frames for a mailbox whose job is torn down are discarded, up to the peer's goodbye
+        with contextlib.suppress(TaskCancelledError):
             match kind:
                 case FrameType.SCHEMA:
                     self._decoder.on_schema(payload)
@@ -336,14 +340,15 @@ class _IncomingChannel:
                     self._mailbox.put(self._channel, signal)
 
     def _on_drained(self, rows: int, size: int, bounds: ChannelBounds) -> None:
-        """By the subtask's thread. A sender out of credit has more than a quarter of its bounds unreported at last."""
+        """Called by the subtask's thread. A quarter of the bounds is the threshold of a report: a sender without credit
+        is always beyond it in the end."""
         self._rows += rows
         self._bytes += size
-        told = self._reported
+        reported = self._reported
         due = (
-            4 * (self._rows - told.rows) >= told.bounds.rows_max
-            or 4 * (self._bytes - told.bytes) >= told.bounds.bytes_max
-            or bounds != told.bounds
+            4 * (self._rows - reported.rows) >= reported.bounds.rows_max
+            or 4 * (self._bytes - reported.bytes) >= reported.bounds.bytes_max
+            or bounds != reported.bounds
         )
         if due:
             self._reported = Credit(self._rows, self._bytes, bounds)
@@ -355,7 +360,7 @@ def _listening_tcp(host: str) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, 0), family=family, backlog=128)
     except OSError as error:
-        raise Unreachable(
+        raise UnreachableError(
             f"no port can be opened on {host}: {error}", remedy="is it an address of this host?"
         ) from error
 

@@ -1,17 +1,17 @@
-"""The codec of the exchange: elements and notices as frames, frames as bytes. It knows no socket and no thread.
+"""The codec of the exchange: elements and notices to frames, frames to bytes. Knows neither sockets nor threads.
 
     frame    channel u32 | type u8 | 3 x 0 | length u32 | payload        little-endian, 12 bytes before the payload
 
-    OPEN       JSON {task, channel}: from now on this number stands for that channel of the task's mailbox
+    OPEN       JSON {task, channel}: from now on this number refers to that channel of the task's mailbox
     SCHEMA     Arrow IPC schema message; before the first DATA of a channel, and again when columns change
     DATA       Arrow IPC record batch message, uncompressed, of the batch with its hidden columns
     WATERMARK  i64 epoch ms      BARRIER  u64 epoch      END  -
     CREDIT     4 x u64: rows and bytes that the reader took since the channel was opened, bounds in rows and bytes
     PING  -    CANCEL  - the sender's attempt is being torn down      BYE  - nothing follows, on purpose
 
-Rows cost: polars gives its buffers to Arrow without a copy, and takes them from the received buffer without one. The
-one thing to watch is strings: a slice of a gathered frame refers to the string buffers of all of it, so such a batch
-is compacted (polars' own IPC writer does) before it is sent.
+Rows dominate the cost: polars exports its buffers to Arrow, and imports them from the received buffer, without a copy.
+The exception is strings: a slice of a gathered frame refers to the string buffers of the whole frame, so such a batch
+is compacted (by polars' own IPC writer) before it is sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headrace.exchange.bounds import ChannelBounds
 
 HEADER = struct.Struct("<IB3xI")
 PAYLOAD_MAX = 1 << 30
-"""Bytes of the largest frame: what is larger is no frame of ours. Outlets cut batches far below that."""
+"""Largest payload in bytes: a longer one is not a valid frame. Outlets split batches far below that."""
 _CONTROL_MAX = 64 * 1024
 _WATERMARK, _BARRIER, _CREDIT = struct.Struct("<q"), struct.Struct("<Q"), struct.Struct("<4Q")
 _WASTE_MIN_BYTES = 16 * 1024
@@ -40,7 +40,7 @@ Buffer = bytes | memoryview
 
 
 class FrameType(IntEnum):
-    """What a frame is."""
+    """The type of a frame."""
 
     OPEN = 1
     SCHEMA = 2
@@ -59,7 +59,7 @@ _LARGE = frozenset({FrameType.SCHEMA, FrameType.DATA})
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The head of a frame, checked. `length` of the payload in bytes."""
+    """The validated header of a frame. `length`: of the payload in bytes."""
 
     channel: int
     type: FrameType
@@ -68,7 +68,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame as it is sent."""
+    """A frame to send."""
 
     type: FrameType
     payload: Buffer = b""
@@ -76,7 +76,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """How far the reader of a channel is, in totals since it was opened, and how much may be on the way to it."""
+    """The reader's progress on a channel, in totals since it was opened, and the bounds of rows in flight to it."""
 
     rows: int
     bytes: int
@@ -100,7 +100,7 @@ def encode_header(channel: int, frame: Frame) -> bytes:
 
 
 def decode_header(data: Buffer) -> Header:
-    """Reads the 12 bytes before a payload. Raises InternalError for what no headrace ever sent."""
+    """Decodes the 12 bytes before a payload. Raises InternalError for an invalid header."""
     channel, number, length = HEADER.unpack(data)
     try:
         kind = FrameType(number)
@@ -126,7 +126,7 @@ def encode_signal(signal: Signal) -> Frame:
 
 
 def decode_signal(kind: FrameType, payload: Buffer) -> Signal | None:
-    """The signal in a frame, or None where its type is no signal's."""
+    """The signal in a frame, or None for other frame types."""
     match kind:
         case FrameType.WATERMARK:
             return Watermark(_numbers(_WATERMARK, kind, payload)[0])
@@ -151,12 +151,12 @@ def decode_credit(payload: Buffer) -> Credit:
 
 
 def encode_open(name: ChannelName) -> Frame:
-    """The frame that gives a channel its number."""
+    """The frame that assigns a number to a channel."""
     return Frame(FrameType.OPEN, json.dumps({"task": name.task, "channel": name.channel}).encode())
 
 
 def decode_open(payload: Buffer) -> ChannelName:
-    """The channel that a number stands for."""
+    """The channel that a number refers to."""
     try:
         match json.loads(bytes(payload)):
             case {"task": str(task), "channel": int(channel)} if channel >= 0:
@@ -176,13 +176,13 @@ def _numbers(shape: struct.Struct, kind: FrameType, payload: Buffer) -> tuple[in
 
 
 class BatchEncoder:
-    """Batches of one channel as frames: remembers the columns that the reader knows."""
+    """Encodes batches of one channel as frames; remembers the schema that the reader knows."""
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
 
     def encode(self, batch: pl.DataFrame) -> list[Frame]:
-        """DATA, with SCHEMA before it where the columns are not those of the batch before."""
+        """DATA, preceded by SCHEMA if the columns differ from those of the previous batch."""
         record, schema = _record_batch(batch)
         frames: list[Frame] = []
         if self._schema is None or not schema.equals(self._schema, check_metadata=True):
@@ -209,29 +209,31 @@ def _record_batch(batch: pl.DataFrame) -> tuple[pa.RecordBatch, pa.Schema]:
 
 
 def _compact(batch: pl.DataFrame) -> memoryview:
-    """The record batch message out of polars' IPC stream: schema message, record batch message, end of stream."""
+    """The record batch message from polars' IPC stream: schema message, record batch message, end of stream."""
     stream = io.BytesIO()
     batch.write_ipc_stream(stream, compression="uncompressed")
     written = stream.getbuffer()
-    # a message: 0xFFFFFFFF, u32 length of its metadata with padding, metadata, body (a schema has none)
+    # skip the schema message: 0xFFFFFFFF, u32 length of metadata with padding, metadata; it has no body (Arrow IPC
+    # format)
     return written[8 + int.from_bytes(written[4:8], "little") :]
 
 
 class BatchDecoder:
-    """The other end of a BatchEncoder."""
+    """The counterpart of a BatchEncoder."""
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
 
     def on_schema(self, payload: Buffer) -> None:
-        """The columns of the batches that follow."""
+        """Sets the columns of the batches that follow."""
         try:
             self._schema = pa.ipc.read_schema(pa.py_buffer(payload))
         except (pa.ArrowException, EOFError, OSError, ValueError) as error:
             raise InternalError(f"malformed frame: SCHEMA is no Arrow schema ({error})") from error
 
     def decode(self, payload: Buffer) -> pl.DataFrame:
-        """The batch in a DATA frame. It refers to `payload`, which must be left alone, and aligned to 64 bytes."""
+        """The batch of a DATA frame. The batch refers to `payload`, which must not be modified, and must be aligned to
+        64 bytes."""
         if self._schema is None:
             raise InternalError("malformed stream: DATA before SCHEMA")
         try:
@@ -244,7 +246,7 @@ class BatchDecoder:
 
 @dataclass(frozen=True, slots=True)
 class _ArrowStream:
-    """Shows polars nothing of a record batch but Arrow's C interface: ten times faster than its path for pyarrow."""
+    """Exposes only Arrow's C interface of a record batch to polars: ten times faster than its path for pyarrow."""
 
     record: pa.RecordBatch
 

@@ -45,7 +45,7 @@ def _rounded_decimal(terms: Sequence[Term]) -> DataType:
 
 
 def _no_room(term: Term, *_: Term) -> pl.Expr | None:
-    """Where a carry into a 39th digit is possible; polars would raise for the whole frame."""
+    """Mask of values where rounding could carry into a 39th digit; polars would raise for the whole frame."""
     dtype = term.known_type()
     assert isinstance(dtype, Decimal), "a decimal"
     if dtype.precision < PRECISION_MAX or not dtype.scale:
@@ -73,7 +73,7 @@ def _scale(term: Term) -> int:
 
 
 def _whole(name: str, describes: str, build: Callable[[pl.Expr], pl.Expr]) -> Function:
-    """ceil, floor, trunc: an integer stays as it is."""
+    """ceil, floor, trunc: an integer is unchanged."""
     return Function(
         name,
         describes,
@@ -182,7 +182,7 @@ def _of_float(name: str, describes: str, build: Callable[[pl.Expr], pl.Expr]) ->
 
 
 def _logarithm(base: Literal["log2", "log10"]) -> Callable[[pl.Expr], pl.Expr]:
-    """By numpy: polars goes by way of ln, which is less exact."""
+    """Computed by numpy: polars divides natural logarithms, which is less exact."""
 
     def column(series: pl.Series) -> pl.Series:
         import numpy as np  # for rows; most checks need none

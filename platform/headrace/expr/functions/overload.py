@@ -1,4 +1,4 @@
-"""What an entry of the function table is, and how a call finds its overload."""
+"""Entries of the function table, and the choice of the overload for a call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.expr.terms.term import Term, combine, with_type
 
 
 class Kind(StrEnum):
-    """What a parameter takes. A NULL without a type is taken by all but `list` and `decimal`."""
+    """The type that a parameter accepts. An untyped NULL matches every kind except `list` and `decimal`."""
 
     INT32 = "int32"
     INT = "int"  # int32 or int64, as int64
@@ -58,8 +58,8 @@ class Overload:
     """One form of a function.
 
     build       terms (in the parameters' types) to the value
-    fails       terms to a mask of rows without an answer, None where all have one
-    nullable    NULL may come from values that are not; otherwise the result is NULL where an argument is
+    fails       terms to a mask of failing rows, None if no row can fail
+    nullable    the result may be NULL although no argument is; otherwise it is NULL exactly where an argument is
     """
 
     parameters: tuple[Kind, ...]
@@ -69,13 +69,13 @@ class Overload:
     nullable: bool = False
 
     def accepts(self, terms: Sequence[Term]) -> bool:
-        """Whether a call with these arguments is this form."""
+        """Whether these arguments match this form."""
         return len(terms) == len(self.parameters) and all(
             _takes(kind, term) for kind, term in zip(self.parameters, terms, strict=True)
         )
 
     def call(self, terms: Sequence[Term]) -> Term:
-        """The call. Raises ExpressionError where an argument's value is wrong."""
+        """The call as a term. Raises ExpressionError for a wrong argument value."""
         held = [_held(kind, term) for kind, term in zip(self.parameters, terms, strict=True)]
         dtype = self.result(held) if callable(self.result) else self.result
         value = bound(held, self.build, dtype)
@@ -91,14 +91,15 @@ class Overload:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An entry of the table: a name, what it does, and its forms; the first that accepts a call is taken."""
+    """An entry of the table: a name, its description, and its forms; a call uses the first form that accepts it."""
 
     name: str
     describes: str
     overloads: tuple[Overload, ...]
 
     def call(self, terms: Sequence[Term]) -> Term:
-        """The call of the form that takes these arguments. ExpressionError names the forms where none does."""
+        """The call of the first form that accepts these arguments. Raises ExpressionError, which lists the forms, if
+        none does."""
         for overload in self.overloads:
             if overload.accepts(terms):
                 return overload.call(terms)
@@ -116,7 +117,7 @@ def plain(build: Callable[..., pl.Expr]) -> Build:
 
 
 def same(terms: Sequence[Term]) -> DataType:
-    """The result has the first argument's type."""
+    """Result type: that of the first argument."""
     return terms[0].known_type()
 
 

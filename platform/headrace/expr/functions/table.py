@@ -1,7 +1,7 @@
-"""The closed table of scalar functions. What is not in it does not exist.
+"""The closed table of scalar functions: a name that is not in it is an error.
 
-`FUNCTIONS` are ordinary: each argument is a value of its own. `FORMS` see their arguments as terms, because NULLs or
-failures count differently in them (coalesce), because they take any number, or because they read the row's time.
+`FUNCTIONS` are ordinary: each argument is a value. `FORMS` receive their arguments as terms, because NULLs or failures
+count differently in them (coalesce), because they accept any number of arguments, or because they read the row's time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UUID_REASON = "uuid() gives other values at each run"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A call that sees its arguments as terms. `signature` is for the reader."""
+    """A function that receives its arguments as terms. `signature` is for docs and error messages."""
 
     name: str
     signature: str
@@ -43,7 +43,7 @@ class Form:
     build: Callable[[Sequence[Term]], Term]
 
     def call(self, terms: Sequence[Term]) -> Term:
-        """The call; ExpressionError where the number of arguments is wrong."""
+        """The call as a term. Raises ExpressionError for a wrong number of arguments."""
         low, high = self.arguments
         if len(terms) < low or (high is not None and len(terms) > high):
             raise ExpressionError(f"{self.name} does not take {len(terms)} arguments", remedy=f"write {self.signature}")
@@ -57,7 +57,7 @@ def _as_text(term: Term) -> Term:
 
 
 def join_strings(left: Term, right: Term) -> Term:
-    """`a || b`: NULL where one is; numbers and times are written out."""
+    """`a || b`: NULL where either is; numbers and times are converted to text."""
     if Primitive.STRING not in (left.type, right.type) and (left.type, right.type) != (None, None):
         raise ExpressionError(
             f"|| joins strings, not {left.type_name} and {right.type_name}", remedy="use concat(a, b)"
@@ -102,7 +102,7 @@ def _uuid(_: Sequence[Term]) -> Term:
 
 
 def _random_bytes(rows: pl.Series) -> pl.Series:
-    """16 bytes a row, with the bits set that make them a UUID of version 4."""
+    """16 random bytes per row, with the version and variant bits of a UUID of version 4 (RFC 9562, 5.4)."""
     import numpy as np
 
     data = np.random.default_rng().integers(0, 256, size=(len(rows), 16), dtype=np.uint8)
@@ -128,7 +128,7 @@ def _list_contains(terms: Sequence[Term]) -> Term:
 
 
 def element_of(items: Term, index: Term) -> Term:
-    """`list[i]`: the i-th element counted from 1, or from the end for negative i; NULL where there is none."""
+    """`list[i]`: the i-th element counted from 1, or from the end for negative i; NULL if there is none."""
     if not isinstance(items.type, ListOf):
         raise ExpressionError(f"[..] takes an element of a list, not of {items.type_name}")
     if index.type not in (Primitive.INT32, Primitive.INT64):

@@ -1,4 +1,4 @@
-"""Times: parts, truncation, differences, and the ways to and from numbers and text. All of it in UTC."""
+"""Times: parts, truncation, differences, and conversions from and to numbers and text. Always in UTC."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _truncate(unit: Term, term: Term) -> pl.Expr:
 
 
 def _difference(unit: Term, start: Term, end: Term) -> pl.Expr:
-    """How many borders of the unit lie between the two."""
+    """Number of unit boundaries between the two times."""
     name = unit_named(literal_text(unit, "the unit"))
     low, high = start.value, end.value
     if name in _FIXED:
@@ -106,7 +106,7 @@ def _day(value: pl.Expr) -> pl.Expr:
 
 
 def _week(value: pl.Expr) -> pl.Expr:
-    """Monday to Sunday; 1970-01-01 was a Thursday."""
+    """Weeks from Monday to Sunday since the epoch. 1970-01-01 was a Thursday, hence the offset of 3 days."""
     return (_day(value) + 3) // 7
 
 
@@ -116,7 +116,8 @@ def _month_count(value: pl.Expr, name: str) -> pl.Expr:
 
 
 def _of_units(size: int) -> tuple[Callable[[Term], pl.Expr], Callable[[Term], pl.Expr]]:
-    """Integers of so many microseconds to timestamps, and where they are out of range."""
+    """Converts integers of `size` microseconds each to timestamps; the second function is the mask of values out of
+    range."""
     low, high = -(-MIN_US // size), MAX_US // size
 
     def fits(term: Term) -> pl.Expr:
@@ -134,7 +135,7 @@ def _from_seconds(term: Term) -> pl.Expr:
 
 
 def _lost(build: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:
-    """A row fails where no argument is NULL and the value is."""
+    """A row fails if no argument is NULL and the value is."""
 
     def fails(*terms: Term) -> pl.Expr:
         mask = build(*terms).is_null()
@@ -150,13 +151,14 @@ def _make_date(year: Term, month: Term, day: Term) -> pl.Expr:
     years, months, days = year.value, month.value, day.value
     valid = years.is_between(1, 9999) & months.is_between(1, 12) & days.is_between(1, 31)
     y, m, d = (pl.when(valid).then(item) for item in (years, months, days))
+    # polars raises for the whole frame for a day that the month lacks; the first of the month exists
     first = pl.date(y, m, pl.when(valid).then(pl.lit(1, dtype=pl.Int64)))
     made = first.to_physical() + d.cast(pl.Int32) - 1
     return pl.when(d <= first.dt.month_end().dt.day()).then(made).cast(pl.Date)
 
 
 def _directives(text: str, known: dict[str, str]) -> str:
-    """A format of ours in chrono's words. ExpressionError for a directive that we do not know."""
+    """Translates a strftime format to chrono's. Raises ExpressionError for an unknown directive."""
 
     def translate(match: re.Match[str]) -> str:
         if match[1] not in known:
@@ -177,6 +179,7 @@ def _parse(term: Term, pattern: Term) -> pl.Expr:
         raise ExpressionError(f"the format {text!r} must hold a year, a month and a day", remedy="such as '%Y-%m-%d'")
     chrono = _directives(text, _PARSE).replace(".%.f", "%.f")
     value = term.value
+    # chrono parses no time without hour and minute: midnight is appended
     if not any(item in text for item in ("%H", "%I")):
         chrono, value = chrono + " %H", pl.concat_str(value, pl.lit(" 00"))
     if "%M" not in text:

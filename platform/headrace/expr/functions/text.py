@@ -40,12 +40,13 @@ def _trim(name: str, describes: str, build: Callable[[pl.Expr, str], pl.Expr]) -
 
 
 def _bounded(value: pl.Expr) -> pl.Expr:
-    """Positions and counts kept where their sums cannot overflow; no string is that long."""
+    """Positions and counts clipped to +-2^40, so that their sums cannot overflow; no string is that long."""
     return value.clip(-(1 << 40), 1 << 40)
 
 
 def _substring(text: pl.Expr, start: pl.Expr, count: pl.Expr | None) -> pl.Expr:
-    """DuckDB's rule: a negative start counts from the end; a negative length takes what stands before."""
+    """DuckDB's rule: a negative start counts from the end; a negative length selects the characters before the
+    start."""
     size = _length(text)
     begin = _bounded(start)
     first = pl.when(begin < 0).then(size + begin).otherwise(begin - 1)
@@ -60,7 +61,7 @@ def _substring(text: pl.Expr, start: pl.Expr, count: pl.Expr | None) -> pl.Expr:
 
 
 def _sliced(term: Term, start: Term, count: Term | None = None) -> pl.Expr:
-    """The common case, a literal place at or after the first character, is a plain slice."""
+    """Substring. A literal start at or after the first character, the common case, is a plain slice."""
     first, size = start.literal, None if count is None else count.literal
     if isinstance(first, int) and first > 0:
         if count is None:
@@ -174,7 +175,7 @@ def _regex_replace(term: Term, pattern: Term, new: Term, flags: Term | None = No
 
 
 def _references(text: str) -> str:
-    r"""`\1` is a group, as in DuckDB; `$` means itself."""
+    r"""`\1` refers to a group, as in DuckDB; `$` is literal."""
     parts: list[str] = []
     characters = iter(text)
     for character in characters:

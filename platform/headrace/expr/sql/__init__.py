@@ -1,1 +1,1 @@
-"""SQL text to typed terms: parsed by sqlglot, translated; other dialects' functions with remedies."""
+"""SQL text to typed terms: parsing by sqlglot, translation, and remedies for functions of other dialects."""

@@ -1,4 +1,4 @@
-"""What other SQL systems have and expressions have not, with what to write here instead. Words only."""
+"""Features of other SQL systems that expressions lack, each with its replacement here. Messages only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOREIGN_OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.SimilarTo: ("`similar to` is not part of expressions", _PATTERN),
     exp.Glob: ("`glob` is not part of expressions", _PATTERN),
 }
-"""Message and remedy for nodes that parse and have no meaning here."""
+"""Message and remedy for nodes that parse but are not part of the language."""
 
 FOREIGN_NAMES: dict[str, str] = {
     "all": _MEMBER,
@@ -35,4 +35,4 @@ FOREIGN_NAMES: dict[str, str] = {
     "current_date": _TODAY,
     "today": _TODAY,
 }
-"""Remedy for functions and keywords, in lower case, that are not there."""
+"""Remedy for functions and keywords, in lower case, that do not exist here."""

@@ -1,7 +1,7 @@
-"""SQL text to sqlglot's tree: one expression, parsed with the duckdb dialect, and positions for error messages.
+"""SQL text to sqlglot's tree: one expression in the duckdb dialect, with positions for error messages.
 
-Function calls stay calls by name (no rewriting into sqlglot's own node classes), so that the function table is the
-only thing that gives a name a meaning.
+Function calls stay calls by name (sqlglot's rewriting into its own node classes is off), so that only the function
+table gives a name its meaning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ExpressionDialect(DuckDB):
     INDEX_OFFSET = 0
 
     class Parser(DuckDBParser):
-        """Leaves `f(x)` as it is written."""
+        """Keeps `f(x)` as written."""
 
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr | None]]] = {
@@ -61,13 +61,13 @@ def parse(text: str) -> exp.Expr:
 
 
 def offset_of(node: exp.Expr) -> int | None:
-    """0-based place in the text of the leftmost token of `node` whose place is known."""
+    """0-based offset in the text of the leftmost token of `node` with a known position."""
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
     return min(starts, default=None)
 
 
 def source_text(node: exp.Expr) -> str:
-    """`node` as SQL, in one form for equal trees."""
+    """`node` as SQL, in the same form for equal trees."""
     return node.sql(dialect=ExpressionDialect, normalize_functions="lower", comments=False)
 
 

@@ -1,4 +1,5 @@
-"""sqlglot's tree to typed terms: what each kind of node means. What is not named here is not part of the language."""
+"""sqlglot's tree to typed terms, node kind by node kind. A kind that is not handled here is not part of the
+language."""
 
 from __future__ import annotations
 
@@ -65,14 +66,14 @@ _REFUSED: dict[type[exp.Expr], tuple[str, str | None]] = {
 
 
 class Translator:
-    """Terms of one expression. `aggregate`, where given, takes the calls of aggregate functions."""
+    """Translates one expression to terms. `aggregate`, if set, translates the calls of aggregate functions."""
 
     def __init__(self, scope: Scope, aggregate: Callable[[exp.Expr], Term] | None = None) -> None:
         self._scope = scope
         self._aggregate = aggregate
 
     def term(self, node: exp.Expr) -> Term:
-        """The term of a node. Errors carry the offset of the innermost node that is to blame."""
+        """The term of a node. Errors carry the offset of the innermost faulty node."""
         try:
             return self._term(node)
         except ExpressionError as error:
@@ -196,7 +197,7 @@ class Translator:
         return arithmetic(symbol, left, right)
 
     def _chain(self, node: exp.Expr, kind: type[exp.Expr], join: Callable[[Term, Term], Term]) -> Term:
-        """A left-deep row of one connector, without recursion: such rows may be long."""
+        """A left-deep chain of one connector. Iterates instead of recursing, because chains may be long."""
         rights: list[exp.Expr] = []
         left = node
         while isinstance(left, kind):
@@ -359,7 +360,8 @@ def _with_interval(symbol: str, left: Term, right: Term) -> Term:
 
 
 def _folded(term: Term, text: str) -> Term:
-    """A time literal, read now: it is wrong at once, and no row pays for it."""
+    """A time literal, evaluated at compile time: an invalid one fails before any row, and rows do not compute it
+    again."""
     dtype = term.known_type()
     value = pl.select(term.value).item()
     if value is None:

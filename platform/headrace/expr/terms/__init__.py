@@ -1,1 +1,1 @@
-"""Typed terms: what each kind of expression computes, its type, and the rows that it fails for."""
+"""Typed terms: for each kind of expression its value, its type, and the rows for which it fails."""

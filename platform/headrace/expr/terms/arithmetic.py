@@ -64,6 +64,7 @@ def negate(term: Term) -> Term:
         return literal(-term.literal, dtype)
     fails = None
     if dtype in INT_TYPES:
+        # only the lowest integer has no positive counterpart
         lowest = INT32_MIN if dtype == Primitive.INT32 else INT64_MIN
         fails = term.value == pl.lit(lowest, dtype=polars_type(dtype))
     return combine([term], dtype, -term.value, fails=fails)
@@ -129,20 +130,24 @@ def _overflow(symbol: str, left: Term, right: Term, value: pl.Expr, dtype: DataT
     if isinstance(left.literal, int) and symbol != "-":
         return _outside(symbol, right.value, left.literal)
     if symbol == "+":
+        # a sum that overflows differs in sign from both operands
         return ((left.value ^ value) & (right.value ^ value)) < 0
     if symbol == "-":
+        # a difference overflows only for operands of different sign, and then differs in sign from the left one
         return ((left.value ^ right.value) & (left.value ^ value)) < 0
+    # exact: the product of two int64 fits into 128 bits
     return left.value.cast(pl.Int128) * right.value.cast(pl.Int128) != value.cast(pl.Int128)
 
 
 def _outside(symbol: str, value: pl.Expr, constant: int) -> pl.Expr | None:
-    """Where `value symbol constant` leaves int64."""
+    """Mask of rows where `value symbol constant` exceeds int64."""
     if constant == 0 or (symbol == "*" and constant == 1):
         return None
     if symbol == "-":
         constant = -constant
     if symbol == "*":
         ends = (INT64_MIN, INT64_MAX) if constant > 0 else (INT64_MAX, INT64_MIN)
+        # ceiling and floor of the ends over the constant; a negative constant swaps the ends
         low, high = -(-ends[0] // constant), ends[1] // constant
     else:
         low, high = INT64_MIN - constant, INT64_MAX - constant
@@ -155,9 +160,9 @@ def _outside(symbol: str, value: pl.Expr, constant: int) -> pl.Expr | None:
 
 
 def _divide_integers(symbol: str, left: Term, right: Term, dtype: DataType) -> Term:
-    """Division that rounds toward zero, and the remainder that belongs to it; polars' own ones floor.
+    """Division that rounds toward zero, and its remainder; polars' own floor.
 
-    By numpy, where polars would take several passes and divisions.
+    Computed by numpy, where polars would need several passes and divisions.
     """
     one, two = left.value, right.value
     if isinstance(right.literal, int) and right.literal > 0:
@@ -174,13 +179,14 @@ def _divide_integers(symbol: str, left: Term, right: Term, dtype: DataType) -> T
 
 
 def _by_positive(symbol: str, divisor: int) -> Callable[[Term], pl.Expr]:
-    """Division by a literal above 0, in polars, which divides fast by what it knows."""
+    """Division by a positive literal in polars, which is fast for a constant divisor."""
 
     def value(term: Term) -> pl.Expr:
         dtype = polars_type(term.known_type())
         constant = pl.lit(divisor, dtype=dtype)
         below = term.value < 0
         if symbol == "//":
+            # divisor - 1 turns the floor into a ceiling; the sum cannot overflow, because the value is negative
             return (term.value + pl.when(below).then(constant - 1).otherwise(pl.lit(0, dtype=dtype))) // constant
         floored = term.value % constant
         return pl.when(below & (floored != 0)).then(floored - constant).otherwise(floored)
@@ -189,11 +195,12 @@ def _by_positive(symbol: str, divisor: int) -> Callable[[Term], pl.Expr]:
 
 
 def _remainders(pair: Sequence[pl.Series]) -> pl.Series:
-    """Exact remainders with the sign of the dividend. An integer divided by 0 has none; the value is arbitrary."""
+    """Exact remainders with the sign of the dividend. For an integer divisor 0 the value is arbitrary."""
     import numpy as np  # for rows; most checks need none
 
     def remainders(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if left.dtype.kind == "i":
+            # the remainder by -1 is 0, as by 1; the lowest integer by -1 would overflow
             right = np.where((right == 0) | (right == -1), 1, right)
         found: np.ndarray[Any, Any] = np.fmod(left, right)
         return found
@@ -202,12 +209,13 @@ def _remainders(pair: Sequence[pl.Series]) -> pl.Series:
 
 
 def _quotients(pair: Sequence[pl.Series]) -> pl.Series:
-    """Integer quotients, rounded toward zero. Where there is none, the value is arbitrary."""
+    """Integer quotients, rounded toward zero. For divisor 0 the value is arbitrary."""
     import numpy as np
 
     def quotients(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         divisor = np.where(right == 0, 1, right)
         floor, rest = np.divmod(left, divisor)
+        # from the floor to zero: one more if the signs differ and there is a rest
         found: np.ndarray[Any, Any] = floor + ((rest != 0) & ((left ^ divisor) < 0))
         return found
 
@@ -215,7 +223,7 @@ def _quotients(pair: Sequence[pl.Series]) -> pl.Series:
 
 
 def _by_numpy(pair: Sequence[pl.Series], kernel: Callable[..., np.ndarray[Any, Any]]) -> pl.Series:
-    """A kernel over two columns, one of which may be a constant; NULL where either is."""
+    """Applies a kernel to two columns, one of which may be a constant; NULL where either is."""
     import numpy as np
 
     left, right = aligned(pair)
@@ -229,7 +237,7 @@ def _by_numpy(pair: Sequence[pl.Series], kernel: Callable[..., np.ndarray[Any, A
 
 
 def _decimals(symbol: str, left: Term, right: Term) -> Term:
-    """Exact `+ - *`. The result has as many digits as it can need, at most 38; only then it can overflow."""
+    """Exact `+ - *`. The result has the digits that the operation can need, at most 38; only at 38 can it overflow."""
     one, two = as_decimal(left.known_type()), as_decimal(right.known_type())
     if symbol == "*":
         scale, precision = one.scale + two.scale, one.precision + two.precision
@@ -262,7 +270,8 @@ def _decimals(symbol: str, left: Term, right: Term) -> Term:
 
 
 def _too_large(symbol: str, left: pl.Expr, right: pl.Expr, limit: float) -> pl.Expr:
-    """Where the result, in floats, comes within rounding of 38 digits: a hair early rather than a frame lost."""
+    """Mask of rows whose result, in floats, comes within rounding of 38 digits. The test fires slightly early, because
+    polars would raise for the whole frame."""
     a, b = left.cast(pl.Float64), right.cast(pl.Float64)
     size = a * b if symbol == "*" else a + b if symbol == "+" else a - b
     return size.abs() >= limit * (1 - 1e-12)
@@ -276,6 +285,7 @@ def _decimal_modulo(left: Term, right: Term, dtype: DataType) -> Term:
 
     def remainders(one: Term, two: Term) -> pl.Expr:
         floored = one.value % pl.when(two.value != 0).then(two.value)
+        # polars' remainder has the sign of the divisor
         signs_differ = (floored != 0) & ((one.value < 0) != (two.value < 0))
         value = pl.when(signs_differ).then(floored - two.value).otherwise(floored)
         return value.cast(polars_type(dtype), strict=False)

@@ -1,7 +1,7 @@
-"""Each argument evaluated once: polars has no local names, and a frame's `select` does not share subexpressions.
+"""Evaluates each argument once: polars has no local names, and a frame's `select` does not share subexpressions.
 
-A builder that uses an argument several times would otherwise cost as many evaluations of it, and their product where
-such calls are nested; and random() would be two values in one place.
+Otherwise a builder that uses an argument several times would evaluate it as often, and nested calls would multiply
+that; random() would have two values in one call.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from headrace.expr.terms.term import Term
 
 
 def once(values: Sequence[pl.Expr], build: Callable[..., pl.Expr], dtype: pl.DataType) -> pl.Expr:
-    """`build(*values)`, a result of type `dtype`. Columns and literals cost nothing and go in as they are; with
-    anything else among the values, all are computed first and `build` works on a frame of them."""
+    """`build(*values)`, a result of type `dtype`. If all values are columns or literals, which cost nothing, `build`
+    receives them as they are. Otherwise all are computed first, and `build` works on a frame of them."""
     if all(_is_free(value) for value in values):
         return build(*values)
     names = [None if value.meta.is_literal() else str(number) for number, value in enumerate(values)]
@@ -42,7 +42,7 @@ def bound(terms: Sequence[Term], build: Callable[..., pl.Expr], dtype: DataType)
 
 
 def aligned(columns: Sequence[pl.Series]) -> list[pl.Series]:
-    """The columns at one height: constants come with a single row."""
+    """The columns at one height: polars passes constants as a single row."""
     heights = {len(column) for column in columns}
     height = 0 if 0 in heights else max(heights)
     return [column if len(column) == height else column.new_from_index(0, height) for column in columns]

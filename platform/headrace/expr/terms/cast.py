@@ -1,6 +1,6 @@
-"""`cast`, `try_cast` and `::`: which types turn into which, and the rows that do not.
+"""`cast`, `try_cast` and `::`: the possible conversions, and the rows for which they fail.
 
-No cast raises for a frame: what does not fit becomes NULL, and a mask says where that happened.
+No cast raises for a frame: a value that does not fit becomes NULL, and a mask marks its row.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DEFAULT_DECIMAL = Decimal(18, 3)
 
 
 def target_type(node: exp.DataType) -> DataType:
-    """The type that a cast names: ours (int64, string, ..) or DuckDB's word for it (bigint, varchar, ..)."""
+    """The type that a cast names, in our words (int64, string, ..) or DuckDB's (bigint, varchar, ..)."""
     name = node.this.name if isinstance(node.this, exp.DType) else str(node.this)
     if name == "DECIMAL":
         numbers = [int(param.name) for param in node.expressions if param.name.isdigit()]
@@ -75,14 +75,14 @@ def _named(text: str) -> DataType:
 
 @dataclass(frozen=True, slots=True)
 class _Conversion:
-    """A value, and whether a NULL in it that was none before means that the cast failed."""
+    """A converted value; `fallible`: a NULL in it whose source was not NULL means that the cast failed."""
 
     value: pl.Expr
     fallible: bool = True
 
 
 def cast(term: Term, dtype: DataType, *, attempt: bool) -> Term:
-    """`term` as `dtype`. A value that does not fit fails the row, or is NULL where `attempt`."""
+    """`term` as `dtype`. A value that does not fit fails the row, or is NULL with `attempt`."""
     if term.type is None and term.interval is None:
         return with_type(term, dtype)
     source = term.known_type()
@@ -130,6 +130,7 @@ def _between_numbers(value: pl.Expr, source: DataType, target: DataType) -> _Con
     if target in FLOAT_TYPES:
         narrowed = value.cast(plain, strict=False)
         if source == Primitive.FLOAT64 and target == Primitive.FLOAT32:
+            # polars casts a float64 beyond the range of float32 to infinity
             return _Conversion(pl.when(~(narrowed.is_infinite() & value.is_finite())).then(narrowed))
         return _Conversion(narrowed, fallible=False)
     if target in INT_TYPES:
@@ -137,6 +138,7 @@ def _between_numbers(value: pl.Expr, source: DataType, target: DataType) -> _Con
             return _Conversion(value.round(0, mode="half_to_even").cast(plain, strict=False))
         if isinstance(source, Decimal):
             whole = _nearest_whole(value) if source.scale else value
+            # with fewer digits a value stays in the target's range, even rounded up
             digits = 9 if target == Primitive.INT32 else 18
             return _Conversion(whole.cast(plain, strict=False), fallible=source.precision - source.scale >= digits)
         return _Conversion(value.cast(plain, strict=False), fallible=target == Primitive.INT32)
@@ -144,8 +146,8 @@ def _between_numbers(value: pl.Expr, source: DataType, target: DataType) -> _Con
 
 
 def _nearest_whole(value: pl.Expr) -> pl.Expr:
-    """A decimal to the nearest integer, halves away from zero, without polars' rounding, which raises for the whole
-    frame where a carry needs a 39th digit."""
+    """A decimal to the nearest integer, halves away from zero. Avoids polars' rounding, which raises for the whole
+    frame if a carry needs a 39th digit."""
     fraction = value - value.truncate(0)
     carry = pl.when(fraction >= 0.5).then(1).when(fraction <= -0.5).then(-1).otherwise(0)
     return value.cast(pl.Int128) + carry
@@ -189,7 +191,8 @@ def _float_text(value: pl.Expr) -> pl.Expr:
 
 
 def _utf8(column: pl.Series) -> pl.Series:
-    """Bytes as text, NULL where they are not UTF-8. Polars raises for the whole column, so bad ones go one by one."""
+    """Bytes as text, NULL for invalid UTF-8. Polars raises for the whole column; only then values are decoded one by
+    one."""
     try:
         return column.cast(pl.String)
     except pl.exceptions.ComputeError:

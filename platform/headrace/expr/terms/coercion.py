@@ -1,7 +1,7 @@
-"""Which types may meet, and the type they meet in.
+"""Implicit conversion: the types that may be combined, and their common type.
 
-Numbers meet numbers and dates meet timestamps; everything else meets only its own type. There is no implicit way
-from or to a string.
+Numbers combine with numbers and dates with timestamps; every other type combines only with itself. Nothing converts
+implicitly from or to a string.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ PRECISION_MAX = 38
 
 
 def is_number(dtype: DataType | None) -> bool:
-    """Whether it is an integer, float or decimal type."""
+    """Whether the type is an integer, float or decimal type."""
     return dtype in INT_TYPES or dtype in FLOAT_TYPES or isinstance(dtype, Decimal)
 
 
 def is_time(dtype: DataType | None) -> bool:
-    """Whether it is a timestamp or a date."""
+    """Whether the type is a timestamp or a date."""
     return isinstance(dtype, Timestamp) or dtype == Primitive.DATE
 
 
 def as_decimal(dtype: DataType) -> Decimal:
-    """The decimal type that holds each value of a decimal or integer type."""
+    """The decimal type that holds every value of a decimal or integer type."""
     if isinstance(dtype, Decimal):
         return dtype
     return Decimal(10 if dtype == Primitive.INT32 else 19, 0)
 
 
 def common_type(left: DataType, right: DataType) -> DataType | None:
-    """The type in which values of both are compared or stand in one column; None where there is none."""
+    """The type in which values of both are compared or share a column; None if there is none."""
     if left == right:
         return left
     if is_time(left) and is_time(right):
@@ -61,7 +61,7 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
 
 
 def unify(terms: Sequence[Term], what: str) -> tuple[list[Term], DataType]:
-    """The terms in one common type. `what` says in the error what they are part of."""
+    """The terms in one common type. `what`: the enclosing construct, for the error message."""
     typed = [term for term in terms if term.type is not None or term.interval is not None]
     if not typed:
         raise ExpressionError(f"{what}: every value is NULL", remedy="give one a type: cast(null as string)")
@@ -75,7 +75,8 @@ def unify(terms: Sequence[Term], what: str) -> tuple[list[Term], DataType]:
 
 
 def unify_for_comparison(left: Term, right: Term, what: str) -> tuple[Term, Term]:
-    """Both sides in one type; an integer literal that fits takes the type of an int32 column, which costs no cast."""
+    """Both sides in one type. An integer literal that fits becomes int32 beside an int32 column, which avoids a
+    cast."""
     for one, other in ((left, right), (right, left)):
         small = isinstance(one.literal, int) and INT32_MIN <= one.literal <= INT32_MAX
         if other.type == Primitive.INT32 and one.type == Primitive.INT64 and small:
@@ -86,7 +87,7 @@ def unify_for_comparison(left: Term, right: Term, what: str) -> tuple[Term, Term
 
 
 def mismatch(what: str, left: DataType, right: DataType) -> ExpressionError:
-    """The error for two types that do not meet, with the cast that makes them."""
+    """The error for two types without a common type, with the cast that resolves it."""
     pair = (left, right)
     other = next((item for item in pair if item != Primitive.STRING), left)
     if Primitive.STRING in pair and isinstance(other, Timestamp):

@@ -1,7 +1,7 @@
 """Comparisons and the three-valued `and`, `or`, `not`, `in`, `between`.
 
-Polars' own order of floats is the rule wanted (-0.0 = 0.0, every NaN equal and above all else), so comparisons are
-plain; only the horizontal maximum of polars leaves NaN out, which is put right here.
+Floats compare as polars compares them (-0.0 = 0.0, every NaN equal and above all else). Only polars' horizontal maximum
+ignores NaN, which `greatest` corrects.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def reads_nothing(value: pl.Expr) -> bool:
-    """Whether it is a constant. A constant at the left of a comparison with a column that polars holds as one scalar
-    gives a result of the wrong height (polars 2.1), so constants go to the right."""
+    """Whether the expression is a constant. Constants go to the right of a comparison: with a constant at the left of a
+    column that polars holds as one scalar, the result has the wrong height (polars 2.1)."""
     return not value.meta.root_names()
 
 
 def compare(symbol: str, left: Term, right: Term) -> Term:
-    """`=`, `<>`, `<`, `<=`, `>`, `>=`: NULL where a side is."""
+    """`=`, `<>`, `<`, `<=`, `>`, `>=`: NULL where either side is."""
     left, right = _comparable(symbol, left, right)
     if reads_nothing(left.value) and not reads_nothing(right.value):
         return compare(_MIRRORED[symbol], right, left)
@@ -50,7 +50,7 @@ def compare(symbol: str, left: Term, right: Term) -> Term:
 
 
 def distinct_from(left: Term, right: Term, *, negate: bool) -> Term:
-    """`is [not] distinct from`: NULL is a value like others."""
+    """`is [not] distinct from`: NULL compares like a value."""
     left, right = _comparable("=", left, right)
     if reads_nothing(left.value):
         left, right = right, left
@@ -74,7 +74,7 @@ def is_truth(term: Term, *, truth: bool) -> Term:
 
 
 def as_bool(term: Term, what: str) -> Term:
-    """The term, if it is a bool; a NULL becomes one."""
+    """The term, if it is a bool; an untyped NULL becomes one."""
     if term.type is None and term.interval is None:
         return with_type(term, Primitive.BOOL)
     if term.type != Primitive.BOOL:
@@ -84,7 +84,7 @@ def as_bool(term: Term, what: str) -> Term:
 
 
 def both(left: Term, right: Term) -> Term:
-    """`and`: the right side is not asked where the left one is false, so it cannot fail there."""
+    """`and`: where the left side is false the right side is not evaluated, so it cannot fail there."""
     left, right = as_bool(left, "and"), as_bool(right, "and")
     asked = None if right.fails is None else only_where(left.value.fill_null(value=True), right.fails)
     return combine(
@@ -97,7 +97,7 @@ def both(left: Term, right: Term) -> Term:
 
 
 def any_of(left: Term, right: Term) -> Term:
-    """`or`: the right side is not asked where the left one is true, so it cannot fail there."""
+    """`or`: where the left side is true the right side is not evaluated, so it cannot fail there."""
     left, right = as_bool(left, "or"), as_bool(right, "or")
     asked = None if right.fails is None else only_where(~left.value.fill_null(value=False), right.fails)
     return combine(
@@ -126,7 +126,7 @@ def between(term: Term, low: Term, high: Term) -> Term:
 
 
 def member(term: Term, choices: Sequence[Term]) -> Term:
-    """`x in (a, b, ..)`: NULL where x is, or where it equals none and one of them is NULL."""
+    """`x in (a, b, ..)`: NULL if x is, or if it equals none and one of them is NULL."""
     given = [choice for choice in choices if choice.type is not None or choice.interval is not None]
     has_null = len(given) < len(choices)
     if not given:
@@ -139,6 +139,7 @@ def member(term: Term, choices: Sequence[Term]) -> Term:
             other = compare("=", term, choice)
             found = combine([found, other], Primitive.BOOL, found.value | other.value)
     if has_null:
+        # three-valued logic: true stays true, false becomes NULL
         value = found.value | pl.lit(None, dtype=pl.Boolean)
         found = combine([found], Primitive.BOOL, value, nullable=True)
     return found
@@ -152,7 +153,7 @@ def _member_of_literals(term: Term, choices: Sequence[Term]) -> Term:
 
 
 def greatest(terms: Sequence[Term], *, least: bool) -> Term:
-    """The largest (smallest) value that is not NULL; NULL where all are."""
+    """The largest (smallest) value that is not NULL; NULL if all are."""
     name = "least" if least else "greatest"
     typed, dtype = unify(terms, name)
     require_order(dtype, name)
@@ -172,7 +173,7 @@ def _greatest_float(*terms: Term) -> pl.Expr:
 
 
 def require_order(dtype: DataType, what: str) -> None:
-    """ExpressionError for types whose values have no order."""
+    """Raises ExpressionError for types without an order."""
     if isinstance(dtype, ListOf | Struct):
         raise ExpressionError(f"{what}: values of type {dtype} have no order")
 
@@ -190,7 +191,7 @@ def _comparable(symbol: str, left: Term, right: Term) -> tuple[Term, Term]:
 
 
 def contains_float(dtype: DataType) -> bool:
-    """Whether a value of the type holds a float anywhere."""
+    """Whether the type is or contains a float type."""
     match dtype:
         case ListOf(inner):
             return contains_float(inner)

@@ -31,7 +31,7 @@ def case(branches: Sequence[tuple[Term, Term]], default: Term | None) -> Term:
 
 
 def _branch_failures(conditions: Sequence[Term], results: Sequence[Term]) -> pl.Expr | None:
-    """A condition counts where none before it was true, a result where its branch is the one taken."""
+    """A condition's failure counts if no earlier condition was true, a result's failure if its branch is taken."""
     masks: list[pl.Expr | None] = []
     untaken: pl.Expr | None = None
     for condition, result in zip(conditions, results[:-1], strict=True):
@@ -52,7 +52,7 @@ def simple_case(subject: Term, branches: Sequence[tuple[Term, Term]], default: T
 
 
 def coalesce(terms: Sequence[Term]) -> Term:
-    """The first value that is not NULL. A later one is not asked where an earlier one answered."""
+    """The first value that is not NULL. Later arguments cannot fail a row in which an earlier one is not NULL."""
     typed, dtype = unify(terms, "coalesce")
     masks: list[pl.Expr | None] = []
     unanswered: pl.Expr | None = None
@@ -71,7 +71,7 @@ def coalesce(terms: Sequence[Term]) -> Term:
 
 
 def nullif(term: Term, other: Term) -> Term:
-    """NULL where both are equal, else the first."""
+    """NULL if both are equal, else the first."""
     dtype = term.known_type()
     if other.type is None and other.interval is None:
         return term

@@ -1,8 +1,8 @@
-"""Float division and power that give each row the same bits in whatever batch it comes.
+"""Float division and power whose result for a row has the same bits in every batch.
 
-polars divides by a scalar as a multiplication with its reciprocal, which rounds twice, and takes powers with a scalar
-exponent by shortcuts. A column of one row, or one that a literal filled, is a scalar to it as well: so the same row
-would give another result alone than among others.
+polars divides by a scalar by multiplying with its reciprocal, which rounds twice, and has shortcuts for powers with a
+scalar exponent. It treats a column of one row, or one filled from a literal, as a scalar too: so the same row would
+have another result alone than among others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def quotient(left: pl.Expr, right: pl.Expr, dtype: pl.DataType) -> pl.Expr:
 
 
 def power(base: pl.Expr, exponent: pl.Expr) -> pl.Expr:
-    """base to the power exponent, float64."""
+    """base to the power of exponent, float64."""
     if not exponent.meta.root_names():
         return base.pow(exponent)  # a scalar in every batch, so the shortcut is always the same
     return pl.map_batches([base, exponent], _powers, return_dtype=pl.Float64())
@@ -31,12 +31,12 @@ def _quotients(pair: Sequence[pl.Series]) -> pl.Series:
 
 def _powers(pair: Sequence[pl.Series]) -> pl.Series:
     rows = max(map(len, pair))
-    # one row more than there are, so that neither side is ever a scalar
+    # one row more than the batch has, so that polars never treats a side as a scalar
     base, exponent = (_stretched(side, rows).extend_constant(1.0, 1) for side in pair)
     found: pl.Series = base.pow(exponent)
     return found.head(rows)
 
 
 def _stretched(side: pl.Series, rows: int) -> pl.Series:
-    """A constant, which comes as one value, in as many rows as the other side has."""
+    """Extends a constant, which polars passes as one value, to the other side's height."""
     return side.new_from_index(0, rows) if len(side) == 1 and rows > 1 else side

@@ -1,4 +1,5 @@
-"""Patterns: `like` and regular expressions. A pattern is a literal, so it is read once and found wrong at once."""
+"""Patterns: `like` and regular expressions. A pattern is a literal: it is compiled once, and rejected before any
+row."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from headrace.expr.terms.term import Term, combine, with_type
 
 
 def like(term: Term, pattern: Term, *, escape: str | None, ignore_case: bool) -> Term:
-    """`x like 'a%_'`: `%` is any text, `_` any one character; no escape character unless one is given."""
+    """`x like 'a%_'`: `%` matches any text, `_` any one character; there is no escape character by default."""
     text = as_string(term, "like")
     if pattern.type is None:
         return combine([text], Primitive.BOOL, pl.lit(None, dtype=pl.Boolean), nullable=True)
@@ -49,7 +50,7 @@ def _regex(body: str, escape: str | None) -> str:
 
 
 def checked_regex(pattern: Term) -> str:
-    """The text of a literal regular expression. ExpressionError where it is none."""
+    """The text of a literal regular expression. Raises ExpressionError if it is not valid."""
     body = literal_text(pattern, "a regular expression")
     try:
         pl.Series([""]).str.contains(body, strict=True)
@@ -61,7 +62,7 @@ def checked_regex(pattern: Term) -> str:
 
 
 def as_string(term: Term, what: str) -> Term:
-    """The term, if it is a string; a NULL becomes one."""
+    """The term, if it is a string; an untyped NULL becomes one."""
     if term.type is None and term.interval is None:
         return with_type(term, Primitive.STRING)
     if term.type != Primitive.STRING:

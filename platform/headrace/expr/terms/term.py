@@ -1,4 +1,4 @@
-"""The typed intermediate form of an expression: what is known of every subexpression while it is compiled.
+"""The typed intermediate form of an expression: type, value and failures of every subexpression during compilation.
 
 Knows types and polars expressions, nothing of SQL text.
 """
@@ -19,7 +19,7 @@ LiteralValue = int | float | str | bool | date | datetime
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The value of an interval literal: calendar months and a fixed length; the two are added in this order."""
+    """The value of an interval literal: calendar months and a fixed length, added in this order."""
 
     months: int
     length: timedelta
@@ -30,10 +30,10 @@ class Term:
     """A compiled subexpression.
 
     type        None: a NULL that has no type yet
-    value       polars expression; where `fails` is true it may be anything
-    fails       boolean polars expression, true in rows without an answer (NULL counts as false); None: cannot fail
-    literal     the value of a literal, where this is one
-    interval    set only for an interval literal, which can be nothing but added to a time
+    value       polars expression; arbitrary where `fails` is true
+    fails       boolean polars expression, true in failing rows (NULL counts as false); None: cannot fail
+    literal     the value, if the term is a literal
+    interval    set only for an interval literal, which can only be added to a time
     """
 
     type: DataType | None
@@ -48,13 +48,13 @@ class Term:
 
     @property
     def type_name(self) -> str:
-        """The type as messages show it."""
+        """The type as error messages show it."""
         if self.interval is not None:
             return "interval"
         return "NULL" if self.type is None else str(self.type)
 
     def known_type(self) -> DataType:
-        """The type; ExpressionError where it is a NULL without one or an interval."""
+        """The type. Raises ExpressionError for an untyped NULL or an interval."""
         if self.interval is not None:
             raise ExpressionError("an interval can only be added to or taken from a timestamp or date")
         if self.type is None:
@@ -71,7 +71,7 @@ def literal(value: LiteralValue, dtype: DataType) -> Term:
 
 
 def either(*masks: pl.Expr | None) -> pl.Expr | None:
-    """True where any of the masks is; None where there is none."""
+    """True where any of the masks is; None without any mask."""
     found = None
     for mask in masks:
         if mask is not None:
@@ -80,7 +80,7 @@ def either(*masks: pl.Expr | None) -> pl.Expr | None:
 
 
 def only_where(condition: pl.Expr, mask: pl.Expr | None) -> pl.Expr | None:
-    """The mask of a branch that is taken only where `condition` is true (NULL counts as not taken)."""
+    """The mask of a branch that is taken only where `condition` is true (NULL counts as false)."""
     return None if mask is None else condition.fill_null(value=False) & mask
 
 
@@ -93,7 +93,7 @@ def combine(
     fails: pl.Expr | None = None,
     inherit_fails: bool = True,
 ) -> Term:
-    """A term made of others. By default it is NULL where one of them may be, and fails where one of them does."""
+    """A term made of others. By default it may be NULL if one of them may be, and fails where one of them does."""
     inherited = either(*(part.fails for part in parts)) if inherit_fails else None
     return Term(
         dtype,
@@ -107,7 +107,7 @@ def combine(
 
 
 def with_type(term: Term, dtype: DataType) -> Term:
-    """The same term held as another type that can hold each of its values."""
+    """The same term, held as another type that can represent each of its values."""
     if term.type == dtype:
         return term
     target = polars_type(dtype)

@@ -1,7 +1,7 @@
-"""Times: their text, their range, intervals, and the units that functions take.
+"""Times: their text, their range, intervals, and the units that functions accept.
 
-Every timestamp or date that an expression makes lies in the years 1 to 9999; what would not is no value (the row
-fails). Beyond that range polars does not give an error but panics.
+Every timestamp or date that an expression computes lies in the years 1 to 9999; outside of them the row fails. Beyond
+that range polars does not raise but panics.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNITS = (*_LENGTHS, *_MONTHS)
 
 
 def unit_named(text: str) -> str:
-    """`Hours`, `hour`, `h` -> `hour`. ExpressionError with the nearest name."""
+    """`Hours`, `hour`, `h` -> `hour`. Raises ExpressionError with the nearest name."""
     name = text.strip().lower()
     for candidate in (name, name.removesuffix("s"), _SHORT.get(name, name)):
         if candidate in UNITS:
@@ -70,7 +70,8 @@ def in_range(microseconds: pl.Expr) -> pl.Expr:
 
 
 def shift(term: Term, interval: Interval, sign: int) -> Term:
-    """A timestamp or date plus (sign 1) or minus (-1) an interval: a timestamp. Months first, clipped to month ends."""
+    """A timestamp or date plus (sign 1) or minus (-1) an interval: a timestamp. Months are added first, clipped to
+    month ends."""
     stamp = with_type(term, TIMESTAMP)
     if not interval.months and not interval.length:
         return stamp
@@ -80,6 +81,7 @@ def shift(term: Term, interval: Interval, sign: int) -> Term:
 
 def _shifted(value: pl.Expr, interval: Interval, sign: int) -> pl.Expr:
     if interval.months:
+        # no month is longer: a time this far from the ends stays in range
         room = abs(interval.months) * 31 * 86_400_000_000
         safe = value.to_physical().is_between(
             pl.lit(MIN_US + room, dtype=pl.Int64), pl.lit(MAX_US - room, dtype=pl.Int64)
@@ -98,6 +100,7 @@ def shift_days(term: Term, days: Term, sign: int) -> Term:
     """A date plus or minus whole days: a date."""
 
     def moved(date: Term, number: Term) -> pl.Expr:
+        # clipped far beyond any date, so that the sum cannot overflow
         count = number.value.cast(pl.Int64).clip(-10_000_000, 10_000_000)
         return date.value.to_physical().cast(pl.Int64) + sign * count
 
@@ -112,7 +115,8 @@ def shift_days(term: Term, days: Term, sign: int) -> Term:
 
 
 def parse_timestamp(text: pl.Expr) -> pl.Expr:
-    """ISO 8601 text as a timestamp, UTC where it names no zone; NULL where it is none. Further digits are cut."""
+    """ISO 8601 text as a timestamp, UTC without a zone; NULL for other text. Digits beyond microseconds are
+    truncated."""
     return once([text.str.extract_groups(_STAMP_TEXT)], _stamp_of_groups, STAMP)
 
 
@@ -131,7 +135,7 @@ def _stamp_of_groups(groups: pl.Expr) -> pl.Expr:
 
 
 def parse_date(text: pl.Expr) -> pl.Expr:
-    """`2013-01-31` as a date; NULL where it is none."""
+    """`2013-01-31` as a date; NULL for other text."""
     parsed = text.str.to_date("%Y-%m-%d", strict=False)
     return pl.when(text.str.contains(_DATE_TEXT) & (parsed >= pl.lit(date(1, 1, 1)))).then(parsed)
 
@@ -142,5 +146,5 @@ def date_text(value: pl.Expr) -> pl.Expr:
 
 
 def timestamp_text(value: pl.Expr) -> pl.Expr:
-    """`2013-01-01 05:00:00`, with as many digits after the second as there are."""
+    """`2013-01-01 05:00:00`, with fractional digits as needed."""
     return value.dt.to_string("%Y-%m-%d %H:%M:%S%.6f").str.replace(r"\.?0{1,6}$", "")

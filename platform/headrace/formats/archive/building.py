@@ -8,17 +8,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.core.errors import InternalError
 from headrace.formats.archive.names import ArchiveFile, writer_of
 from headrace.formats.archive.schema import SCHEMA, VERSION, Footer
 
 GROUP_ROWS_MAX = 32_768
 GROUP_BYTES_MAX = 8 << 20
-"""A row group holds this much (and one batch more): what a reader has in memory at a time."""
+"""Size of a row group, exceeded by at most one batch; a reader holds one row group in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose rows a file holds, and which job writes it."""
+    """The source partition of a file's rows, and the job that writes the file."""
 
     topic: str
     partition: int
@@ -35,7 +36,7 @@ class Built:
 
 
 class FileBuilder:
-    """Builds one file in memory, from offset `first` on. Holds compressed row groups, and one that is not full yet."""
+    """Builds one file in memory, from offset `first` on. Holds compressed row groups, and one that is still open."""
 
     def __init__(self, origin: Origin, first: int) -> None:
         self._origin = origin
@@ -46,7 +47,7 @@ class FileBuilder:
         self._waiting: list[pa.Table] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._out = pa.BufferOutputStream()
-        # offsets and times tell which row groups to read; least and greatest payloads tell nothing and are large
+        # readers select row groups by offset and time; minimum and maximum of payloads would be large and unused
         self._parquet = pq.ParquetWriter(
             self._out,
             SCHEMA,
@@ -57,7 +58,7 @@ class FileBuilder:
 
     @property
     def next(self) -> int:
-        """The offset after the last row; `first` where there is none."""
+        """The offset after the last row; `first` without rows."""
         return self._next
 
     @property
@@ -67,12 +68,14 @@ class FileBuilder:
 
     @property
     def bytes(self) -> int:
-        """What it holds in memory, about."""
+        """Approximate size in memory."""
         return int(self._out.tell()) + self._waiting_bytes
 
     def add(self, rows: pa.Table) -> None:
-        """Adds at least one row of `SCHEMA`, in offset order, behind those that are there."""
-        assert rows.num_rows and rows["offset"][0].as_py() >= self._next, "rows of a partition come in offset order"
+        """Adds at least one row of `SCHEMA`, in offset order, after the rows added before."""
+        first = rows["offset"][0].as_py()
+        if first < self._next:
+            raise InternalError(f"offset {first} of a partition came after offset {self._next - 1}")
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
         self._waiting_bytes += rows.nbytes
@@ -85,7 +88,7 @@ class FileBuilder:
             self._write_group()
 
     def finish(self) -> Built:
-        """The file. Nothing can be added any more; it has at least one row."""
+        """Returns the file, which has at least one row. Nothing can be added afterwards."""
         assert self._times is not None, "a file without rows is not written"
         if self._waiting:
             self._write_group()

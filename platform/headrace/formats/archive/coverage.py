@@ -1,4 +1,4 @@
-"""Whether a range of offsets can be read without a hole: from the archive, and from what Kafka still has. Pure."""
+"""Whether a range of offsets can be read without a hole, from the archive and from Kafka's retained log. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from headrace.formats.archive.ranges import Range
 
 
 def hole_in(archived: Sequence[Range], start: int, stop: int | None, log_start: int) -> Range | None:
-    """The first part of [start, stop) that neither the archive nor Kafka has; None where there is none.
+    """The first part of [start, stop) that neither the archive nor Kafka has; None if there is none.
 
-    archived    as `ranges.covered` gives it: in order, apart
+    archived    as `ranges.covered` returns it: in order, disjoint
     stop        None: no end
-    log_start   the first offset that Kafka still has; it has all that follow
+    log_start   the first offset that Kafka still has, with all following ones
     """
     position = start
     end = log_start if stop is None else min(stop, log_start)
@@ -28,7 +28,7 @@ def hole_in(archived: Sequence[Range], start: int, stop: int | None, log_start: 
 
 
 def unbroken_from(archived: Sequence[Range], log_start: int) -> int:
-    """The lowest offset from which on everything can be read."""
+    """The lowest offset from which everything can be read."""
     position = log_start
     for part in reversed(archived):
         if part.next < position:
@@ -40,7 +40,7 @@ def unbroken_from(archived: Sequence[Range], log_start: int) -> int:
 def require_covered(
     place: str, archived: Sequence[Range], start: int, stop: int | None, *, log_start: int, archive: str
 ) -> None:
-    """Raises UserError where [start, stop) has a hole. `place`: topic and partition, for people."""
+    """Raises UserError if [start, stop) has a hole. `place`: topic and partition, for the message."""
     hole = hole_in(archived, start, stop, log_start)
     if hole is None:
         return

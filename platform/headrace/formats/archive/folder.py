@@ -1,6 +1,6 @@
-"""The folder of an archive, local or of any scheme that fsspec knows: listing, opening and putting files.
+"""The folder of an archive, local or of any scheme that fsspec supports: listing, opening and writing files.
 
-The only module of the archive that knows fsspec. What is in the files, and which of them to read, is not known here.
+The only module of the archive that uses fsspec. Knows neither the content of files nor which of them to read.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.formats.archive.names import ArchiveFile, file_named, partition_folder, partition_named
 
 _WHOLE_PUTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "memory"})
-"""Schemes whose objects appear whole or not at all."""
+"""Schemes with atomic puts: an object appears whole or not at all."""
 
 
-class ArchiveMissing(ExternalError):  # noqa: N818 - reads as the sentence it is
-    """The file is not there (any more)."""
+class ArchiveNotFoundError(ExternalError):
+    """The file does not exist (any more)."""
 
 
 class ArchiveFolder:
-    """An archive by its URL or path. Creates nothing until something is put. Used by one thread."""
+    """An archive by its URL or path. Creates nothing before the first put. Used by one thread."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/") or "/"
@@ -44,7 +44,7 @@ class ArchiveFolder:
 
     @property
     def local(self) -> bool:
-        """Whether it is a folder of this host."""
+        """Whether the archive is a folder of this host."""
         return bool(self._protocols & {"file", "local"})
 
     def partitions(self, topic: str) -> list[int]:
@@ -53,26 +53,28 @@ class ArchiveFolder:
         return sorted(partition for partition in found if partition is not None)
 
     def files(self, topic: str, partition: int) -> list[ArchiveFile]:
-        """The files of a partition as they are listed now, in order; what is no file of an archive is passed over."""
+        """The files of a partition as listed now, in order; ignores other files."""
         found = (file_named(name) for name in self._names(partition_folder(topic, partition)))
         return sorted(file for file in found if file is not None)
 
     def place(self, topic: str, partition: int, file: ArchiveFile) -> str:
-        """A file's place, for people."""
+        """A file's location, for messages."""
         return f"{self.url}/{partition_folder(topic, partition)}/{file.name}"
 
     def open(self, topic: str, partition: int, file: ArchiveFile) -> Any:
-        """A file to be read by pyarrow, which the caller closes. Raises ArchiveMissing."""
+        """Opens a file for pyarrow; the caller closes it. Raises ArchiveNotFoundError."""
         path = f"{self._root}/{partition_folder(topic, partition)}/{file.name}"
         try:
             return pa.OSFile(path) if self.local else self._files.open(path, "rb")
         except FileNotFoundError as cause:
-            raise ArchiveMissing(f"{self.place(topic, partition, file)} is not there any more", retry=True) from cause
+            raise ArchiveNotFoundError(
+                f"{self.place(topic, partition, file)} is not there any more", retry=True
+            ) from cause
         except OSError as cause:
             self._refused("read", path, cause)
 
     def put(self, topic: str, partition: int, file: ArchiveFile, data: pa.Buffer) -> None:
-        """Writes a file, whole and durable; it replaces one of the same name, which has the same content."""
+        """Writes a file, whole and durable. It may replace a file with the same name, which has the same content."""
         folder = f"{self._root}/{partition_folder(topic, partition)}"
         try:
             if self.local:
@@ -89,7 +91,7 @@ class ArchiveFolder:
             self._refused("write", f"{folder}/{file.name}", cause)
 
     def make(self) -> None:
-        """Makes the folder, where the scheme has folders, so that a place that cannot be written is known at once."""
+        """Creates the folder if the scheme has folders, so that an unwritable location is detected early."""
         if self._protocols & _WHOLE_PUTS:
             return
         try:
@@ -102,7 +104,7 @@ class ArchiveFolder:
     def _names(self, folder: str) -> list[str]:
         path = f"{self._root}/{folder}"
         try:
-            # others write here: what a listing said before is no answer
+            # other processes write here: fsspec's cached listing is stale
             self._files.invalidate_cache(path)
             return [str(name).rstrip("/").rpartition("/")[2] for name in self._files.ls(path, detail=False)]
         except (FileNotFoundError, NotADirectoryError):

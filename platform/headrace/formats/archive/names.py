@@ -1,10 +1,10 @@
-"""Names in an archive, and what they promise. Pure.
+"""Names in an archive, and the guarantees that they encode. Pure.
 
     <topic>/<partition, 5 digits>/<first>-<next>-<writer>.parquet
 
-`first` and `next` have 20 digits, so that names sort by offset. A name promises that every offset in [first, next) is
-accounted for: it is a row of the file, or is known not to exist (control records, compacted records). `writer` stands
-for the job that wrote the file: what another job wrote is never replaced, and a job finds its own files by listing.
+`first` and `next` have 20 digits, so that names sort by offset. A name guarantees that every offset in [first, next) is
+accounted for: the offset is a row of the file, or is known not to exist (control records, compacted records). `writer`
+identifies the job that wrote the file: no job replaces another job's file, and a job finds its own files by listing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PARTITION = re.compile(r"\d{5,10}")
 
 
 class ArchiveFile(NamedTuple):
-    """A file of one partition by its name; compares by `first`, then `next`."""
+    """A file of one partition by its name; ordered by `first`, then `next`."""
 
     first: int
     next: int
@@ -31,7 +31,7 @@ class ArchiveFile(NamedTuple):
 
 
 def file_named(name: str) -> ArchiveFile | None:
-    """The file of that name; None where it is none of ours (a temporary file, somebody's notes)."""
+    """The file with this name; None for other names (a temporary file, a user's notes)."""
     found = _FILE.fullmatch(name)
     if found is None:
         return None
@@ -40,7 +40,7 @@ def file_named(name: str) -> ArchiveFile | None:
 
 
 def writer_of(job: str) -> str:
-    """How a job is called in names."""
+    """The job's identifier in file names."""
     return hashlib.blake2b(job.encode(), digest_size=6).hexdigest()
 
 
@@ -50,5 +50,5 @@ def partition_folder(topic: str, partition: int) -> str:
 
 
 def partition_named(name: str) -> int | None:
-    """The partition whose folder is called so; None where it is none."""
+    """The partition whose folder has this name; None for other names."""
     return int(name) if _PARTITION.fullmatch(name) else None

@@ -1,4 +1,4 @@
-"""One partition of an archive, read from a position on over all its files, as if it were one."""
+"""One partition of an archive, read from a position on over all its files, as if it were one file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.core.errors import UserError
-from headrace.formats.archive.folder import ArchiveFolder, ArchiveMissing
+from headrace.formats.archive.folder import ArchiveFolder, ArchiveNotFoundError
 from headrace.formats.archive.names import ArchiveFile
 from headrace.formats.archive.ranges import chosen
 from headrace.formats.archive.reading import FileReader
@@ -17,9 +17,9 @@ from headrace.formats.archive.schema import numbers
 
 
 class PartitionReader:
-    """Reads [position, stop) as far as the archive reaches without a hole; `stop` None: no end.
+    """Reads [position, stop) up to the archive's first hole or end; `stop` None: no end.
 
-    columns   those of `schema.SCHEMA` that are wanted; `offset` comes in any case
+    columns   the requested columns of `schema.SCHEMA`; `offset` is always included
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class PartitionReader:
         self._folder = folder
         self._topic, self._partition = place
         self.position = position
-        """The next offset: everything before it was given or does not exist."""
+        """The next offset: every record before it was returned or does not exist."""
         self._stop = stop
         self._columns = list(dict.fromkeys(["offset", *columns]))
         self._plan: deque[ArchiveFile] = deque()
@@ -36,18 +36,18 @@ class PartitionReader:
 
     @property
     def stop(self) -> int | None:
-        """Where it ends at the latest."""
+        """The exclusive upper bound of offsets, or None."""
         return self._stop
 
     @property
     def finished(self) -> bool:
-        """Whether it stands at its stop."""
+        """Whether the position has reached the stop."""
         return self._stop is not None and self.position >= self._stop
 
     def read(self, rows_max: int) -> pa.Table | None:
-        """The next rows, at most so many and at least one, and moves behind them.
+        """The next rows, at least one and at most `rows_max`; advances the position past them.
 
-        None: it is finished, or no file accounts for the offset where it stands now.
+        None: the reader is finished, or no file accounts for the offset at its position now.
         """
         while not self.finished:
             opened = self._open or self._open_next()
@@ -68,21 +68,21 @@ class PartitionReader:
         return None
 
     def close(self) -> None:
-        """Closes the file that is open. Idempotent; reading may go on."""
+        """Closes the open file. Idempotent; reading may continue."""
         if self._open is not None:
             self._open[1].close()
             self._open = None
 
     def _move(self, position: int) -> None:
         self.position = position if self._stop is None else min(position, self._stop)
-        # what the open file still has is gone through: the last row may be followed by offsets that do not exist
+        # the stop may lie inside of the open file: nothing more is read from it
         if self.finished:
             self.close()
 
     def _open_next(self) -> tuple[ArchiveFile, FileReader] | None:
         for fresh in (False, True):
             if fresh:
-                # others write, and remove, while this one reads
+                # other processes add and remove files meanwhile: list the folder again before reporting a hole
                 files = self._folder.files(self._topic, self._partition)
                 self._plan = deque(chosen(files, self.position, self._stop))
             if not self._plan or self._plan[0].first > self.position:
@@ -90,7 +90,7 @@ class PartitionReader:
             file = self._plan.popleft()
             try:
                 reader = open_file(self._folder, (self._topic, self._partition), file, self._columns)
-            except ArchiveMissing:
+            except ArchiveNotFoundError:
                 if fresh:
                     raise
                 continue
@@ -100,7 +100,7 @@ class PartitionReader:
 
 
 def open_file(folder: ArchiveFolder, place: tuple[str, int], file: ArchiveFile, columns: Sequence[str]) -> FileReader:
-    """A file of a partition (topic, number), opened. Raises UserError where it holds something else."""
+    """Opens a file of a partition (topic, number). Raises UserError if its footer contradicts its name."""
     reader = FileReader(folder.open(*place, file), folder.place(*place, file), columns)
     said = reader.footer
     if (said.topic, said.partition, said.first, said.next) != (*place, file.first, file.next):
@@ -115,9 +115,10 @@ def open_file(folder: ArchiveFolder, place: tuple[str, int], file: ArchiveFile, 
 def first_at(
     folder: ArchiveFolder, place: tuple[str, int], files: Sequence[ArchiveFile], bounds: tuple[int, int], time_ms: int
 ) -> int | None:
-    """The first offset in [bounds[0], bounds[1]) of a partition whose record is of that time or later, in these files.
+    """The first offset in [bounds[0], bounds[1]) of a partition, in these files, whose record has that time or a later
+    one.
 
-    Asks the footers of the files in order: times need not grow with offsets, so that no other order would do.
+    Reads the footers of the files in order: times need not grow with offsets, so a binary search is impossible.
     """
     position, stop = bounds
     for file in chosen(files, position, stop):

@@ -1,8 +1,8 @@
-"""Which files to read from a position on, and what files cover together. Pure.
+"""Selects the files to read from a position on, and the offsets that files cover together. Pure.
 
-Files of a partition may overlap: a writer that was killed and started again cuts anew, and several jobs may keep the
-same topic. An offset has the same content wherever it stands, so any choice of files gives the same rows; this one
-takes from each position the file that reaches furthest, which needs the fewest files.
+Files of a partition may overlap: a writer that was restarted divides the rows anew, and several jobs may archive the
+same topic. An offset has the same content in every file, so any choice of files returns the same rows. This module
+chooses, at each position, the file that extends furthest, which needs the fewest files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Range(NamedTuple):
 
 
 def covered(files: Iterable[ArchiveFile]) -> list[Range]:
-    """What the files account for together, as the fewest ranges, in order."""
+    """The offsets that the files account for, as the fewest ranges, in order."""
     ranges: list[Range] = []
     for file in sorted(files):
         if ranges and file.first <= ranges[-1].next:
@@ -32,8 +32,8 @@ def covered(files: Iterable[ArchiveFile]) -> list[Range]:
 
 
 def chosen(files: Iterable[ArchiveFile], start: int, stop: int | None) -> list[ArchiveFile]:
-    """The files to read for [start, stop), in order; None: no end. Holes are passed over: the file behind one begins
-    after the end of the one before it."""
+    """The files to read for [start, stop), in order; None: no end. Skips holes: the file after a hole begins later than
+    its predecessor ends."""
     known = sorted(file for file in files if file.next > start and (stop is None or file.first < stop))
     picked: list[ArchiveFile] = []
     position, at = start, 0
@@ -57,11 +57,11 @@ def _reach(file: ArchiveFile) -> tuple[int, ArchiveFile]:
 
 
 def continued(files: Iterable[ArchiveFile], writer: str, row: int) -> int:
-    """Where the next file of `writer` begins whose first row has offset `row`, and which is no sequel to a file that
-    this process wrote.
+    """The `first` of the next file of `writer` whose first row has offset `row`, unless it continues a file of this
+    process.
 
-    A job that was restored goes on where its checkpoint stood, so all that lies between the furthest file of its own
-    and its first row is known not to exist. A job without such a file knows nothing of what lies before its first row.
+    A restored job continues from its checkpoint, so all offsets between its own furthest file and its first row are
+    known not to exist. A job without such a file knows nothing of the offsets before its first row.
     """
     ends = [file.next for file in files if file.writer == writer and file.next <= row]
     return max(ends, default=row)

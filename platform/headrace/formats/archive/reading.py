@@ -14,9 +14,9 @@ from headrace.formats.archive.schema import Footer, footer_of, numbers
 
 
 class FileReader:
-    """Owns `handle`, what `ArchiveFolder.open` gave; `place` names the file for people.
+    """Reads a file, and owns its `handle` from `ArchiveFolder.open`; `place` names the file in messages.
 
-    Raises UserError, at once or later, where the file is none of an archive or is broken.
+    Raises UserError, immediately or later, if the file is not an archive file or is corrupt.
     """
 
     def __init__(self, handle: Any, place: str, columns: Sequence[str]) -> None:
@@ -37,9 +37,9 @@ class FileReader:
         self._offsets = np.empty(0, dtype=np.int64)
 
     def read(self, position: int, rows_max: int) -> pa.Table | None:
-        """At most `rows_max` rows from `position` on, at least one; None where no row follows.
+        """At least one and at most `rows_max` rows from `position` on; None if no row follows.
 
-        Positions only grow from call to call.
+        Positions must not decrease from call to call.
         """
         while self._rows is None or not len(self._offsets) or self._offsets[-1] < position:
             if not self._next_group(position):
@@ -49,7 +49,7 @@ class FileReader:
         return self._rows.slice(begin, rows_max)
 
     def first_at(self, time_ms: int, position: int) -> int | None:
-        """The first offset from `position` on whose record is of that time or later; None where there is none."""
+        """The first offset from `position` on whose record has that time or a later one; None if there is none."""
         rows = self.read(position, 1 << 62)
         while rows is not None:
             late = np.flatnonzero(numbers(rows, "timestamp") >= time_ms)
@@ -63,7 +63,7 @@ class FileReader:
         self._handle.close()
 
     def _next_group(self, position: int) -> bool:
-        """Goes on to the next row group that may have rows from `position` on."""
+        """Advances to the next row group that may have rows from `position` on."""
         about = self._parquet.metadata
         while self._group < about.num_row_groups:
             number = self._group

@@ -1,4 +1,4 @@
-"""Columns of an archive file, and what its footer says of it."""
+"""Columns and footer of an archive file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOOTER = b"headrace.archive"
 SCHEMA = pa.schema(
     [
         pa.field("offset", pa.int64(), nullable=False),
-        # epoch ms, -1 where the record has none
+        # epoch ms, -1 for a record without a timestamp
         pa.field("timestamp", pa.int64(), nullable=False),
         pa.field("key", pa.binary()),
         # NULL is a tombstone
@@ -38,11 +38,11 @@ SCHEMA = pa.schema(
         ),
     ]
 )
-"""In offset order; the order of headers is the record's."""
+"""Columns of a file, whose rows are in offset order; headers keep the order of the record."""
 
 
 def numbers(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:
-    """An int64 column without NULLs. By polars: pyarrow's own way imports pandas where that is installed."""
+    """An int64 column without NULLs. Uses polars, because pyarrow's conversion imports pandas if it is installed."""
     series = pl.from_arrow(rows[column])
     assert isinstance(series, pl.Series)
     return series.to_numpy()
@@ -50,7 +50,7 @@ def numbers(rows: pa.Table, column: str) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a file says of itself.
+    """Metadata of a file.
 
     first, next                    as in its name
     min_timestamp, max_timestamp   of its rows, epoch ms
@@ -68,12 +68,13 @@ class Footer:
     job: str
 
     def metadata(self) -> dict[bytes, bytes]:
-        """As key-value metadata of Parquet."""
+        """The footer as Parquet key-value metadata."""
         return {FOOTER: json.dumps(asdict(self)).encode()}
 
 
 def footer_of(metadata: Mapping[bytes, bytes] | None, place: str) -> Footer:
-    """The footer in a file's key-value metadata. Raises UserError where `place` is no archive file that we can read."""
+    """The footer in a file's key-value metadata. Raises UserError if `place` is not an archive file of a supported
+    version."""
     remedy = "keep other files out of the archive"
     text = (metadata or {}).get(FOOTER)
     if text is None:

@@ -1,6 +1,6 @@
-"""The CSV format: one line a message, fields in the schema's order. docs/formats.md has the rules.
+"""The CSV format: one line per message, fields in the schema's order. docs/formats.md has the rules.
 
-Decoder, encoder and check are imported when one is opened: a command that only reads a pipeline's file needs neither
+Decoder, encoder and check are imported when one is opened: a command that only reads a pipeline file needs neither
 pyarrow nor polars.
 """
 
@@ -53,7 +53,7 @@ class CsvFormat(FormatConfig):
         return self
 
     def check_source(self, schema: Schema) -> list[str]:
-        """No nesting, and every required column is among `columns`."""
+        """Rejects nested types, and required columns that are not among `columns`."""
         problems = _flat(schema)
         if self.columns is not None:
             missing = [item.name for item in schema if not item.nullable and item.name not in self.columns]
@@ -61,23 +61,23 @@ class CsvFormat(FormatConfig):
         return problems
 
     def check_sink(self, schema: Schema) -> list[str]:
-        """No nesting."""
+        """Rejects nested types."""
         return _flat(schema)
 
     def open_decoder(self, schema: Schema) -> Decoder:
-        """Reads lines with the fields `columns`, or the schema's columns."""
+        """A decoder of lines with the fields `columns`, or the schema's columns."""
         from headrace.formats.csv.decode import CsvDecoder
 
         return CsvDecoder(schema, self._dialect, self.columns or schema.names)
 
     def open_encoder(self, schema: Schema) -> Encoder:
-        """Writes lines with the schema's columns in order."""
+        """An encoder of lines with the schema's columns in order."""
         from headrace.formats.csv.encode import CsvEncoder
 
         return CsvEncoder(schema, self._dialect, header=self.header)
 
     def open_check(self, schema: Schema, node: str) -> RowCheck | None:
-        """Refuses times beyond the calendar."""
+        """Rejects times beyond the calendar."""
         from headrace.formats.writable_times import times_check
 
         return times_check(schema, node)

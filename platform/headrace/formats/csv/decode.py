@@ -1,4 +1,4 @@
-"""Decodes CSV lines: plain lines as columns, lines with quotes and whatever looks wrong one by one."""
+"""Decodes CSV lines: plain lines as columns; lines with quotes, and all doubtful ones, one by one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pyarrow as pa
 
 from headrace.connect.format import Decoded
 from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, polars_type
-from headrace.formats.csv.line import Dialect, MalformedLine, ValueReader
+from headrace.formats.csv.line import Dialect, MalformedLineError, ValueReader
 from headrace.formats.messages import Indices, assemble, live_messages, take
 from headrace.formats.staging import staged_frame
 from headrace.formats.text_columns import Mask, parse_dates, parse_timestamps
 from headrace.formats.text_values import FLOAT32_LIMIT, INT64_MAX, MICROSECONDS
 
 SMALL_ROWS_MAX = 64
-"""The default: at about so many lines the fixed cost of reading columns is earned back."""
+"""Default of `small_rows_max`: from about this size on, decoding by column outweighs its fixed cost."""
 
 
 class CsvDecoder:
-    """Reads lines of one schema. The result is the same however messages are cut into batches.
+    """Decodes lines of one schema. The result does not depend on the batches.
 
-    `columns`: the names of a line's fields. Batches of up to `small_rows_max` lines are read one by one.
+    `columns`: the names of a line's fields. Batches of up to `small_rows_max` lines are decoded one by one.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class CsvDecoder:
         return assemble(len(values), index, frame, good if bad else None, bad)
 
     def _read_lines(self, live: pa.Array, index: Indices) -> tuple[pl.DataFrame, Indices, dict[int, str]]:
-        """Reads the messages at `index` one by one: the good rows, their places, and the bad ones."""
+        """Decodes the messages at `index` one by one: the good rows, their places, and the bad ones."""
         rows, places, bad = [], [], {}
         for place, raw in zip(index.tolist(), take(live, index).to_pylist(), strict=True):
             try:
                 rows.append(self._reader.read(raw))
                 places.append(place)
-            except MalformedLine as malformed:
+            except MalformedLineError as malformed:
                 bad[place] = str(malformed)
         return staged_frame(self._schema, rows), np.array(places, dtype=np.int64), bad
 
     def _read_plain(self, live: pa.Array) -> tuple[pl.DataFrame, Mask]:
-        """Rows of the lines that are surely understood, and a mask of all others."""
+        """Rows of the lines that the column path decodes with certainty, and a mask of all others."""
         texts, doubtful = _texts(live)
         texts = texts.str.strip_suffix("\n").str.strip_suffix("\r")
         dialect = self._dialect
@@ -89,7 +89,7 @@ class CsvDecoder:
 
 
 def _texts(live: pa.Array) -> tuple[pl.Series, Mask]:
-    """Messages as strings, and which are not UTF-8 (and empty here)."""
+    """Messages as strings, and the mask of those that are not UTF-8 (empty here)."""
     raw = pl.Series(pl.from_arrow(live))
     try:
         return raw.cast(pl.String), np.zeros(len(live), dtype=np.bool_)
@@ -107,12 +107,12 @@ def _decoded(raw: bytes) -> str | None:
 
 
 def _in_class(character: str) -> str:
-    """The character as it stands inside a bracket of a regular expression."""
+    """The character, escaped for a bracket expression of a regular expression."""
     return f"\\x{ord(character):02x}"
 
 
 def _parse(texts: pl.Series, item: Field) -> pl.Series:
-    """Texts as a column of the field's type; NULL where that is not surely right."""
+    """Texts as a column of the field's type; NULL where the conversion is not certain."""
     final = polars_type(item.type)
     match item.type:
         case Primitive.STRING:
@@ -133,6 +133,7 @@ def _parse(texts: pl.Series, item: Field) -> pl.Series:
         case Timestamp(unit):
             return _timestamps(texts, unit).cast(final)
         case Decimal(precision, scale):
+            # only plain digits within the scale: polars accepts other forms, and rounds
             digits = r"^-?(?:0|[1-9][0-9]{0,37})" + (rf"(?:\.[0-9]{{1,{scale}}})?$" if scale else "$")
             plain = texts.set(~texts.str.contains(digits), None)
             return plain.cast(pl.Decimal(precision, scale), strict=False)
@@ -153,5 +154,6 @@ def _timestamps(texts: pl.Series, unit: str) -> pl.Series:
         return column
     factor = MICROSECONDS[unit]
     whole = texts.cast(pl.Int64, strict=False)
+    # polars wraps products silently
     whole = whole.set((whole > INT64_MAX // factor) | (whole < -(INT64_MAX // factor)), None)
     return column.zip_with(column.is_not_null(), whole * factor)

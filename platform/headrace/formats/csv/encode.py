@@ -11,7 +11,7 @@ from headrace.formats.text_columns import format_timestamps
 
 
 class CsvEncoder:
-    """Writes the columns of one schema, in its order."""
+    """Encodes the columns of one schema, in its order."""
 
     def __init__(self, schema: Schema, dialect: Dialect, *, header: bool) -> None:
         self._names = schema.names
@@ -27,14 +27,14 @@ class CsvEncoder:
         return lines.to_series().to_arrow()
 
     def file_header(self) -> bytes:
-        """The names and a newline, if the format says `header`."""
+        """The column names and a newline, if `header` is set."""
         if not self._header:
             return b""
         names = [self._quoted(pl.Series([name])).item() for name in self._names]
         return (self._dialect.delimiter.join(names) + "\n").encode()
 
     def _quoted(self, texts: pl.Series) -> pl.Series:
-        """Texts with quotes where they need them, and NULL as its text."""
+        """Texts, quoted where necessary, and NULL as its text."""
         quote, null = self._dialect.quote, self._dialect.null
         special = texts.str.contains(self._specials) | (texts == null)
         if special.any():

@@ -1,6 +1,6 @@
-"""Reads one CSV line, exactly: its fields, and each field as a value of its column's type.
+"""Parses one CSV line exactly: its fields, and each field as a value of its column's type.
 
-The reference reading; `decode` reads columns of plain lines and must agree with it.
+The reference implementation; `decode` parses columns of plain lines and must agree with it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from headrace.core.types import DataType, Decimal, ListOf, Primitive, Schema, Struct, Timestamp
 from headrace.formats import text_values as values
 
+# at most 40 digits, because `int` takes quadratic time
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SPECIAL_FLOAT = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
@@ -21,7 +22,7 @@ _SHOWN_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How lines are written: `delimiter` and `quote` are one character each, `null` is the unquoted text of NULL."""
+    """The syntax of lines: `delimiter` and `quote` are one character each, `null` is the unquoted text of NULL."""
 
     delimiter: str
     quote: str
@@ -36,8 +37,8 @@ class FieldText:
     quoted: bool
 
 
-class MalformedLine(Exception):  # noqa: N818 - a message that is bad, not an error of the program
-    """A line that is not as the dialect or the schema says; the text is the reason."""
+class MalformedLineError(Exception):
+    """A line that violates the dialect or the schema; the text is the reason."""
 
 
 class LineReader:
@@ -51,7 +52,7 @@ class LineReader:
         self._plain = re.compile(f"[^{delimiter}\r\n]*")
 
     def fields(self, line: str) -> list[FieldText]:
-        """The fields of a line; one line break at its end is dropped. Raises MalformedLine."""
+        """The fields of a line; drops one line break at its end. Raises MalformedLineError."""
         line = without_line_break(line)
         fields = []
         place = 0
@@ -59,7 +60,7 @@ class LineReader:
             quoted = line.startswith(self._quote, place)
             match = (self._quoted if quoted else self._plain).match(line, place)
             if match is None:
-                raise MalformedLine(f"no closing quote after character {place}")
+                raise MalformedLineError(f"no closing quote after character {place}")
             text = match[1].replace(self._quote * 2, self._quote) if quoted else match[0]
             fields.append(FieldText(text, quoted))
             place = match.end()
@@ -67,14 +68,14 @@ class LineReader:
                 return fields
             if line[place] != self._delimiter:
                 what = "text after a closing quote" if quoted else "newline outside of quotes"
-                raise MalformedLine(f"{what} at character {place}")
+                raise MalformedLineError(f"{what} at character {place}")
             place += 1
 
 
 class ValueReader:
-    """Reads the fields of a line into the columns of a schema.
+    """Parses the fields of a line into the columns of a schema.
 
-    `columns`: the names of a line's fields in order; those that the schema does not have are ignored.
+    `columns`: the names of a line's fields in order; names that the schema lacks are ignored.
     """
 
     def __init__(self, schema: Schema, dialect: Dialect, columns: Sequence[str]) -> None:
@@ -85,14 +86,14 @@ class ValueReader:
         self._columns = [(item, places.get(item.name), _parser(item.type)) for item in schema]
 
     def read(self, raw: bytes) -> list[object]:
-        """A value for each column of the schema, as `staging_type` holds it. Raises MalformedLine."""
+        """A value for each column of the schema, in the type of `staging_type`. Raises MalformedLineError."""
         try:
             line = raw.decode()
         except UnicodeDecodeError as error:
-            raise MalformedLine(f"not UTF-8: byte 0x{raw[error.start]:02x} at {error.start}") from error
+            raise MalformedLineError(f"not UTF-8: byte 0x{raw[error.start]:02x} at {error.start}") from error
         fields = self._lines.fields(line)
         if len(fields) != self._width:
-            raise MalformedLine(f"expected {self._width} fields, found {len(fields)}")
+            raise MalformedLineError(f"expected {self._width} fields, found {len(fields)}")
         row: list[object] = []
         for item, place, parse in self._columns:
             value = None
@@ -101,17 +102,17 @@ class ValueReader:
                 if field.quoted or field.text != self._null:
                     value = parse(field.text)
                     if value is None:
-                        raise MalformedLine(
+                        raise MalformedLineError(
                             f'field "{_shorten(item.name)}": expected {item.type}, found "{_shorten(field.text)}"'
                         )
             if value is None and not item.nullable:
-                raise MalformedLine(f'field "{_shorten(item.name)}" is not null but null')
+                raise MalformedLineError(f'field "{_shorten(item.name)}" is not null but null')
             row.append(value)
         return row
 
 
 def without_line_break(line: str) -> str:
-    """The line without one line break at its end, of either kind."""
+    """The line without one line break at its end, LF or CRLF."""
     if line.endswith("\n"):
         line = line[:-1]
     return line.removesuffix("\r")
@@ -122,7 +123,7 @@ def _shorten(text: str) -> str:
 
 
 def _parser(dtype: DataType) -> Callable[[str], object]:
-    """From a field's text to its value; None where it is none."""
+    """The parser from a field's text to its value; it returns None for invalid text."""
     match dtype:
         case Primitive():
             return _PARSERS[dtype]
@@ -148,6 +149,7 @@ def _integer(text: str, low: int, high: int) -> int | None:
 def _float64(text: str) -> float | None:
     if _SPECIAL_FLOAT.fullmatch(text):
         return float(text)
+    # `float` returns infinity for a number beyond its range
     if _FLOAT.fullmatch(text) is None or math.isinf(value := float(text)):
         return None
     return value

@@ -1,12 +1,11 @@
-"""A cluster of its own for one job or one application: started for it, attended, and ended with it.
+"""The attendant of a cluster that serves one job or one application: it supervises the cluster and ends it with them.
 
     submit --mode per-job      start a cluster in a home of its own, submit, then an attendant waits for the job's end
     submit --mode application  the same for a Python program: the attendant runs it beside the coordinator, as its
                                child; the jobs that it submits run on that cluster
 
-The attendant is a process of its own (`headrace-attendant`), which outlives the command. A coordinator or worker that
-dies meanwhile it starts again. What is left in the end is the home: results, logs, checkpoints. SIGTERM ends job or
-program, and the cluster, in order.
+The attendant is a process (`headrace-attendant`) that outlives the command. It restarts a coordinator or worker that
+dies. The home remains in the end: results, logs, checkpoints. SIGTERM ends job or program, and the cluster, in order.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from pathlib import Path
 
 from headrace.client.discovery import cluster_folder, connect, own_clusters
 from headrace.client.models import FINAL_STATES
-from headrace.core.errors import ExternalError, HeadraceError, Unreachable
+from headrace.core.errors import ExternalError, HeadraceError, UnreachableError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder
 from headrace.core.files.replaced_file import replace_file
 from headrace.core.settings import Home
@@ -35,12 +34,12 @@ from headrace.processes.detached import ModuleCommand, Surroundings
 ROLE = "headrace-attendant"
 LOOK_SECONDS = 1.0
 RESTARTS_MAX = 100
-"""Starts of what died, before a cluster is given up."""
+"""Restarts of dead processes before the cluster is given up."""
 _CHILD_SECONDS = 30.0
 
 
 def own_home(home: Home, name: str) -> Home:
-    """The home of a cluster that serves one job or application: a new folder inside of the user's."""
+    """Returns the home of a cluster that serves one job or application: a new folder inside the user's home."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     folder = own_clusters(home) / f"{name}-{stamp}-{os.urandom(2).hex()}"
     make_private_folder(folder)
@@ -56,17 +55,19 @@ def attend(home: Home, what: Sequence[str], folder: Path) -> MarkedProcess:
 
 
 def attendant_command(home: Home, what: Sequence[str]) -> ModuleCommand:
-    """Its command line."""
+    """Returns the attendant's command line."""
     return ModuleCommand("headrace.local.cluster.attendant", (ROLE, "--home", str(home.root), *what))
 
 
 def exit_file(home: Home) -> Path:
-    """Holds the program's exit code, once it has ended."""
+    """Returns the file of the program's exit code, which is written when the program has ended."""
     return cluster_folder(home) / "program.exit"
 
 
 class Attendant:
-    """Waits for a job or runs a program, keeps the cluster alive meanwhile, and stops it. Blocking."""
+    """Waits for a job or runs a program, restarts the cluster's dead processes meanwhile, and stops the cluster.
+    Blocking.
+    """
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -74,11 +75,11 @@ class Attendant:
         self._restarts = 0
 
     def ask_to_end(self) -> None:
-        """From a signal handler: end now, in order."""
+        """Called by a signal handler: requests an orderly end."""
         self._asked_to_end.set()
 
     def job(self, job: str) -> int:
-        """Until the job has ended. 0: it finished, 1 otherwise."""
+        """Waits until the job has ended. Returns 0 if it finished, 1 otherwise."""
         state = ""
         try:
             while state not in FINAL_STATES and not self._asked_to_end.wait(LOOK_SECONDS):
@@ -90,17 +91,19 @@ class Attendant:
         return 0 if state == "FINISHED" else 1
 
     def program(self, command: Sequence[str]) -> int:
-        """Until the program has ended: its exit code."""
+        """Runs the program to its end. Returns its exit code."""
         child = subprocess.Popen([sys.executable, *command], env=environment(self._home))
+        process = MarkedProcess(child.pid, (), child)
         try:
-            while child.poll() is None:
+            while process.is_alive():
                 if self._asked_to_end.wait(LOOK_SECONDS):
-                    self._end(child)
+                    process.terminate(patience_seconds=_CHILD_SECONDS)
                 else:
                     self._keep_alive()
         finally:
-            self._end(child)
+            process.terminate(patience_seconds=_CHILD_SECONDS)
             stop(self._home)
+        # last: a reader of this file finds nothing running any more
         replace_file(exit_file(self._home), f"{child.returncode}\n".encode(), mode=PRIVATE_FILE)
         return child.returncode
 
@@ -110,15 +113,16 @@ class Attendant:
             with connect() as client:
                 return client.status(job).state
         except ExternalError:
-            return None  # it restarts: the next look tells
+            return None  # the coordinator is being restarted: the next poll shows the state
 
     def _keep_alive(self) -> None:
-        """Starts what died."""
+        """Restarts dead processes."""
         if not status(self._home).dead:
             return
         self._restarts += 1
         if self._restarts > RESTARTS_MAX:
-            raise Unreachable(f"the cluster in {self._home.root} died {RESTARTS_MAX} times")
+            raise UnreachableError(f"the cluster in {self._home.root} died {RESTARTS_MAX} times")
+        # the restarted coordinator resumes the job from its journal
         start(self._home)
 
     def _cancel(self, job: str) -> None:
@@ -128,19 +132,9 @@ class Attendant:
         except HeadraceError as error:
             sys.stderr.write(f"job {job} could not be canceled: {error}\n")
 
-    def _end(self, child: subprocess.Popen[bytes]) -> None:
-        if child.poll() is not None:
-            return
-        child.terminate()
-        try:
-            child.wait(_CHILD_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-
 
 def main(arguments: list[str] | None = None) -> None:
-    """The process's entry."""
+    """The process's entry point."""
     parser = argparse.ArgumentParser(prog="headrace.local.cluster.attendant")
     parser.add_argument("role", choices=[ROLE], help="marks the process in lists of processes")
     parser.add_argument("--home", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""The command lines of a cluster's processes, with the marks by which each is known again."""
+"""The command lines of a cluster's processes, and the marks in them by which a process is recognised."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ COORDINATOR_ROLE, WORKER_ROLE, SLOT_ROLE = "headrace-coordinator", "headrace-wor
 
 
 def coordinator_command(home: Home, port: int, grpc_port: int, tls: TlsFiles | None) -> ModuleCommand:
-    """A coordinator on loopback with these ports."""
+    """Returns the command of a coordinator on loopback with these ports."""
     ports = ("--host", LOOPBACK, "--port", str(port), "--grpc-port", str(grpc_port))
     arguments = (COORDINATOR_ROLE, "--home", str(home.root), *ports, "--token-file", str(token_file(home)), *_tls(tls))
     return ModuleCommand("headrace.coordinator.main", arguments)
 
 
 def worker_command(home: Home, worker: str, grpc: str, slots: int, *, tls: TlsFiles | None) -> ModuleCommand:
-    """A worker of this host, which dials the coordinator."""
+    """Returns the command of a worker on this host, which dials the coordinator."""
     own = ("--id", worker, "--coordinator", grpc, "--slots", str(slots), "--host", LOOPBACK)
-    # Python passes over -X options that it does not know: this one only tells workers of two homes apart
+    # Python ignores unknown -X options: this one only distinguishes the workers of two homes
     mark = ("-X", _home_mark(home))
     token = ("--token-file", str(token_file(home)))
     return ModuleCommand("headrace", (WORKER_ROLE, *own, *token, *_tls(tls)), mark)
 
 
 def coordinator_marks(home: Home) -> tuple[str, ...]:
-    """What only the coordinator of this home has in its command line."""
+    """Returns the arguments that only this home's coordinator has."""
     return (COORDINATOR_ROLE, str(home.root))
 
 
 def worker_marks(home: Home, worker: str) -> tuple[str, ...]:
-    """What only this worker has in its command line."""
+    """Returns the arguments that only this worker has."""
     return (WORKER_ROLE, worker, _home_mark(home))
 
 
 def log_file(home: Home, name: str) -> Path:
-    """Where a process of the cluster logs to."""
+    """Returns the log file of a process of the cluster."""
     return cluster_folder(home) / "logs" / f"{name}.log"
 
 
 def environment(home: Home) -> Mapping[str, str]:
-    """Every process of a home has it in its environment; what names another cluster there is left out. Its TLS files
-    are those that the home records."""
+    """Returns the environment of a home's processes, without variables that name another cluster. Their TLS files are
+    those that the home records.
+    """
     others = {COORDINATOR_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE, CERT_VARIABLE, KEY_VARIABLE}
     own = {name: value for name, value in os.environ.items() if name not in others}
     return own | {"HEADRACE_HOME": str(home.root), "PYTHONUNBUFFERED": "1"}

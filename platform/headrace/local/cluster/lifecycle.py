@@ -1,7 +1,7 @@
-"""Starts, stops and looks at the cluster of a home. Blocking; each call takes the home's lock where it changes things.
+"""Starts, stops and inspects the cluster of a home. Blocking. Each call that changes something holds the home's lock.
 
-A start looks at what is recorded and starts what does not run: the coordinator first, on the ports that it had, for
-workers that stayed keep dialling it. Whatever a failed start has begun is ended again, unless it ran before.
+A start reads the record and starts what does not run: the coordinator first, on its old ports, because workers that
+stayed keep dialling them. If a start fails, the processes that it started are ended again.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from headrace.client.http import Client
 
 WORKERS, SLOTS = 1, 4
-"""What a cluster has unless told otherwise."""
+"""The default size of a cluster."""
 START_SECONDS = 180.0
-"""A process that ends while it starts is noticed at once: this is for a host that is very busy."""
+"""A process that dies during its start is noticed at once: this limit is for a very busy host."""
 STOP_SECONDS, TERMINATE_SECONDS = 45.0, 30.0
 ANSWER_SECONDS = 5.0
 SLOT_SECONDS = 15.0
-"""A slot whose supervisor was killed ends by itself within its lease."""
+"""A slot whose supervisor was killed ends within its lease."""
 LOG_TAIL_BYTES = 2_000
 _LOOK_SECONDS = 0.05
 
@@ -54,14 +54,15 @@ _LOOK_SECONDS = 0.05
 def start(
     home: Home, workers: int | None = None, slots: int | None = None, *, tls: TlsFiles | None = None
 ) -> tuple[ClusterRecord, tuple[str, ...]]:
-    """Starts what is missing, and returns when all workers are registered; with the names of what was started.
+    """Starts what is missing. Returns when all workers are registered, with the names of the started processes.
 
-    None takes what the home's cluster had, else one worker of four slots. Clients and workers show a token, which the
-    home keeps from its first start on. `tls`: between all processes and for clients; None: as before, at first none.
-    Raises UserError where the cluster runs otherwise than asked for, ExternalError where a process does not come up.
+    None uses the recorded shape, else one worker of four slots. Clients and workers show a token, which the first start
+    writes into the home. `tls`: for all connections; None: as recorded, or without TLS at first. Raises UserError if
+    the cluster runs with another shape, ExternalError if a process does not start.
     """
     with locked(home):
         before = read_record(home)
+        # before any process starts: all of them read the file
         _require_token(home, before)
         plan = _with_tls(_planned(before, workers, slots), tls)
         started: list[Member] = []
@@ -69,6 +70,7 @@ def start(
             record = _start_missing(home, plan, WORKERS if workers is None and before is None else workers, started)
             _wait_registered(home, record)
         except BaseException:
+            # only what this call started: processes that ran before stay
             for member in reversed(started):
                 member.process.terminate(patience_seconds=TERMINATE_SECONDS)
             raise
@@ -76,7 +78,7 @@ def start(
 
 
 def stop(home: Home) -> ClusterRecord | None:
-    """Stops the home's cluster and returns what it was; None when nothing of it was there. Jobs stay as recorded."""
+    """Stops the home's cluster and returns its record; None if there was none. Jobs stay as recorded."""
     with locked(home):
         record = read_record(home)
         if record is None:
@@ -89,7 +91,7 @@ def stop(home: Home) -> ClusterRecord | None:
 
 
 def status(home: Home) -> ClusterStatus:
-    """What is recorded, what of it runs, and whether it answers."""
+    """Returns the record, its running processes, and whether the coordinator answers."""
     record = read_record(home)
     if record is None:
         return ClusterStatus()
@@ -110,9 +112,10 @@ def status(home: Home) -> ClusterStatus:
 
 
 def _planned(before: ClusterRecord | None, workers: int | None, slots: int | None) -> ClusterRecord:
-    """The record to bring to life. A cluster of which nothing runs may be given another shape."""
+    """Returns the record to start. A cluster without a running process may get another shape."""
     remedy = "stop it first: headrace cluster stop; or give the other one its own HEADRACE_HOME"
     if before is None:
+        # chosen once: the record keeps both ports, so that workers find a restarted coordinator
         port = free_port()
         grpc = free_port(other_than=port)
         return ClusterRecord(url=f"http://{LOOPBACK}:{port}", grpc=f"{LOOPBACK}:{grpc}", slots=slots or SLOTS)
@@ -125,7 +128,7 @@ def _planned(before: ClusterRecord | None, workers: int | None, slots: int | Non
 
 
 def _with_tls(plan: ClusterRecord, tls: TlsFiles | None) -> ClusterRecord:
-    """The record with TLS. A cluster of which something runs keeps what it has."""
+    """Returns the record with TLS. A cluster with a running process keeps its setting."""
     if tls is None or plan.tls == tls:
         return plan
     if any(member.process.is_alive() for member in plan.members):
@@ -136,16 +139,17 @@ def _with_tls(plan: ClusterRecord, tls: TlsFiles | None) -> ClusterRecord:
 
 
 def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started: list[Member]) -> ClusterRecord:
-    """Starts all that is missing side by side: workers dial the coordinator until it answers."""
+    """Starts all missing processes concurrently: workers dial the coordinator until it answers."""
     record, coordinator = plan, None
     if record.coordinator is None or not record.coordinator.process.is_alive():
         _refuse_second(home)
-        # whatever it says is of a coordinator that is gone
+        # its content belongs to a coordinator that is gone, and would look like the new one's readiness
         coordinator_file(home).unlink(missing_ok=True)
         command = coordinator_command(home, _port(record.url), _port(record.grpc), record.tls)
         coordinator = _begin(home, "coordinator", command, coordinator_marks(home))
         started.append(coordinator)
         record = record.model_copy(update={"coordinator": coordinator})
+        # recorded before it is ready: if this command is killed now, `stop` still finds the process
         write_record(home, record)
     for number in range(1, (len(record.workers) if workers is None else workers) + 1):
         name = f"worker-{number}"
@@ -160,7 +164,7 @@ def _start_missing(home: Home, plan: ClusterRecord, workers: int | None, started
     wanted = len(record.workers) if workers is None else workers
     record = record.model_copy(update={"workers": record.workers[:wanted]})
     write_record(home, record)
-    # loaded while they start, not before
+    # imported while the processes start, where it costs no time
     import_module("headrace.client.http")
     if coordinator is not None:
         ready = partial(_is_ready, home, coordinator)
@@ -176,7 +180,7 @@ def _begin(home: Home, name: str, command: ModuleCommand, marks: tuple[str, ...]
 
 
 def _require_token(home: Home, before: ClusterRecord | None) -> None:
-    """Makes the home's token. Processes that run already know another one, or none, where its file is not there."""
+    """Makes the home's token. Refuses if processes run but its file is missing: they have another token, or none."""
     runs = before is not None and any(member.process.is_alive() for member in before.members)
     if runs and not token_file(home).exists():
         raise UserError(
@@ -199,7 +203,7 @@ def _is_ready(home: Home, member: Member) -> bool:
 
 
 def _published_pid(home: Home) -> int | None:
-    """The coordinator that said last that it is ready."""
+    """Returns the pid of the coordinator that last reported ready."""
     try:
         return int(json.loads(coordinator_file(home).read_text())["pid"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -207,7 +211,7 @@ def _published_pid(home: Home) -> int | None:
 
 
 def _refuse_second(home: Home) -> None:
-    """A coordinator that was started by hand in this home would have its jobs taken away."""
+    """Refuses if a coordinator was started by hand in this home: a second one would take its jobs over."""
     pid = _published_pid(home)
     if pid is not None and MarkedProcess(pid, coordinator_marks(home)).is_alive():
         raise UserError(f"a coordinator of {home.root} was started by hand (pid {pid})", remedy="end that one first")
@@ -217,6 +221,7 @@ def _wait(is_so: Callable[[], bool], members: list[Member], what: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not is_so():
         for member in members:
+            # a dead process ends the wait at once: its log has the reason, and a timeout would not
             if not member.process.is_alive():
                 raise ExternalError(f"{member.name} has ended while it started\n{_tail(member.log)}")
         if time.monotonic() > deadline:
@@ -237,7 +242,7 @@ def _tail(log: Path) -> str:
 
 
 def _ask_to_end(home: Home, record: ClusterRecord) -> None:
-    """Through the coordinator, which ends jobs and workers in order; then each process by itself."""
+    """Requests the end through the coordinator, which ends jobs and workers in order; then signals each process."""
     if record.coordinator is not None and record.coordinator.process.is_alive():
         try:
             with _client(home, record) as client:
@@ -250,7 +255,7 @@ def _ask_to_end(home: Home, record: ClusterRecord) -> None:
 
 
 def _end_slots(home: Home) -> None:
-    """Slots end with their worker; those of a worker that was killed or frozen end within their lease, or here."""
+    """Slots end with their worker. Slots of a killed or frozen worker end within their lease, or are killed here."""
     deadline = time.monotonic() + SLOT_SECONDS
     for slot in [MarkedProcess(pid, (SLOT_ROLE, str(home.root))) for pid in _slots_of(home)]:
         if not slot.wait_gone(max(deadline - time.monotonic(), 0)):
@@ -258,7 +263,7 @@ def _end_slots(home: Home) -> None:
 
 
 def _slots_of(home: Home) -> list[int]:
-    """Slot processes of this home."""
+    """Returns the slot processes of this home."""
     marks = {SLOT_ROLE, str(home.root)}
     pids = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
     return [pid for pid in pids if marks <= set(command_line(pid))]

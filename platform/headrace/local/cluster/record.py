@@ -1,7 +1,7 @@
-"""What a home knows of its cluster: `<home>/cluster/cluster.json`, changed under a lock between processes.
+"""The record of a home's cluster: `<home>/cluster/cluster.json`, changed under a lock between processes.
 
-The record outlives its processes: ports and worker ids stay, so that workers find a coordinator that was started
-again, and the coordinator knows workers that stayed.
+The record outlives the processes. Ports and worker ids stay, so that workers find a restarted coordinator, and the
+coordinator recognises workers that stayed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.tls.files import TlsFiles
 
 
 class Member(BaseModel):
-    """One process. `marks`: arguments of its command line by which it is known."""
+    """One process. `marks`: arguments of its command line that identify it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,12 +35,14 @@ class Member(BaseModel):
 
     @property
     def process(self) -> MarkedProcess:
-        """The process, to be asked whether it is still this member."""
+        """The process, which is only alive if it still has the marks."""
         return MarkedProcess(self.pid, self.marks)
 
 
 class ClusterRecord(BaseModel):
-    """A cluster as it was started. url: of the REST API; grpc: HOST:PORT of the control plane; tls: all processes'."""
+    """A cluster as it was started. url: of the REST API; grpc: HOST:PORT of the control plane; tls: of all
+    processes.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -58,7 +60,9 @@ class ClusterRecord(BaseModel):
 
 
 class ClusterStatus(BaseModel):
-    """running: names of processes that run; dead: of those that are recorded and do not; answering: REST does."""
+    """running: names of running processes; dead: names of recorded processes that do not run; answering: REST
+    answers.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -72,7 +76,7 @@ class ClusterStatus(BaseModel):
 
 
 def read_record(home: Home) -> ClusterRecord | None:
-    """What is recorded; None when there is nothing, or nothing that can be read."""
+    """Returns the record; None if there is none, or it is unreadable."""
     try:
         return ClusterRecord.model_validate_json(record_file(home).read_bytes())
     except (OSError, ValidationError):
@@ -80,13 +84,13 @@ def read_record(home: Home) -> ClusterRecord | None:
 
 
 def write_record(home: Home, record: ClusterRecord) -> None:
-    """Replaces what is recorded."""
+    """Replaces the record."""
     replace_file(record_file(home), f"{record.model_dump_json(indent=1)}\n".encode(), mode=PRIVATE_FILE)
 
 
 @contextmanager
 def locked(home: Home) -> Iterator[None]:
-    """Only one process at a time starts or stops the home's cluster. Makes the folder."""
+    """Holds the home's lock: one process at a time starts or stops the cluster. Makes the folder."""
     folder = cluster_folder(home)
     try:
         make_private_folder(folder)
@@ -97,5 +101,6 @@ def locked(home: Home) -> Iterator[None]:
             remedy="point HEADRACE_HOME to a folder of your own",
         ) from error
     with handle:
+        # the kernel releases it with this process, also after kill -9
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -1,27 +1,26 @@
-"""How two sets of rows differ: missing and unexpected rows, close ones paired so that the column to blame is named.
+"""How two sets of rows differ: missing and extra rows, close ones paired so that the column to blame is named.
 
-Pure. Rows are compared as multisets: NaN equals NaN, -0.0 equals 0.0 unless asked for exactly, everything else exactly.
+Pure. Rows are compared as multisets, values as `row_equality` says, but -0.0 equals 0.0 unless asked for exactly.
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import polars as pl
 
+from headrace.local.comparison.row_equality import comparable, surplus_rows
+
 Row = Mapping[str, object]
-Identity = Callable[[object], Hashable]
+Values = tuple[object, ...]
 PAIRS_MAX = 200
 """Pairs of close rows are looked for among so many rows at most: it compares each with each."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRow:
-    """An unexpected row close to a missing one; `columns` differ."""
+    """An extra row close to a missing one; `columns` differ."""
 
     expected: Row
     actual: Row
@@ -30,16 +29,16 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowDiff:
-    """Rows that are missing, rows that nobody expected, and pairs of both that differ in a few columns."""
+    """Rows that are missing, extra rows, and pairs of both that differ in a few columns."""
 
     missing: tuple[Row, ...]
-    unexpected: tuple[Row, ...]
+    extra: tuple[Row, ...]
     changed: tuple[ChangedRow, ...]
 
     @property
     def differs(self) -> bool:
         """Whether there is any difference."""
-        return bool(self.missing or self.unexpected or self.changed)
+        return bool(self.missing or self.extra or self.changed)
 
 
 def diff_rows(
@@ -49,49 +48,37 @@ def diff_rows(
 
     key: rows of one key belong together; exact: -0.0 is not 0.0
     """
-    identity = partial(_identity, exact=exact)
-    wanted, found = expected.to_dicts(), actual.select(expected.columns).to_dicts()
-    surplus = Counter(map(identity, found))
-    surplus.subtract(map(identity, wanted))
-    missing = _taken(wanted, {row: -count for row, count in surplus.items() if count < 0}, identity)
-    unexpected = _taken(found, {row: count for row, count in surplus.items() if count > 0}, identity)
-    changed = _paired(missing, unexpected, key, identity)
-    return RowDiff(tuple(missing), tuple(unexpected), tuple(changed))
-
-
-def _taken(rows: list[dict[str, object]], counts: dict[Hashable, int], identity: Identity) -> list[dict[str, object]]:
-    taken = []
-    for row in rows:
-        own = identity(row)
-        if counts.get(own, 0) > 0:
-            counts[own] -= 1
-            taken.append(row)
-    return taken
+    missing, extra = surplus_rows(expected, actual.select(expected.columns), exact=exact)
+    left, right = (comparable(rows.head(PAIRS_MAX), exact=exact) for rows in (missing, extra))
+    pairs = _paired(left, right, expected.columns, key)
+    wanted, found = missing.to_dicts(), extra.to_dicts()
+    changed = tuple(ChangedRow(wanted[i], found[j], columns) for (i, j), columns in pairs.items())
+    gone, come = {i for i, _ in pairs}, {j for _, j in pairs}
+    return RowDiff(
+        tuple(row for i, row in enumerate(wanted) if i not in gone),
+        tuple(row for j, row in enumerate(found) if j not in come),
+        changed,
+    )
 
 
 def _paired(
-    missing: list[dict[str, object]],
-    unexpected: list[dict[str, object]],
-    key: Sequence[str] | None,
-    identity: Identity,
-) -> list[ChangedRow]:
-    """Takes close rows out of both lists, the closest first. Close: at least half of the columns are equal."""
+    missing: Sequence[Values], extra: Sequence[Values], names: Sequence[str], key: Sequence[str] | None
+) -> dict[tuple[int, int], tuple[str, ...]]:
+    """Close rows of both, the closest first, with the columns that differ. Close: at least half of them are equal."""
     candidates = sorted(
         (len(columns), i, j, columns)
-        for i, wanted in enumerate(missing[:PAIRS_MAX])
-        for j, found in enumerate(unexpected[:PAIRS_MAX])
-        for columns in [_differing(wanted, found, identity)]
-        if _close(columns, len(wanted), key)
+        for i, wanted in enumerate(missing)
+        for j, found in enumerate(extra)
+        for columns in [tuple(name for name, a, b in zip(names, wanted, found, strict=True) if a != b)]
+        if _close(columns, len(names), key)
     )
+    pairs: dict[tuple[int, int], tuple[str, ...]] = {}
     gone: tuple[set[int], set[int]] = (set(), set())
-    pairs = []
     for _, i, j, columns in candidates:
         if i not in gone[0] and j not in gone[1]:
             gone[0].add(i)
             gone[1].add(j)
-            pairs.append(ChangedRow(missing[i], unexpected[j], columns))
-    missing[:] = [row for i, row in enumerate(missing) if i not in gone[0]]
-    unexpected[:] = [row for j, row in enumerate(unexpected) if j not in gone[1]]
+            pairs[i, j] = columns
     return pairs
 
 
@@ -99,23 +86,3 @@ def _close(columns: Sequence[str], width: int, key: Sequence[str] | None) -> boo
     if key is not None:
         return not set(columns) & set(key)
     return len(columns) * 2 <= width
-
-
-def _differing(wanted: Row, found: Row, identity: Identity) -> tuple[str, ...]:
-    return tuple(name for name in wanted if identity(wanted[name]) != identity(found[name]))
-
-
-def _identity(value: object, *, exact: bool) -> Hashable:
-    """What makes a value equal to another of its column."""
-    match value:
-        case dict():
-            return tuple(_identity(item, exact=exact) for item in value.values())
-        case list():
-            return ("list", *(_identity(item, exact=exact) for item in value))
-        case float():
-            if math.isnan(value):
-                return "NaN"
-            return (value, math.copysign(1.0, value)) if exact else value + 0.0
-        case _:
-            assert isinstance(value, Hashable)
-            return value

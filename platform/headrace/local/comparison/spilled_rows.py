@@ -20,8 +20,8 @@ import polars as pl
 from headrace.core.batch import OP, concat_batches
 from headrace.core.errors import ExternalError
 from headrace.core.last_rows import last_rows
-from headrace.core.row_equality import EXAMPLES, RowsCompared, all_compared, compare_rows
 from headrace.core.types import Schema
+from headrace.local.comparison.row_equality import EXAMPLES, RowsCompared, all_compared, compare_rows
 
 PILES = 64
 BUFFER_BYTES = 32 * 1024 * 1024

@@ -21,7 +21,7 @@ class Compiled:
 
 
 def compile_loaded(loaded: Loaded) -> Compiled:
-    """Checks and plans a loaded pipeline. Raises InvalidPipeline with every problem."""
+    """Checks and plans a loaded pipeline. Raises InvalidPipelineError with every problem."""
     logical = plan_logical(loaded.pipeline, loaded.locator)
     return Compiled(loaded.pipeline, logical, plan_physical(logical, loaded.pipeline))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from headrace.core.errors import HeadraceError, InvalidPipeline, Problem, UserError
+from headrace.core.errors import HeadraceError, InvalidPipelineError, Problem, UserError
 from headrace.core.types import Schema
 from headrace.local.comparison.row_diff import RowDiff, diff_rows
 from headrace.local.engine.compile import compile_loaded
@@ -22,7 +22,7 @@ from headrace.local.pipeline_file import Loaded
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import RecordTime, SourceSpec
 from headrace.spec.pipeline import Pipeline, TestCase
-from headrace.spec.reading.finding import Finding, Wrong
+from headrace.spec.reading.finding import Finding, FindingsError
 from headrace.spec.rows import TIMESTAMP_KEY
 
 BATCH_ROWS: tuple[int | None, ...] = (None, 1, 7)
@@ -62,12 +62,12 @@ class PreparedCase:
 
 
 def prepare_cases(loaded: Loaded) -> tuple[PreparedCase, ...]:
-    """All cases, typed. Raises InvalidPipeline with everything that is wrong with the pipeline or with a row."""
+    """All cases, typed. Raises InvalidPipelineError with everything that is wrong with the pipeline or with a row."""
     compile_loaded(loaded)
     problems: list[Problem] = []
     prepared = [_prepared(case, index, loaded, problems) for index, case in enumerate(loaded.pipeline.tests)]
     if problems:
-        raise InvalidPipeline(problems)
+        raise InvalidPipelineError(problems)
     return tuple(prepared)
 
 
@@ -150,10 +150,10 @@ def _typed(
 ) -> pl.DataFrame:
     try:
         return typed_frame(rows, schema)
-    except Wrong as found:
+    except FindingsError as found:
         problems += problems_of(found, path, loaded.locator)
         return schema.empty()
 
 
 def _located(loaded: Loaded, finding: Finding) -> Problem:
-    return problems_of(Wrong([finding]), (), loaded.locator)[0]
+    return problems_of(FindingsError([finding]), (), loaded.locator)[0]

@@ -10,7 +10,7 @@ import polars as pl
 from headrace.core.errors import Location, Problem
 from headrace.core.types import Schema
 from headrace.plan.problems import Locator
-from headrace.spec.reading.finding import Finding, Wrong, collecting
+from headrace.spec.reading.finding import Finding, FindingsError, collecting
 from headrace.spec.rows import PARTITION_KEY, TIMESTAMP_KEY, row_values
 
 Path = tuple[str, ...]
@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 def typed_frame(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
     """Rows as a frame of `schema`, with `$timestamp` (epoch ms) and `$partition` where a row has them.
 
-    A column that a row leaves out is NULL there. Raises Wrong with paths that begin with the row's index.
+    A column that a row leaves out is NULL there. Raises FindingsError with paths that begin with the row's index.
     """
     findings: list[Finding] = []
     values: list[dict[str, Any]] = []
@@ -27,7 +27,7 @@ def typed_frame(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFra
         with collecting(findings, str(index)):
             values.append(row_values(row, schema))
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     types: dict[str, pl.DataType] = dict(schema.polars())
     types |= {key: pl.Int64() for key in (TIMESTAMP_KEY, PARTITION_KEY) if any(key in row for row in values)}
     columns = {
@@ -37,7 +37,7 @@ def typed_frame(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFra
     return pl.DataFrame(columns)
 
 
-def problems_of(found: Wrong, prefix: Path, locator: Locator | None) -> list[Problem]:
+def problems_of(found: FindingsError, prefix: Path, locator: Locator | None) -> list[Problem]:
     """What is wrong with rows, as problems of the file that they stand in."""
     return [_problem(finding.under(*prefix), locator) for finding in found.findings]
 

@@ -1,1 +1,1 @@
-"""Looks at data without a trace: samples, previews, inferred schemas, published rows read back."""
+"""Reads data without leaving a trace: samples, previews, inferred schemas, published rows."""

@@ -1,6 +1,6 @@
-"""Guesses a schema from data: what types the values have, merged over rows. Pure.
+"""Infers a schema from data: merges the types of the values over all rows. Pure.
 
-What fits no type, or several that do not go together, becomes a string with a note: the reader decides.
+Values without a common type become a string with a note: the user decides.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME_NAME = re.compile(
     r"(^|_)(ts|time|timestamp|date|datetime|at|ms|millis|epoch|created|updated)($|_)", re.IGNORECASE
 )
-# integers of 2001 to 2065, in seconds and in milliseconds
+# integers that are epoch times of 2001 to 2065, in seconds and in milliseconds
 _EPOCH_S, _EPOCH_MS = range(10**9, 3 * 10**9), range(10**12, 3 * 10**12)
 _TEXT_INT = re.compile(r"[+-]?(0|[1-9]\d*)")
 _TEXT_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -41,7 +41,7 @@ _TEXT_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """A guessed schema; `notes`: column -> what to know about the guess; `time`: the column that may be event time."""
+    """An inferred schema; `notes`: column -> remark on its type; `time`: the column that may be the event time."""
 
     schema: Schema
     notes: Mapping[str, str]
@@ -51,7 +51,7 @@ class Inferred:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the values of one place are: how many of each kind, and what is inside of lists and structs."""
+    """The values of one place: their number by kind, and the content of lists and structs."""
 
     count: int = 0
     nulls: int = 0
@@ -113,7 +113,7 @@ def _is_date(text: str) -> bool:
 
 
 def infer_rows(rows: Iterable[Mapping[str, object]]) -> Inferred:
-    """The schema of JSON objects. A column that every row has, never null, is `not null`."""
+    """Returns the schema of JSON objects. A column that is in every row and never null is `not null`."""
     seen: dict[str, _Seen] = {}
     count = 0
     for row in rows:
@@ -124,7 +124,7 @@ def infer_rows(rows: Iterable[Mapping[str, object]]) -> Inferred:
 
 
 def infer_texts(rows: Iterable[Mapping[str, str | None]]) -> Inferred:
-    """The schema of CSV rows: every value is text, an empty one is null."""
+    """Returns the schema of CSV rows: every value is text, an empty one is null."""
     return infer_rows({name: _from_text(text) for name, text in row.items()} for row in rows)
 
 
@@ -135,7 +135,7 @@ def _from_text(text: str | None) -> object:
         return text.lower() == "true"
     if _TEXT_INT.fullmatch(text):
         return int(text)
-    # leading zeros are codes, not numbers
+    # a number with leading zeros is a code
     if _TEXT_FLOAT.fullmatch(text) and not re.match(r"[+-]?0\d", text):
         return float(text)
     return text
@@ -204,14 +204,16 @@ def _scalar(kinds: set[str], epochs: set[str], name: str) -> tuple[DataType, str
 
 
 def suggested_time(schema: Schema) -> str | None:
-    """The column that is most likely the event time: a timestamp that is never null, best with a telling name."""
+    """Returns the most likely event-time column: a timestamp that is never null, preferably with a telling name."""
     stamps = [item for item in schema if isinstance(item.type, Timestamp)]
     ranked = sorted(stamps, key=lambda item: (item.nullable, not _TIME_NAME.search(item.name)))
     return ranked[0].name if ranked else None
 
 
 def schema_lines(inferred: Inferred) -> list[str]:
-    """A `schema:` block, and a `time:` block where a column may be event time, ready to paste under a source."""
+    """Returns a `schema:` block, and a `time:` block if there is an event-time column, ready to paste under a
+    source.
+    """
     lines = ["schema:"]
     for item in inferred.schema:
         lines += _field_lines(item, 1, inferred.notes.get(item.name))
@@ -239,7 +241,7 @@ def _type_text(dtype: DataType, *, nullable: bool, flow: bool = False) -> str:
     end = "" if nullable else " not null"
     match dtype:
         case ListOf(inner, inner_nullable):
-            # only text can say `not null` of a list, and text holds no struct
+            # only the text form has `not null` for a list, and it cannot contain a struct
             if not nullable and not _holds_struct(inner):
                 return f'"{dtype} not null"'
             return f"[{_type_text(inner, nullable=inner_nullable, flow=True)}]"
@@ -259,6 +261,6 @@ def _holds_struct(dtype: DataType) -> bool:
 
 
 def _name(name: str) -> str:
-    """A column's name as a YAML key."""
+    """Returns a column's name as a YAML key."""
     plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() != "null"
     return name if plain else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,6 @@
-"""A source that reads splits which were resolved before, and publishes no positions: two engines read the same."""
+"""A source that reads splits which were resolved before, and publishes no positions: so two engines read the same
+rows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from headrace.local.inspection.quiet_source import QuietSource
 
 
 class PinnedSource(QuietSource):
-    """Everything is the inner source's, except which splits there are."""
+    """Behaves like the inner source, but for its splits."""
 
     splits: tuple[Split, ...]
 
@@ -20,18 +22,18 @@ class PinnedSource(QuietSource):
         return all(split.stop is not None for split in self.splits)
 
     def open_enumerator(self, context: SourceContext) -> Enumerator:
-        """Gives these splits."""
+        """Returns an enumerator of these splits."""
         return _Pinned(self.splits)
 
 
 class PinnedStampedSource(PinnedSource):
-    """The same for a source whose record timestamps serve as event time."""
+    """The same for a source whose record timestamps may be the event time."""
 
     record_time: ClassVar[bool] = True
 
 
 def pinned_source(config: SourceConfig, splits: Sequence[Split]) -> SourceConfig:
-    """The source, bound to these splits."""
+    """Returns the source, bound to these splits."""
     kind = PinnedStampedSource if type(config).record_time else PinnedSource
     return kind(inner=config, splits=tuple(splits))
 
@@ -41,13 +43,13 @@ class _Pinned:
         self._splits = splits
 
     def discover(self) -> Sequence[Split]:
-        """The same, always."""
+        """Returns the same splits on every call."""
         return self._splits
 
     @property
     def discovery_interval_ms(self) -> int | None:
-        """Never again."""
+        """None: never again."""
         return None
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing."""

@@ -1,4 +1,4 @@
-"""The first rows of a node, from the real sources. Opens and writes no sink, and publishes no source positions."""
+"""The first rows of a node, read from the real sources. Opens no sink, and publishes no source positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.spec.pipeline import Pipeline
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Rows of a node; `timed_out`: the time was up before there were as many as wanted."""
+    """Rows of a node; `timed_out`: the time limit ended the preview before it had enough rows."""
 
     schema: Schema
     emits: str
@@ -28,10 +28,10 @@ class Preview:
 
 
 def preview(loaded: Loaded, reference: str, *, rows: int, seconds: float) -> Preview:
-    """The first `rows` rows of a node or side output; for a sink, of what it would write.
+    """Returns the first `rows` rows of a node or side output; for a sink, the rows that it would write.
 
-    Ends with the sources, with enough rows, or after `seconds`. Raises UserError for a node that is not there,
-    InvalidPipeline, and what the sources raise.
+    Ends with the sources, with enough rows, or after `seconds`. Raises UserError for an unknown node,
+    InvalidPipelineError, and what the sources raise.
     """
     compile_loaded(loaded)
     check_reference(loaded.pipeline, reference)
@@ -59,7 +59,7 @@ def preview(loaded: Loaded, reference: str, *, rows: int, seconds: float) -> Pre
 
 
 def _read_by(pipeline: Pipeline, reference: str) -> str:
-    """What a sink reads; any other node itself."""
+    """Returns the node that a sink reads; any other node itself."""
     return pipeline.sinks[reference].from_ if reference in pipeline.sinks else reference
 
 

@@ -1,8 +1,8 @@
-"""What was published through a sink, read back: by the source of the same connector, decoded by the sink's format.
+"""Reads published rows back from a sink's topic: with the source of the same connector, decoded by the sink's format.
 
     sink {brokers, properties, key, ..} + topic ──> source {brokers, properties, topic} ──read to its end──> rows
 
-Knows no connector: fields that sink and source share go from one to the other. Rows are held in memory.
+Independent of the connector: fields that sink and source share are copied. Rows are held in memory.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _KEY, _PLACE = "__message_key", "__place"
 
 @dataclass(slots=True)
 class Published:
-    """What a topic holds.
+    """The content of a topic.
 
-    rows         of an updating sink, those that stand: the last one of each key, without what a tombstone deleted
-    records      all records, tombstones too
-    unreadable   records that are no rows of the sink; reasons: of the first of them, with their places
+    rows         of an updating sink, the final ones: the last one of each key, without those that a tombstone deleted
+    records      number of all records, including tombstones
+    unreadable   records that are no rows of the sink; reasons: of the first of them, with their positions
     """
 
     rows: pl.DataFrame
@@ -46,8 +46,9 @@ class Published:
 
 
 def as_read_back(spec: SinkSpec, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the sink as somebody sees them who reads them from the topic: what the format does not tell apart (JSON:
-    NaN and NULL) is equal then. Raises UserError where the format cannot be read."""
+    """Returns the sink's rows as a reader of the topic receives them: values that the format does not distinguish
+    (JSON: NaN and NULL) become equal. Raises UserError if the format cannot be read.
+    """
     form = _format(spec)
     messages = form.config.open_encoder(spec.encoded).encode(rows.select(list(spec.encoded.names)))
     decoded = _decoder(spec).decode(messages.cast(pa.large_binary()))
@@ -60,9 +61,9 @@ def as_read_back(spec: SinkSpec, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_published(spec: SinkSpec, topic: str, *, start: object = "earliest", stop: object = "latest") -> Published:
-    """Everything that a reader of committed records finds between start and stop, as the connector's source takes them.
+    """Reads all committed records between start and stop, which have the form of the connector's source.
 
-    Blocks until all of it is read. Raises UserError (no such topic; nothing of the kind to read), ExternalError.
+    Blocks until all of them are read. Raises UserError (unknown topic; nothing that can be read back), ExternalError.
     """
     config = source_of(spec, topic, start=start, stop=stop)
     form = _format(spec)
@@ -82,7 +83,7 @@ def read_published(spec: SinkSpec, topic: str, *, start: object = "earliest", st
 
 
 def source_of(spec: SinkSpec, topic: str, *, start: object, stop: object) -> SourceConfig:
-    """The source that reads what the sink writes. Raises UserError where its connector has none with topics."""
+    """Returns the source that reads what the sink writes. Raises UserError if its connector has none with topics."""
     kind = connector(spec.connector).source
     if (
         kind is None
@@ -125,7 +126,7 @@ def _messages(config: SourceConfig, context: SourceContext) -> Iterator[MessageB
 
 
 class _Collected:
-    """Records of all partitions, decoded; within a partition in their order."""
+    """Decoded records of all partitions; those of one partition in order."""
 
     def __init__(self, config: SourceConfig, decoder: Decoder) -> None:
         self._config = config
@@ -135,7 +136,7 @@ class _Collected:
         self._found = Published(pl.DataFrame())
 
     def add(self, batch: MessageBatch) -> None:
-        """Takes what a poll gave."""
+        """Adds the result of a poll."""
         decoded = self._decoder.decode(batch.values)
         keys = _series(batch.keys, len(batch))
         place = np.arange(self._found.records, self._found.records + len(batch))
@@ -155,7 +156,7 @@ class _Collected:
                 self._found.reasons.append(f"{at}: {reason}")
 
     def published(self, spec: SinkSpec) -> Published:
-        """All of it."""
+        """Returns everything."""
         names = list(spec.encoded.names)
         if not self._rows:
             return replace(self._found, rows=_nullable(spec.encoded).empty())
@@ -166,7 +167,7 @@ class _Collected:
 
 
 def _standing(rows: pl.DataFrame, tombstones: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
-    """The last row of each update key, unless a later tombstone has the message key of that row."""
+    """Returns the last row of each update key, unless a later tombstone has its message key."""
     last = last_rows(rows, key)
     deleted = tombstones.group_by(_KEY).agg(pl.col(_PLACE).max().alias("__deleted"))
     joined = last.join(deleted, on=_KEY, how="left", maintain_order="left")
@@ -195,7 +196,7 @@ def _decoder(spec: SinkSpec) -> Decoder:
 
 
 def _nullable(schema: Schema) -> Schema:
-    """The same columns, all of which may be NULL: a format may write NULL for what it has no words for."""
+    """Returns the same columns as nullable ones: a format may write NULL for values that it cannot represent."""
     return Schema(tuple(_nullable_field(each) for each in schema.fields))
 
 

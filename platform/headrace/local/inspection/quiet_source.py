@@ -1,4 +1,4 @@
-"""A source as it is, but for one thing: its readers publish no positions. Looking at rows leaves no trace."""
+"""A source whose readers publish no positions, so that reading it leaves no trace. Otherwise it is unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.connect.source import Enumerator, Polled, Reader, SourceConfig, So
 
 
 class QuietSource(SourceConfig):
-    """Everything is the inner source's, except `commit`."""
+    """Behaves like the inner source, but for `commit`."""
 
     inner: SerializeAsAny[SourceConfig]
 
@@ -34,18 +34,18 @@ class QuietSource(SourceConfig):
         return self.inner.open_enumerator(context)
 
     def open_reader(self, context: SourceContext) -> Reader:
-        """The inner source's, without `commit`."""
+        """The inner source's reader, without `commit`."""
         return _QuietReader(self.inner.open_reader(context))
 
 
 class QuietStampedSource(QuietSource):
-    """The same for a source whose record timestamps serve as event time."""
+    """The same for a source whose record timestamps may be the event time."""
 
     record_time: ClassVar[bool] = True
 
 
 def quiet_source(config: SourceConfig) -> SourceConfig:
-    """The source without a voice."""
+    """Returns the source without `commit`."""
     kind = QuietStampedSource if type(config).record_time else QuietSource
     return kind(inner=config)
 
@@ -55,24 +55,24 @@ class _QuietReader:
         self._inner = inner
 
     def assign(self, splits: Sequence[Split]) -> None:
-        """Hands on."""
+        """Delegates."""
         self._inner.assign(splits)
 
     def poll(self, timeout_ms: int) -> Polled:
-        """Hands on."""
+        """Delegates."""
         return self._inner.poll(timeout_ms)
 
     def pause(self, splits: Sequence[SplitId]) -> None:
-        """Hands on."""
+        """Delegates."""
         self._inner.pause(splits)
 
     def resume(self, splits: Sequence[SplitId]) -> None:
-        """Hands on."""
+        """Delegates."""
         self._inner.resume(splits)
 
     def commit(self, positions: Mapping[SplitId, int]) -> None:
-        """Keeps it to itself."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """Hands on."""
+        """Delegates."""
         self._inner.close()

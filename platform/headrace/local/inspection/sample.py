@@ -1,4 +1,4 @@
-"""Reads the first records of a file or topic, for a guess at their schema. A bounded number of rows; no data path."""
+"""Reads the first records of a file or topic to infer their schema. A bounded number of rows; not a data path."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _FILE_LIKE = ("/", "*", *_BY_SUFFIX)
 
 
 def is_file(target: str) -> bool:
-    """Whether a target means a file: it is there, or it looks like a path."""
+    """Whether a target is a file: it exists, or it looks like a path."""
     return Path(target).exists() or any(mark in target for mark in _FILE_LIKE)
 
 
 def infer_file(target: str, form: SampleFormat | None, rows_max: int) -> Inferred:
-    """The schema of the first rows of a file, or of the first file that a glob finds. Raises UserError."""
+    """Returns the schema of the first rows of a file, or of a glob's first file. Raises UserError."""
     path = _first_file(target)
     chosen = form or _BY_SUFFIX.get(path.suffix.lower())
     match chosen:
@@ -52,7 +52,7 @@ def infer_file(target: str, form: SampleFormat | None, rows_max: int) -> Inferre
 
 
 def infer_topic(brokers: str, topic: str, form: SampleFormat | None, rows_max: int) -> Inferred:
-    """The schema of the first messages of a topic; tombstones are left out. Raises UserError, Unreachable."""
+    """Returns the schema of the first messages of a topic, without tombstones. Raises UserError, Unreachable."""
     from headrace.local.topics.records import consume
 
     if form not in (None, "json"):
@@ -62,7 +62,7 @@ def infer_topic(brokers: str, topic: str, form: SampleFormat | None, rows_max: i
 
 
 def infer_json(messages: Iterable[bytes], where: str, rows_max: int) -> Inferred:
-    """The schema of JSON objects. Raises UserError where none is one, or something is no JSON object."""
+    """Returns the schema of JSON objects. Raises UserError if there is none, or for a record that is no JSON object."""
     inferred = infer_rows(_objects(islice(messages, rows_max), where))
     if not inferred.rows:
         raise UserError(f"{where} holds no rows to infer from")
@@ -123,7 +123,7 @@ _PLAIN: tuple[tuple[Callable[[pl.DataType], bool], DataType], ...] = (
 
 
 def _type_of(dtype: pl.DataType) -> DataType | None:
-    """Our type for one of polars; None where there is none."""
+    """Returns headrace's type for one of polars, or None."""
     match dtype:
         case pl.Decimal():
             return Decimal(dtype.precision or 38, dtype.scale)
@@ -155,7 +155,7 @@ def _opened(path: Path) -> _Lines:
 
 
 class _Lines:
-    """The lines of a text file; what is wrong with it is said in our words."""
+    """The lines of a text file; its errors are raised as UserError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,1 +1,1 @@
-"""What jobs have written, looked at from this host without a coordinator."""
+"""The output of jobs, inspected from this host without a coordinator."""

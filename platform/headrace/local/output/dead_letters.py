@@ -1,4 +1,4 @@
-"""The dead letters of a pipeline in a file, read and sent again by this process."""
+"""The dead letters of a pipeline file, read and resent by this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.local.pipeline_file import load_file
 
 
 class FileLetters:
-    """Answers as a coordinator would for a job."""
+    """Has the methods of a coordinator's client for dead letters."""
 
     def __init__(self, letters: PipelineLetters) -> None:
         """Made by `open`."""
@@ -20,14 +20,14 @@ class FileLetters:
     @classmethod
     @contextmanager
     def open(cls, file: str, set_: Sequence[str]) -> Iterator[FileLetters]:
-        """Of FILE. Raises UserError, InvalidPipeline."""
+        """Opens the dead letters of FILE. Raises UserError, InvalidPipelineError."""
         with PipelineLetters(load_file(file, set_).pipeline) as letters:
             yield cls(letters)
 
     def letters(self, request: DeadLettersRequest) -> DeadLetterList:
-        """The newest. Raises HeadraceError."""
+        """Returns the newest ones. Raises HeadraceError."""
         return self._letters.newest(request.node, request.limit)
 
     def redrive(self, request: RedriveRequest) -> Redriven:
-        """Sends the next ones. Raises HeadraceError."""
+        """Resends the next ones. Raises HeadraceError."""
         return self._letters.resend(request.node, request.to, request.limit, do=request.yes)

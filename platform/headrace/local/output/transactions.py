@@ -1,7 +1,7 @@
-"""Open transactions of all our jobs on some brokers, looked at from here rather than by a job's coordinator.
+"""Open transactions of all Headrace jobs on some brokers, inspected from this host.
 
-What a job's coordinator knows goes first: for its jobs it judges and ends. The rest, of jobs that nobody here knows,
-is judged as such. The connector is found by its name; no class of it is known here.
+A coordinator that knows the job judges and ends its transactions. Those of unknown jobs are judged here. The connector
+is found by its name; this module imports none of its classes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from headrace.connect.registry import connector
 from headrace.connect.sink import Committer, OpenTransaction, SinkContext
 from headrace.coordinator.output.job_transactions import transaction_info
 from headrace.coordinator.output.transaction_safety import UNKNOWN, Action, judged, planned
-from headrace.core.errors import ExternalError, Unreachable, UserError
+from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.core.types import Schema
 
 CONNECTOR = "kafka"
 
 
 class BrokerTransactions:
-    """A look at some brokers. To be used as a context."""
+    """The open transactions on some brokers; a context manager."""
 
     def __init__(self, committer: Committer, client: Client | None) -> None:
         self._committer = committer
@@ -33,7 +33,7 @@ class BrokerTransactions:
 
     @classmethod
     def open(cls, brokers: str, properties: Mapping[str, str], coordinator: str | None) -> BrokerTransactions:
-        """`coordinator`: URL of the one to ask about jobs; None: the usual one, if it answers."""
+        """Connects. `coordinator`: URL of the coordinator to ask about jobs; None: the default one, if it answers."""
         return cls(_committer(brokers, properties), _client(coordinator))
 
     def __enter__(self) -> Self:
@@ -47,7 +47,7 @@ class BrokerTransactions:
             self._client.close()
 
     def look(self) -> TransactionList:
-        """All of ours that is open. Raises HeadraceError."""
+        """Returns all open transactions of Headrace. Raises HeadraceError."""
         found = self._committer.open_transactions()
         states = self._states()
         infos: list[TransactionInfo] = []
@@ -59,7 +59,9 @@ class BrokerTransactions:
         return TransactionList(transactions=tuple(infos), note=note)
 
     def end(self, request: EndTransactionsRequest) -> TransactionList:
-        """Ends what may be: of known jobs by their coordinator, of others here and by force. Raises HeadraceError."""
+        """Ends what may be ended: of known jobs by their coordinator, of others here, by force only. Raises
+        HeadraceError.
+        """
         found = self._committer.open_transactions()
         missing = sorted(set(request.names) - {there.name for there in found})
         if missing:
@@ -108,7 +110,7 @@ class BrokerTransactions:
         return TransactionList(transactions=infos, note=note)
 
     def _states(self) -> dict[str, str]:
-        """Job -> its state, of all jobs that the coordinator knows."""
+        """Returns job -> state, for all jobs of the coordinator."""
         return {} if self._client is None else {each.job_id: each.state for each in self._client.jobs()}
 
 
@@ -118,7 +120,7 @@ def _unknown(there: OpenTransaction, done: str | None = None) -> TransactionInfo
 
 
 def _committer(brokers: str, properties: Mapping[str, str]) -> Committer:
-    """Of all jobs: the sink is none of a pipeline's, only its brokers and login matter."""
+    """Returns a committer for all jobs: it belongs to no pipeline's sink, so only brokers and login matter."""
     sink = connector(CONNECTOR).sink
     assert sink is not None, f"connector {CONNECTOR} has no sink"
     fields = {"brokers": brokers, "topic": "none", "delivery": "exactly-once", "properties": dict(properties)}
@@ -133,7 +135,7 @@ def _client(url: str | None) -> Client | None:
     try:
         client = connect(url)
         client.health()
-    except Unreachable:
+    except UnreachableError:
         if url is not None:
             raise
         return None

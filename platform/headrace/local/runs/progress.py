@@ -1,4 +1,4 @@
-"""The progress of a job in one line of text. Pure: progress and the time in, text out."""
+"""Formats the progress of a job as one line of text. Pure: progress and time in, text out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RATE_SAMPLES = 6
 
 
 class ProgressLine:
-    """Turns the progress of one job into lines; rates are over the last few of them."""
+    """Formats the progress of one job; rates are averages over the last few lines."""
 
     def __init__(self, started_s: float) -> None:
         self._samples: deque[tuple[float, int, int]] = deque([(started_s, 0, 0)], maxlen=_RATE_SAMPLES)

@@ -1,6 +1,6 @@
-"""The folder of a run in slot processes, in the system's temporary one; what killed runs left there is removed.
+"""The folder of a run in slot processes, in the system's temporary folder. Deletes the folders of killed runs.
 
-Owns its name and its end. What lies in it is the worker's and the job master's.
+It owns the folder's name and its end; the worker and the job's machine own its content.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from headrace.worker.host.worker_folder import LOCK, WorkerFolder
 
 _PREFIX = "headrace-run-"
 WORKER = "worker"
-"""The worker's own folder in it, locked while it runs."""
+"""The worker's own folder in it, locked while the worker runs."""
 YOUNG_S = 60.0
-"""A folder without a lock that is younger, or with one that nobody has locked yet, may be of a run that comes to it."""
+"""A younger folder without a lock, or with one that was never locked, may belong to a run that is just starting."""
 
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """A folder for one run, gone after it; a run that is killed leaves it to the next one."""
+    """A folder for one run, deleted after it. The next run deletes the folder of a killed one."""
     _sweep()
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     try:
@@ -35,19 +35,20 @@ def run_folder() -> Iterator[Path]:
 
 
 def _sweep() -> None:
-    """Removes folders of this user's runs that are dead: nobody holds their worker's lock."""
+    """Deletes the folders of this user's dead runs: their worker's lock is free."""
     now_s = time.time()
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError, UserError, ExternalError):
             about = folder.stat(follow_symlinks=False)
+            # the temporary folder is shared with other users
             if about.st_uid == os.getuid() and not _is_young(folder, about.st_mtime, now_s):
-                # with it go the worker's sockets, which lie elsewhere
+                # this also deletes the worker's sockets, which lie elsewhere
                 WorkerFolder(folder / WORKER).release()
                 shutil.rmtree(folder)
 
 
 def _is_young(folder: Path, made_s: float, now_s: float) -> bool:
-    """Whether that its lock is not held may mean that it is not held yet."""
+    """Whether a free lock may mean that the run has not locked it yet."""
     try:
         lock = (folder / WORKER / LOCK).stat()
     except FileNotFoundError:

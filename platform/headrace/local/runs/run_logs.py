@@ -1,4 +1,6 @@
-"""What the processes of a run log: `$HEADRACE_HOME/runs/logs/<job>`. Kept of runs that failed: messages name files."""
+"""The logs of a run's processes: `$HEADRACE_HOME/runs/logs/<job>`. Kept for failed runs, because error texts name the
+files.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from headrace.core.files.private_files import make_private_folder
 from headrace.core.settings import Home
 
 FAILED_MAX = 10
-"""Runs that failed whose logs are kept, the newest."""
+"""Greatest number of failed runs whose logs are kept; the oldest are deleted."""
 
 
 class RunLogs:
-    """The folder of one run's logs. `failed`: it stays."""
+    """The folder of one run's logs. `failed`: it is kept."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -25,7 +27,7 @@ class RunLogs:
 
 @contextmanager
 def run_logs(home: Home, job: str) -> Iterator[RunLogs]:
-    """A folder that is gone afterwards, unless the run failed, or an error comes out of it."""
+    """The folder of a run's logs, deleted at the end unless the run failed or an exception leaves the context."""
     logs = RunLogs(_folder(home, job))
     _prune(logs.folder.parent)
     try:
@@ -38,7 +40,7 @@ def run_logs(home: Home, job: str) -> Iterator[RunLogs]:
 
 
 def forget_logs(home: Home, job: str) -> None:
-    """Removes them, if there are any."""
+    """Deletes the logs, if there are any."""
     shutil.rmtree(_folder(home, job), ignore_errors=True)
 
 
@@ -47,7 +49,7 @@ def _folder(home: Home, job: str) -> Path:
 
 
 def _prune(folder: Path) -> None:
-    """Leaves room for one more. A run beside this one may be about to fail: its folder is among the newest."""
+    """Makes room for one more. A concurrent run that is about to fail is safe: its folder is among the newest."""
     with suppress(OSError):
         oldest_first = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
         for path in oldest_first[: max(0, len(oldest_first) - FAILED_MAX + 1)]:

@@ -1,10 +1,11 @@
-"""The runs of this home that kept their state, and may be taken up again.
+"""The runs of this home that kept their state and may be resumed.
 
     $HEADRACE_HOME/runs/<pipeline>.json         the newest run of a pipeline: what `--resume` takes up
                         <pipeline>.<job>.json   one before it that was left behind with a checkpoint
                         <pipeline>.lock         held while a run of that name goes on
 
-Written when a run begins, removed when it has read all of its input. What is newest in a run is its journal's to say.
+A record is written when a run begins, and deleted when the run has read all of its input. The run's journal decides
+what is newest in it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from headrace.core.settings import Home
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
     """A run. `storage`: URL of its checkpoint folder; `pid`: of the process that runs or ran it; `file`: the absolute
-    path of its pipeline, empty where a version before this one wrote the record."""
+    path of its pipeline, empty if an earlier version wrote the record.
+    """
 
     job: str
     storage: str
@@ -40,7 +42,7 @@ class RecordedRun:
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """A record in this home. `newest`: `--resume` takes it up; `running`: its pipeline runs just now."""
+    """A record in this home. `newest`: `--resume` resumes it; `running`: its pipeline runs now."""
 
     pipeline: str
     run: RecordedRun
@@ -50,9 +52,9 @@ class KeptRun:
 
 @contextmanager
 def run_alone(home: Home, pipeline: str) -> Iterator[None]:
-    """While this run goes on, no other one of the name begins in this home. Raises UserError where one goes on.
+    """Holds the pipeline's lock: no other run of the name begins in this home. Raises UserError if one is running.
 
-    The lock is the kernel's: it goes with this process, however that ends.
+    The kernel releases the lock with this process, however it ends.
     """
     path = _lock_path(home, pipeline)
     try:
@@ -72,9 +74,10 @@ def run_alone(home: Home, pipeline: str) -> Iterator[None]:
 
 
 def record_run(home: Home, pipeline: str, run: RecordedRun) -> None:
-    """Remembers the newest run of a pipeline. One before it that has a checkpoint is left behind under its job's id."""
+    """Records the newest run of a pipeline. An earlier one with a checkpoint is kept under its job's id."""
     path = _path(home, pipeline)
     with suppress(UserError):
+        # an unreadable record of an earlier run must not stop this one
         before = recorded_run(home, pipeline)
         if before.job != run.job and has_checkpoint(before):
             _write(_left_path(home, pipeline, before.job), before)
@@ -82,7 +85,7 @@ def record_run(home: Home, pipeline: str, run: RecordedRun) -> None:
 
 
 def recorded_run(home: Home, pipeline: str, job: str | None = None) -> RecordedRun:
-    """The run of a pipeline that may be taken up again: the newest, or the one of that job. Raises UserError."""
+    """Returns the run of a pipeline to resume: the newest, or the one of that job. Raises UserError."""
     path = _path(home, pipeline) if job is None else _left_path(home, pipeline, job)
     try:
         return _read(path)
@@ -95,7 +98,7 @@ def recorded_run(home: Home, pipeline: str, job: str | None = None) -> RecordedR
 
 
 def kept_runs(home: Home) -> tuple[KeptRun, ...]:
-    """All that are recorded, by pipeline, the newest of each first. Records that cannot be read are left out."""
+    """Returns all records, by pipeline, the newest of each first. Unreadable records are left out."""
     found = []
     for path in (home.root / "runs").glob("*.json"):
         with suppress(OSError, ValueError, TypeError):
@@ -108,7 +111,7 @@ def kept_runs(home: Home) -> tuple[KeptRun, ...]:
 
 
 def forget_run(home: Home, pipeline: str, run: RecordedRun) -> None:
-    """Nothing of the run is kept: it has read all of its input, or nobody wants its state any more."""
+    """Deletes everything of the run: it has read all of its input, or the user drops its state."""
     store = open_store(run.storage)
     store.delete(store.list(""))
     if "://" not in store.url:
@@ -120,19 +123,20 @@ def forget_run(home: Home, pipeline: str, run: RecordedRun) -> None:
 
 
 def forget_if_nothing_kept(home: Home, pipeline: str, run: RecordedRun) -> None:
-    """The run was cut off by an error: it is forgotten, but for one that has a checkpoint. What that one decided may
-    be visible, or about to be, and only its journal knows."""
+    """After an error: deletes the run unless it has a checkpoint. Decided output of a checkpoint may be visible, or
+    about to be, and only its journal knows.
+    """
     if not has_checkpoint(run):
         forget_run(home, pipeline, run)
 
 
 def has_checkpoint(run: RecordedRun) -> bool:
-    """Whether there is anything to take up. Raises ExternalError."""
+    """Whether there is a checkpoint to resume. Raises ExternalError."""
     return newest_checkpoint(run) is not None
 
 
 def newest_checkpoint(run: RecordedRun) -> CheckpointRecord | None:
-    """The newest complete one of a run, None: there is none. Raises ExternalError."""
+    """Returns the newest complete checkpoint of a run, or None. Raises ExternalError."""
     checkpoints = JournalStore(open_store(run.storage), "", "").load().checkpoints
     return checkpoints[-1] if checkpoints else None
 
@@ -166,7 +170,9 @@ def _unwritable(path: Path, cause: OSError) -> ExternalError:
 
 
 def _by_whom(home: Home, pipeline: str) -> str:
-    """The record is written a moment after the lock is taken: until then it names the run before."""
+    """Names the running process. The record is written a moment after the lock is taken: until then it names the
+    previous run.
+    """
     try:
         pid = _read(_path(home, pipeline)).pid
         os.kill(pid, 0)

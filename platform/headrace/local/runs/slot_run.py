@@ -1,10 +1,10 @@
-"""One job on this host in slot processes: a job master and a worker inside of this process, for as long as it runs.
+"""One job on this host in slot processes: the job's machine and a worker run inside this process.
 
     this process:  event loop (fleet, driver) ── loopback ── supervisor (threads)
     its children:  one slot process for each slice of the job, one connector host
 
-The same machine, driver, supervisor and slots as on a cluster, without REST: what runs here runs there. The journal
-lies in checkpoint storage as always, so a run that was cut off, or killed, can be taken up again.
+It has the same machine, driver, supervisor and slots as a cluster, without REST: what runs here runs there. The journal
+is in checkpoint storage as always, so an interrupted or killed run can be resumed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.failure import error_of
-from headrace.rpc.messages import ClusterTimes, Failure
+from headrace.rpc.messages import Failure
+from headrace.rpc.time_settings import ClusterTimes
 from headrace.spec.pipeline import Pipeline
 from headrace.worker.host.supervisor import Supervisor, WorkerConfig
 
@@ -56,11 +57,11 @@ STORAGE_THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a run is wanted.
+    """The options of a run.
 
     origin      savepoint or checkpoint to start from
-    resume      id of an earlier run to take up again
-    savepoint   folder for the savepoint at the end; final: time goes to its end there too
+    resume      id of an earlier run to resume
+    savepoint   folder for the savepoint at the end; final: time advances to its end there, too
     """
 
     python_path: tuple[str, ...] = ()
@@ -94,10 +95,10 @@ class _Over:
 
 
 class SlotRun:
-    """Runs a pipeline; `run` blocks the calling (main) thread. `stop` may be called by `on_progress`."""
+    """Runs a pipeline; `run` blocks the calling (main) thread. `on_progress` may call `stop`."""
 
     def __init__(self, pipeline: Pipeline, options: RunOptions, home: Home, starter: Starter | None = None) -> None:
-        """starter: starts slots and the connector host; else they are fresh interpreters."""
+        """`starter`: starts slots and the connector host; by default each is a fresh interpreter."""
         self._starter = starter or SpawnStarter()
         self._pipeline = pipeline
         self._options = options
@@ -114,25 +115,25 @@ class SlotRun:
 
     @property
     def job(self) -> str:
-        """Its id, by which it can be taken up again."""
+        """The job's id, for `--resume`."""
         return self._job
 
     @property
     def storage(self) -> str:
-        """URL of its checkpoint folder."""
+        """URL of the job's checkpoint folder."""
         return self._storage
 
     @property
     def progress(self) -> Progress:
-        """As last seen."""
+        """The last progress."""
         return self._progress
 
     def stop(self) -> None:
-        """Asks for a last checkpoint and the end."""
+        """Requests a last checkpoint and the end."""
         self._stop_asked = True
 
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> RunOutcome:
-        """Runs to the end. Raises UserError where what it should start from is not there."""
+        """Runs to the end. Raises UserError if the run to resume does not exist."""
         if self._options.resume is not None:
             self._require_journal()
         return asyncio.run(self._run(on_progress))
@@ -230,7 +231,7 @@ class SlotRun:
         self, driver: JobDriver, supervisor: Supervisor, on_progress: Callable[[Progress], None] | None
     ) -> None:
         while not self._over.event.is_set():
-            supervisor.wait(0)  # raises why the worker has ended, where it did
+            supervisor.wait(0)  # raises the worker's error if it has ended
             try:
                 async with asyncio.timeout(LOOK_S):
                     await self._over.event.wait()
@@ -239,12 +240,13 @@ class SlotRun:
             self._progress = self._seen(driver)
             if on_progress is not None:
                 on_progress(self._progress)
+            # posted here, in the event loop: a driver accepts events nowhere else
             if self._stop_asked and not self._told_to_stop:
                 self._told_to_stop = True
                 self._end_early(driver)
 
     def _end_early(self, driver: JobDriver) -> None:
-        """A last checkpoint where there is something to keep; before the first row there is nothing."""
+        """Requests a stop with a last checkpoint; a cancel if no attempt has run, because there is nothing to keep."""
         if driver.machine.job.ran:
             driver.post(on.StopAsked("run", driver.setup.config.hand_over, drain=False))
         else:
@@ -259,6 +261,7 @@ class SlotRun:
         ended = self._over.ended
         assert ended is not None, "the driver has closed"
         failure = None if ended.failure is None else _with_place(ended.failure)
+        # a run is never suspended on request: another run has taken its journal over
         if ended.state is JobState.SUSPENDED and driver.broken is None:
             failure = ExternalError(driver.machine.view.message, remedy="is the same run going on elsewhere?")
         restored = driver.machine.job.restored
@@ -277,7 +280,7 @@ class SlotRun:
 
 
 def progress_of(plan: PhysicalPlan, driver: JobDriver, doing: str = "") -> Progress:
-    """The slots' reports summed up."""
+    """Sums the slots' reports."""
     statuses = list(driver.statuses.values())
     counters = total_counters([driver.machine.job.counted, *(status.counters for status in statuses)])
     reports = [each for status in statuses for each in status.sources]
@@ -298,8 +301,8 @@ def _with_place(failure: Failure) -> HeadraceError:
 
 
 def _ignore(_: JobDriver) -> None:
-    """What changes is seen by looking."""
+    """Does nothing: `_supervise` polls the driver."""
 
 
 def _ignore_answer(_request: str, _path: str | None, _failure: Failure | None) -> None:
-    """The end says it all."""
+    """Does nothing: the driver's end has the answer."""

@@ -1,1 +1,1 @@
-"""Topics of any broker, looked at and filled from this host: for commands, samples and the demo."""
+"""Topics of any Kafka cluster, inspected and written from this host: for commands, samples and the demo."""

@@ -1,7 +1,7 @@
-"""Writing and reading single records of any Kafka topic, for a person at a terminal.
+"""Writes and reads single records of a Kafka topic, for a user at a terminal.
 
-Not a data path: one Python object a record is fine here, and simple counts for more than fast. Everything is bounded:
-what waits to be sent by the client's queue, what is read at once by a small batch.
+Not a data path: one Python object per record is acceptable, and simple matters more than fast. Everything is bounded:
+the records to send by the client's queue, the records read at once by a small batch.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from itertools import islice
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from headrace.core.errors import ExternalError, Unreachable, UserError
+from headrace.core.errors import ExternalError, UnreachableError, UserError
 from headrace.local.topics.topics import AWAY, client_settings, offset_ranges, partitions_of, translated
 
 _BATCH = 500
 _POLL_SECONDS = 0.1
 _SILENT_SECONDS = 15.0
 _OPEN_SECONDS = 1.0
-"""So long the end of a transaction is waited for: one that was just committed gets its marker a moment later."""
+"""How long to wait for the end of a transaction: one that was just committed gets its marker a moment later."""
 _DELIVER_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord:
-    """One record; `timestamp` in ms since 1970, None where the topic keeps none."""
+    """One record; `timestamp` in ms since 1970, None if the topic keeps none."""
 
     partition: int
     offset: int
@@ -39,11 +39,11 @@ class ConsumedRecord:
 def produce(
     brokers: str, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], *, partition: int | None = None
 ) -> int:
-    """Write (key, value) pairs in order and return how many, once the brokers have them all.
+    """Writes (key, value) pairs in order. Returns their number, once the brokers have acknowledged them all.
 
-    Without `partition` a record goes where Java's client would put its key. Raises UserError for a topic or
-    partition that is not there, ExternalError when a record could not be delivered. A UserError of `records` comes
-    out with the number of records that were written before it.
+    Without `partition` a record goes to the partition that Java's client would choose for its key. Raises UserError for
+    an unknown topic or partition, ExternalError if a record could not be delivered. A UserError of `records` is raised
+    again with the number of records that were written before it.
     """
     numbers = partitions_of(brokers, topic)
     if partition is not None and partition not in numbers:
@@ -75,7 +75,7 @@ def produce(
     except UserError as error:
         broken = error
     finally:
-        # also when `records` raises: what came before the bad one is written
+        # also when `records` raises: the records before the bad one are written
         left = producer.flush(2 * _DELIVER_MS / 1000)
     if failed:
         raise translated(KafkaException(failed[0]), brokers, "a record was not delivered") from None
@@ -98,11 +98,11 @@ def consume(
     follow: bool = False,
     on_open: Callable[[int, int], None] | None = None,
 ) -> Iterator[ConsumedRecord]:
-    """Records of a topic from `start` (earliest, latest, or an offset for every partition), at most `limit`.
+    """Returns records of a topic from `start` (earliest, latest, or an offset for every partition), at most `limit`.
 
-    Without `follow` it ends at the ends that the partitions had when it was called; with it, never. Committed
-    records only: `on_open` is told the partition and offset where it ended before that, for a transaction is open
-    there. Within a partition records come in order. Raises UserError for a topic that is not there.
+    Without `follow` it ends at the partitions' end offsets at the time of the call; with it, never. It returns only
+    committed records: `on_open` receives partition and offset of an open transaction where reading stopped earlier.
+    Records of one partition are in order. Raises UserError for an unknown topic.
     """
     ranges = offset_ranges(brokers, topic)
     starts = {number: _start_offset(start, first, end) for number, (first, end) in ranges.items()}
@@ -118,7 +118,7 @@ def consume(
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "fetch.queue.backoff.ms": 10,
-            # the end of a partition is told by a fetch that waited this long in vain
+            # a partition's end is reported by a fetch that waited this long in vain
             "fetch.wait.max.ms": 100,
         }
     )
@@ -138,7 +138,7 @@ def _enqueue(
     partition: int,
     delivered: Callable[[KafkaError | None, Message], None],
 ) -> None:
-    """Hand one record to the client, waiting while its queue is full."""
+    """Passes one record to the client; waits while its queue is full."""
     while True:
         try:
             producer.produce(topic, value=value, key=key, partition=partition, on_delivery=delivered)
@@ -150,7 +150,7 @@ def _enqueue(
 
 
 class _Ends:
-    """How far each partition is to be read. It may end before, where a transaction stays open."""
+    """The end offset of each partition. Reading may end earlier, at a transaction that stays open."""
 
     def __init__(self, ends: dict[int, int], on_open: Callable[[int, int], None] | None) -> None:
         self._ends = ends
@@ -158,7 +158,7 @@ class _Ends:
         self._held: dict[int, tuple[int, float]] = {}
 
     def is_left(self) -> bool:
-        """Whether there is still something to read; gives up transactions that stay open."""
+        """Whether there is more to read; gives up transactions that stay open."""
         now_s = time.monotonic()
         for partition, (offset, until_s) in list(self._held.items()):
             if now_s > until_s:
@@ -168,14 +168,14 @@ class _Ends:
         return bool(self._ends)
 
     def ended(self, partition: int, offset: int) -> None:
-        """There is nothing more that may be read, for now: `offset` is the next one."""
+        """Nothing more can be read for now: `offset` is the next one."""
         if offset >= self._ends.get(partition, 0):
             self._drop(partition)
         else:
             self._held[partition] = offset, time.monotonic() + _OPEN_SECONDS
 
     def takes(self, partition: int, offset: int) -> bool:
-        """A record came: whether it is before the end."""
+        """A record arrived. Returns whether it is before the end."""
         end = self._ends.get(partition, 0)
         self._held.pop(partition, None)
         if offset + 1 >= end:
@@ -188,14 +188,14 @@ class _Ends:
 
 
 def _records(consumer: Consumer, brokers: str, ends: _Ends | None) -> Iterator[ConsumedRecord]:
-    """Records until every partition is at its end, by offset or, where markers or compaction left gaps, by EOF."""
+    """Returns records until every partition is at its end: by offset, or by EOF if markers or compaction left gaps."""
     heard_at = time.monotonic()
     while ends is None or ends.is_left():
         messages = consumer.consume(_BATCH, _POLL_SECONDS)
         if messages:
             heard_at = time.monotonic()
         elif ends is not None and time.monotonic() - heard_at > _SILENT_SECONDS:
-            raise Unreachable(f"the brokers at {brokers} stopped answering")
+            raise UnreachableError(f"the brokers at {brokers} stopped answering")
         for message in messages:
             number, offset = _place(message)
             if _is_end(message, brokers, patient=ends is None):
@@ -206,9 +206,9 @@ def _records(consumer: Consumer, brokers: str, ends: _Ends | None) -> Iterator[C
 
 
 def _is_end(message: Message, brokers: str, *, patient: bool) -> bool:
-    """Whether this says that a partition has no more for now; raises for an error that one cannot wait out.
+    """Whether a partition has no more records for now; raises for an error that is not worth waiting for.
 
-    Its end comes before the last offset where a transaction is still open: its records are not there yet.
+    EOF comes before the end offset if a transaction is open there: its records are not readable yet.
     """
     error = message.error()
     if error is None:
@@ -244,7 +244,7 @@ def _bytes(value: str | bytes | None) -> bytes | None:
 
 
 def _start_offset(start: str | int, first: int, end: int) -> int:
-    """Where to begin in one partition; an offset outside of what it holds moves to the nearer end."""
+    """Returns the start offset in one partition; an offset out of range moves to the nearer end."""
     if start == "earliest":
         return first
     if start == "latest":

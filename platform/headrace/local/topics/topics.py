@@ -1,12 +1,11 @@
-"""Looking at topics of any Kafka broker, and making them.
+"""Lists, describes, creates and deletes topics of any Kafka cluster.
 
-Owns the calls of the admin client and the turning of its errors into ours; every call is bounded in time. Nothing
-here knows the embedded broker.
+It owns the calls of the admin client and translates its errors; every call has a time limit. It does not know the
+embedded broker.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -23,17 +22,19 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
     TopicMetadata,
 )
 
-from headrace.core.errors import ExternalError, HeadraceError, Unreachable, UserError, did_you_mean
+from headrace.core.errors import ExternalError, HeadraceError, UnreachableError, UserError, did_you_mean
+from headrace.core.retry import Backoff, Retries
 
 ANSWER_SECONDS = 5.0
 """How long a broker may take to answer before it counts as unreachable."""
 
 _FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _AFTER_LAST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_SET_ON_TOPIC = 1  # the source of a setting, as the protocol numbers it
+_SET_ON_TOPIC = 1  # the source of a setting, by its number in the protocol
 _T = TypeVar("_T")
 AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
-"""Error codes that mean: nobody answers."""
+"""Error codes of unreachable brokers."""
+# errors that end by themselves: a topic or leader that was made a moment ago is not known to every broker
 _SETTLING = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -46,7 +47,7 @@ _SETTLING = frozenset(
         KafkaError._NOENT,  # the client: "no leaders found"
     }
 )
-_SETTLE_SECONDS = 0.05
+_SETTLE_BACKOFF = Backoff(first_s=0.05, max_s=0.05)
 _WRONG_USE = frozenset(
     {
         KafkaError.TOPIC_ALREADY_EXISTS,
@@ -62,7 +63,7 @@ _WRONG_USE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TopicSummary:
-    """A topic in a list. `messages` is the sum of the offset ranges: what compaction or markers took away counts."""
+    """A topic in a list. `messages` is the sum of the offset ranges: compacted records and markers count."""
 
     name: str
     partitions: int
@@ -71,7 +72,7 @@ class TopicSummary:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDetail:
-    """One partition: who has it, and the offsets it holds, `start` up to but without `end`."""
+    """One partition: its replicas, and its offsets, from `start` up to but without `end`."""
 
     partition: int
     leader: int
@@ -91,7 +92,9 @@ class TopicDetail:
 
 
 def client_settings(brokers: str) -> dict[str, str | int | float | bool]:
-    """librdkafka settings for a short-lived client: quick to notice that nobody is there, silent on stderr."""
+    """Returns librdkafka settings for a short-lived client: it notices unreachable brokers soon, and prints nothing to
+    stderr.
+    """
     return {
         "bootstrap.servers": brokers,
         "client.id": "headrace-cli",
@@ -103,7 +106,7 @@ def client_settings(brokers: str) -> dict[str, str | int | float | bool]:
 
 
 def cluster_id_of(brokers: str, *, seconds: float) -> str | None:
-    """The id of the cluster that answers there, None when none does within `seconds`."""
+    """Returns the id of the cluster that answers there; None if none does within `seconds`."""
     try:
         return AdminClient(client_settings(brokers)).list_topics(timeout=seconds).cluster_id
     except KafkaException:
@@ -111,7 +114,7 @@ def cluster_id_of(brokers: str, *, seconds: float) -> str | None:
 
 
 def list_topics(brokers: str, *, internal: bool = False) -> list[TopicSummary]:
-    """All topics by name; those that Kafka keeps for itself only with `internal`."""
+    """Returns all topics by name; Kafka's internal ones only with `internal`."""
     admin = AdminClient(client_settings(brokers))
     topics = _metadata(admin, brokers).topics
     names = sorted(name for name in topics if internal or not name.startswith("__"))
@@ -127,7 +130,7 @@ def list_topics(brokers: str, *, internal: bool = False) -> list[TopicSummary]:
 
 
 def describe_topic(brokers: str, topic: str) -> TopicDetail:
-    """One topic in full. Raises UserError, with the nearest name, when there is none such."""
+    """Returns one topic in full. Raises UserError, with the nearest name, if it does not exist."""
     admin = AdminClient(client_settings(brokers))
     found = _require(_metadata(admin, brokers), topic)
     ranges = _offset_ranges(brokers, [found])
@@ -146,13 +149,13 @@ def describe_topic(brokers: str, topic: str) -> TopicDetail:
 
 
 def partitions_of(brokers: str, topic: str) -> list[int]:
-    """The partition numbers of a topic. Raises UserError, with the nearest name, when there is none such."""
+    """Returns the partition numbers of a topic. Raises UserError, with the nearest name, if it does not exist."""
     admin = AdminClient(client_settings(brokers))
     return sorted(_require(_metadata(admin, brokers), topic).partitions)
 
 
 def offset_ranges(brokers: str, topic: str) -> dict[int, tuple[int, int]]:
-    """Partition -> (first offset, offset after the last one)."""
+    """Returns partition -> (first offset, offset after the last one)."""
     admin = AdminClient(client_settings(brokers))
     found = _require(_metadata(admin, brokers), topic)
     return {partition: ends for (_, partition), ends in _offset_ranges(brokers, [found]).items()}
@@ -161,9 +164,9 @@ def offset_ranges(brokers: str, topic: str) -> dict[int, tuple[int, int]]:
 def create_topic(
     brokers: str, topic: str, *, partitions: int, replication: int = 1, config: Mapping[str, str] | None = None
 ) -> None:
-    """Make a topic and return once its partitions take records.
+    """Creates a topic. Returns once its partitions accept records.
 
-    Raises UserError when it exists or when the broker does not take a setting.
+    Raises UserError if it exists, or if the broker rejects a setting.
     """
     admin = AdminClient(client_settings(brokers))
     _metadata(admin, brokers)
@@ -179,9 +182,9 @@ def create_topic(
 
 
 def delete_topic(brokers: str, topic: str) -> None:
-    """Delete a topic with all that is in it, and return once no broker names it any more.
+    """Deletes a topic with its records. Returns once no broker lists it any more.
 
-    Raises UserError where there is none, or Kafka keeps it for itself.
+    Raises UserError if it does not exist, or is internal to Kafka.
     """
     if topic.startswith("__"):
         raise UserError(f"Kafka keeps topic {topic!r} for itself")
@@ -189,16 +192,15 @@ def delete_topic(brokers: str, topic: str) -> None:
     _require(_metadata(admin, brokers), topic)
     done = admin.delete_topics([topic], operation_timeout=ANSWER_SECONDS, request_timeout=2 * ANSWER_SECONDS)
     _result(done[topic], brokers, f"topic {topic!r} was not deleted")
-    deadline = time.monotonic() + 2 * ANSWER_SECONDS
-    # who makes it anew at once must not be told that it exists
+    retries = Retries(_SETTLE_BACKOFF, 2 * ANSWER_SECONDS)
+    # a caller that creates it again at once must not receive TOPIC_ALREADY_EXISTS
     while topic in _metadata(AdminClient(client_settings(brokers)), brokers).topics:
-        if time.monotonic() > deadline:
+        if not retries.pause():
             raise ExternalError(f"topic {topic!r} is being deleted, but brokers still name it", retry=True)
-        time.sleep(_SETTLE_SECONDS)
 
 
 def translated(error: KafkaException, brokers: str, doing: str) -> HeadraceError:
-    """Our error for one of the client library: nobody there, wrong use, or a refusal."""
+    """Returns headrace's error for one of the client library: unreachable, wrong use, or a refusal."""
     cause = error.args[0]
     if not isinstance(cause, KafkaError):
         return ExternalError(f"{doing}: {error}")
@@ -210,8 +212,8 @@ def translated(error: KafkaException, brokers: str, doing: str) -> HeadraceError
     return ExternalError(text, retry=cause.retriable())
 
 
-def _nobody(brokers: str) -> Unreachable:
-    return Unreachable(
+def _nobody(brokers: str) -> UnreachableError:
+    return UnreachableError(
         f"no Kafka broker answers at {brokers}",
         remedy="check the address (--brokers), or start the development broker: headrace kafka up",
     )
@@ -236,7 +238,7 @@ def _require(metadata: ClusterMetadata, topic: str) -> TopicMetadata:
 
 
 def _offset_ranges(brokers: str, topics: Iterable[TopicMetadata]) -> dict[tuple[str, int], tuple[int, int]]:
-    """(topic, partition) -> (first offset, offset after the last), with one request a broker and end."""
+    """Returns (topic, partition) -> (first offset, offset after the last), with one request per broker and end."""
     wanted = [TopicPartition(str(topic.topic), number) for topic in topics for number in topic.partitions]
     if not wanted:
         return {}
@@ -245,11 +247,11 @@ def _offset_ranges(brokers: str, topics: Iterable[TopicMetadata]) -> dict[tuple[
 
 
 def _offsets(brokers: str, wanted: Iterable[TopicPartition], spec: OffsetSpec) -> dict[tuple[str, int], int]:
-    """(topic, partition) -> offset; waits for the leaders of a topic that was made a moment ago."""
+    """Returns (topic, partition) -> offset; waits for the leaders of a new topic."""
     places = list(wanted)
-    deadline = time.monotonic() + 2 * ANSWER_SECONDS
+    retries = Retries(_SETTLE_BACKOFF, 2 * ANSWER_SECONDS)
     while True:
-        # a client remembers for seconds that a partition had no leader: ask with a new one each time
+        # a client caches for seconds that a partition had no leader: each try needs a new client
         admin = AdminClient(client_settings(brokers))
         answers = admin.list_offsets(dict.fromkeys(places, spec), request_timeout=ANSWER_SECONDS)
         try:
@@ -258,13 +260,12 @@ def _offsets(brokers: str, wanted: Iterable[TopicPartition], spec: OffsetSpec) -
                 for place, answer in answers.items()
             }
         except KafkaException as error:
-            if not _settles(error) or time.monotonic() > deadline:
+            if not _settles(error) or not retries.pause():
                 raise translated(error, brokers, "the offsets could not be read") from error
         except TimeoutError as error:
-            # a client may forget what it has asked a broker that goes away meanwhile, and never answer
-            if time.monotonic() > deadline:
+            # a client may drop a request to a broker that goes away meanwhile, and never answer it
+            if not retries.pause():
                 raise _nobody(brokers) from error
-        time.sleep(_SETTLE_SECONDS)
 
 
 def _settles(error: KafkaException) -> bool:

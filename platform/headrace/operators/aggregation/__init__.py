@@ -1,1 +1,1 @@
-"""Aggregation by key: windows, running aggregates, partial aggregates, state in increments."""
+"""Aggregation by key: windows, running aggregates, partial aggregates, incremental state."""

@@ -1,7 +1,7 @@
 """The aggregate step: `key_by`, an optional window, and named aggregate expressions.
 
-Owns the step's configuration and the shape of its output. The live half is windowed or running, and is imported as it
-is opened: a pipeline that is only checked needs none.
+Owns the step's configuration and the schema of its output. The live half is windowed or running. It is imported when it
+opens: checking a pipeline does not need it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ WINDOW_COLUMNS = (Field("window_start", TIMESTAMP, nullable=False), Field("windo
 
 @dataclass(frozen=True, slots=True)
 class AggregateConfig:
-    """An aggregate step; what is in it has been checked (columns exist, the window's `check` is empty).
+    """A validated aggregate step: its columns exist, and the window's `check` is empty.
 
     keys         visible key columns; none: one group
     window       None: running, an updating edge
     aggregates   (name, SQL text), in output order
-    lateness     `operator`: judged by the operator's watermark, as Flink does; not replayable
-    order        what first and last go by; `arrival` is not replayable
-    order_output made rows get order columns, because a step below needs them
+    lateness     `operator`: rows are judged by the operator's watermark, as in Flink; not replayable
+    order        the order for first and last; `arrival` is not replayable
+    order_output output rows have order columns, because a step downstream needs them
     """
 
     node: str
@@ -51,9 +51,9 @@ class AggregateConfig:
         return tuple(compile_aggregates(dict(self.aggregates), self.input, self.keys))
 
     def output(self) -> Schema:
-        """Keys, window_start and window_end (where there is a window), aggregates."""
-        made = tuple(Field(item.name, item.type, item.nullable) for item in self.compiled())
-        return Schema((*self.key_fields, *(WINDOW_COLUMNS if self.window else ()), *made))
+        """Keys, window_start and window_end (with a window), aggregates."""
+        fields = tuple(Field(item.name, item.type, item.nullable) for item in self.compiled())
+        return Schema((*self.key_fields, *(WINDOW_COLUMNS if self.window else ()), *fields))
 
     def open(self) -> Operator:
         """A fresh live half."""
@@ -67,8 +67,8 @@ class AggregateConfig:
         return WindowAggregate(self._shape(), self.window.assigner(), self._rule(self.window), errors)
 
     def combiner(self) -> Combiner | None:
-        """Partial aggregates before the exchange: where windows fire once, and rows are judged and put in order by what
-        they carry."""
+        """Partial aggregates before the exchange; None unless windows fire once, and rows carry all data for lateness
+        and order."""
         if self.window is None or self.allowed_lateness_ms or self.lateness != "row" or self.order != "event":
             return None
         from headrace.operators.row_errors import RowErrors

@@ -1,11 +1,11 @@
-"""State in increments: an operator that goes on from earlier state without reading all of it, and writes what is new.
+"""Incremental state: an operator continues from earlier state without reading all of it, and writes only new state.
 
-An engine that runs in increments keeps a node's earlier state as **units**: rows that were written together, of all its
-states, with a **place** that says in the operator's own words what they are about. What the operator takes is its own
-from then on; what it leaves stays where it is, unread, and belongs to the state all the same.
+An engine that runs in increments stores a node's earlier state as **units**: rows of all its states that were written
+together, with a **place** that the operator chose (a key bucket, a window end). The operator owns the units it has
+read. Units that it has not read stay in storage, and are still part of the state.
 
-    resume(earlier)     takes what it needs to begin; later, with rows and time, what these need
-    portions()          what it holds now, cut into what may be taken together: new units. Nothing of what it left
+    resume(earlier)     reads the units needed to begin; later rows and watermarks make it read more
+    portions()          its state in memory, cut into new units; without the units that it has not read
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.operators.operator import Operator
 from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 Place = tuple[int, ...]
-"""What rows are about. Empty: nobody said."""
+"""The subject of a unit, in the operator's terms. Empty: none recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Rows that are to be a unit."""
+    """Rows that are to become one unit."""
 
     place: Place
     states: tuple[StateSnapshot, ...]
@@ -43,30 +43,29 @@ class EarlierState(Protocol):
 
     @property
     def units(self) -> Sequence[Unit]:
-        """What was not taken yet, by id."""
+        """The units that are not read yet, by id."""
         ...
 
     @property
     def crowded(self) -> Collection[Unit]:
-        """Units that are small and many, when it is made: to be taken at the beginning, so that they become fewer."""
+        """Small units that were too numerous at the start: the operator reads them first, so that they are merged."""
         ...
 
     def take(self, units: Iterable[Unit]) -> RestoredStates:
-        """Reads these; they are the operator's. Raises ExternalError."""
+        """Reads these units; the operator owns them from now on. Raises ExternalError."""
         ...
 
 
 @runtime_checkable
 class DeltaOperator(Operator, Protocol):
-    """An operator that can go on so."""
+    """An operator with incremental state."""
 
     def resume(self, earlier: EarlierState) -> None:
-        """In place of `restore`. The operator keeps `earlier`, and may take from it until its last batch and
-        watermark."""
+        """Replaces `restore`. The operator keeps `earlier`, and may read from it until its last batch and watermark."""
         ...
 
     def portions(self) -> Sequence[Portion]:
-        """In place of `snapshot`, at the end: all that it holds, whether it was resumed or restored."""
+        """Replaces `snapshot`, at the end: all state in memory, whether the operator was resumed or restored."""
         ...
 
 
@@ -77,5 +76,5 @@ class NothingEarlier:
     crowded: Collection[Unit] = ()
 
     def take(self, units: Iterable[Unit]) -> RestoredStates:
-        """Nothing."""
+        """Returns no states."""
         return {}

@@ -1,7 +1,7 @@
-"""Rows of keyed state in buckets of their key's hash: the state of some keys can be read without the rest. Pure.
+"""Keyed state in buckets by key hash, so that the state of some keys can be read without the rest. Pure.
 
-A bucket (modulus, number) holds keys whose hash is `number` modulo `modulus`, a power of two. One that has grown is
-written as two of twice the modulus, so buckets lie apart or within each other. Without key columns there is one bucket.
+A bucket (modulus, number) holds keys whose hash is `number` modulo `modulus`, a power of two. A bucket that has grown
+is written as two of twice the modulus, so two buckets are disjoint or nested. Without key columns there is one bucket.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from headrace.core.keygroups import Hashes, key_hash
 from headrace.operators.aggregation.deltas import Place
 
 BUCKET_ROWS_MAX = 4_096
-"""Rows of a bucket, over all states, before it is divided: what one key's row costs to read at most, about."""
+"""Rows of a bucket, over all states, before it is divided: about the most rows that one row of a key makes a job
+read."""
 Indexes = npt.NDArray[np.int64]
 Chosen = Sequence[Indexes]
 """Rows of each part."""
@@ -25,7 +26,7 @@ _MODULUS_MAX = 1 << 62
 
 
 def touched_buckets(rows: pl.DataFrame, keys: Sequence[str], buckets: Collection[Place]) -> set[Place]:
-    """Those of the buckets that the keys of some rows are in."""
+    """The buckets that contain the keys of these rows."""
     if not keys:
         return set(buckets)
     hashes = key_hash(rows, keys)
@@ -38,8 +39,8 @@ def touched_buckets(rows: pl.DataFrame, keys: Sequence[str], buckets: Collection
 def cut_by_bucket(
     parts: Sequence[pl.DataFrame], keys: Sequence[str], buckets: Collection[Place]
 ) -> Iterator[tuple[Place, list[pl.DataFrame]]]:
-    """Each row once: (bucket, its rows of each part). buckets: those that there were; rows of none of them get buckets
-    as fine as the finest."""
+    """Each row once: (bucket, its rows of each part). buckets: those of the earlier state; rows outside of them get new
+    buckets with the finest modulus among them."""
     if not any(part.height for part in parts):
         return
     if not keys:
@@ -57,7 +58,7 @@ def cut_by_bucket(
 
 
 def _inside(bucket: Place, others: Collection[Place]) -> bool:
-    """Whether it lies in a coarser one of the others."""
+    """Whether the bucket is nested in a coarser one of the others."""
     modulus, number = bucket
     coarser = modulus >> 1
     while coarser:
@@ -68,7 +69,7 @@ def _inside(bucket: Place, others: Collection[Place]) -> bool:
 
 
 def _by_number(hashes: Sequence[Hashes], modulus: int) -> Iterator[tuple[int, Chosen]]:
-    """Number -> which rows of each part have it."""
+    """Number -> its rows of each part."""
     numbers = [each & np.uint64(modulus - 1) for each in hashes]
     orders = [np.argsort(each, kind="stable") for each in numbers]
     sorted_numbers = [each[order] for each, order in zip(numbers, orders, strict=True)]
@@ -83,7 +84,7 @@ def _by_number(hashes: Sequence[Hashes], modulus: int) -> Iterator[tuple[int, Ch
 
 
 def _divided(hashes: Sequence[Hashes], bucket: Place, rows: Chosen) -> Iterator[tuple[Place, Chosen]]:
-    """The bucket, or smaller ones of which each is of a size."""
+    """The bucket, or smaller ones within the size bound."""
     count = sum(len(each) for each in rows)
     if not count:
         return
@@ -98,7 +99,7 @@ def _divided(hashes: Sequence[Hashes], bucket: Place, rows: Chosen) -> Iterator[
 
 
 def _one_key(hashes: Sequence[Hashes], rows: Chosen) -> bool:
-    """Whether all rows have one hash: no modulus divides them (the distinct values of one key)."""
+    """Whether all rows have the same hash, so that no modulus divides them (the distinct values of one key)."""
     found = np.concatenate([each[own] for each, own in zip(hashes, rows, strict=True)])
     return bool((found == found[0]).all())
 

@@ -1,7 +1,7 @@
 """The running aggregate: no window, one row per touched key and batch with the values so far.
 
-Its edge is updating: the last row per key counts. A row's `__ts` is the greatest event time counted for its key (NULL
-where the source has no time). No row is ever late. State grows with the number of keys, not with rows.
+Its edge is updating: the last row per key counts. A row's `__ts` is the greatest event time aggregated for its key
+(NULL if the source has no time). No row is ever late. State grows with the number of keys, not with rows.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from headrace.operators.window.store import PartialStore
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
 LATEST = f"{MAX}ts"
-"""State column of the greatest event time counted for a key."""
+"""State column: the greatest event time aggregated for a key."""
 _FRAMES_MAX = 4
-"""Frames added between merges: every batch looks for its keys in all of them."""
+"""Frames added between merges. Every batch searches all frames for its keys."""
 
 
 class RunningAggregate:
@@ -53,12 +53,13 @@ class RunningAggregate:
         if not passing.height:
             return
         touched: list[pl.DataFrame] = []
+        # sums of limbs are exact up to this many rows
         for rows in passing.iter_slices(ROWS_MAX) if passing.height > ROWS_MAX else (passing,):
             working = self._layout.rows(rows)
-            made = [part.partial(working, self._keys) for part in self._layout.parts]
-            for store, frame in zip(self._stores, made, strict=True):
+            partials = [part.partial(working, self._keys) for part in self._layout.parts]
+            for store, frame in zip(self._stores, partials, strict=True):
                 store.append(frame)
-            touched.append(made[0].select(self._keys))
+            touched.append(partials[0].select(self._keys))
         for keys in touched:
             self._take_earlier(keys)
         merged = self._merged(touched[0] if len(touched) == 1 else pl.concat(touched).unique())
@@ -66,7 +67,7 @@ class RunningAggregate:
         self._results.emit(ordered.rename({LATEST: TS}), out)
 
     def on_watermark(self, watermark: int, out: Collector) -> int:
-        """Passes time on: rows are made by batches."""
+        """Passes the watermark on: only batches produce rows."""
         return watermark
 
     def snapshot(self) -> Sequence[StateSnapshot]:
@@ -75,7 +76,7 @@ class RunningAggregate:
         return self._saved.states(chunks, StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered))
 
     def restore(self, states: RestoredStates) -> None:
-        """Goes on where snapshots were taken. Raises UserError for state of other keys."""
+        """Continues from snapshots. Raises UserError for state with other keys."""
         time = self._saved.time(states)
         self._layout.arrived = time.arrived
         self._results.input_ordered = time.ordered
@@ -84,14 +85,14 @@ class RunningAggregate:
                 store.append(frame)
 
     def resume(self, earlier: EarlierState) -> None:
-        """Begins with nothing but the time: what was kept of a key is taken when a row of it comes."""
+        """Reads only the time; the state of a key is read when a row of that key arrives."""
         self.restore(earlier.take([unit for unit in earlier.units if not unit.place]))
         self._earlier = earlier
-        # units are not put together where they are many: a bucket has one
+        # crowded units need no merging here: each bucket has one unit
         self._buckets = dict.fromkeys(unit.place for unit in earlier.units)
 
     def portions(self) -> Sequence[Portion]:
-        """Keys by buckets of their hash, each of a size that is read in one go."""
+        """The keys by hash bucket, each bucket small enough to be read at once."""
         time = StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered)
         *_, saved_time = self._saved.states([[] for _ in self._stores], time)
         parts = [store.compact() if store.frames else pl.DataFrame() for store in self._stores]
@@ -102,11 +103,11 @@ class RunningAggregate:
         return [Portion((), (saved_time,)), *made]
 
     def _take_earlier(self, touched: pl.DataFrame) -> None:
-        """Takes what was kept of these keys, and of those that are kept with them."""
+        """Reads the earlier state of these keys, and of the keys in the same units."""
         units = self._earlier.units
         if units:
-            found = touched_buckets(touched, self._keys, {unit.place for unit in units})
-            self._take_units(unit for unit in units if unit.place in found)
+            buckets = touched_buckets(touched, self._keys, {unit.place for unit in units})
+            self._take_units(unit for unit in units if unit.place in buckets)
 
     def _take_units(self, units: Iterable[Unit]) -> None:
         wanted = list(units)
@@ -116,10 +117,10 @@ class RunningAggregate:
                     store.append(frame)
 
     def close(self) -> None:
-        """Holds nothing outside of memory."""
+        """Does nothing: all state is in memory."""
 
     def _merged(self, touched: pl.DataFrame) -> pl.DataFrame:
-        """The groups of the touched keys, whole."""
+        """The merged groups of the touched keys."""
         frames = self._just(self._stores[0], touched)
         for store, values in zip(self._stores[1:], self._layout.distinct.values(), strict=True):
             found = self._just(store, touched)

@@ -1,6 +1,6 @@
-"""What state a step expects, told from its configuration alone, and whether state that was written fits it. Pure.
+"""The states that a step expects, derived from its configuration alone, and whether written state fits them. Pure.
 
-A verdict on a changed pipeline needs no data: names of states and columns say what they hold
+Checking a changed pipeline needs no data: names of states and columns identify their content
 (`operators.window.saved`).
 
     shapes = state_shape(config)
@@ -27,8 +27,8 @@ class StateShape:
     """One state of a step.
 
     keys    columns of the key, in order, with their polars types as text
-    lanes   what its columns hold, by id; empty: one thing only
-    cut     how windows cut time; of the state `time` only
+    lanes   ids of its lanes; empty: the state has no lanes
+    cut     the window definition; in the state `time` only
     """
 
     name: str
@@ -40,19 +40,19 @@ class StateShape:
 
 @dataclass(frozen=True, slots=True)
 class WrittenState:
-    """One state as it was written, over all subtasks: columns of the key, and all columns with their polars types as
-    text (`StateHandle.keys`, `.columns`)."""
+    """One state as written, over all subtasks: key columns, and all columns with their polars types as text
+    (`StateHandle.keys`, `.columns`)."""
 
     keys: tuple[str, ...]
     columns: Mapping[str, str]
 
 
 class FitVerdict(StrEnum):
-    """What becomes of a step's state.
+    """The outcome of restoring a step's state.
 
-    RESTORED       all of it goes on; NEW: there was none
-    PARTLY         what the step does not ask for any more is dropped
-    INCOMPATIBLE   none of it can be used
+    RESTORED       all state is restored; NEW: there was none
+    PARTLY         state that the step no longer uses is dropped
+    INCOMPATIBLE   no state can be restored
     """
 
     RESTORED = "restored"
@@ -63,7 +63,8 @@ class FitVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A verdict in words: `reason` says why not all is restored; `dropped`: what is lost, `added`: what begins anew."""
+    """A verdict with its reason. `reason`: why not all is restored; `dropped`: lost state; `added`: state that starts
+    empty."""
 
     verdict: FitVerdict
     reason: str = ""
@@ -72,7 +73,7 @@ class Fit:
 
 
 def state_shape(config: OperatorConfig) -> tuple[StateShape, ...]:
-    """The states that a step keeps; none for stateless steps."""
+    """The states of a step; none for stateless steps."""
     if not isinstance(config, AggregateConfig):
         return ()
     keys = tuple((field.name, str(polars_type(field.type))) for field in config.key_fields)
@@ -87,13 +88,13 @@ def state_shape(config: OperatorConfig) -> tuple[StateShape, ...]:
 
 
 def fit(node: str, shapes: Sequence[StateShape], written: Mapping[str, WrittenState]) -> Fit:
-    """Whether the states that `node` has written (by name) fit what it expects now."""
+    """Whether the states that `node` has written (by name) fit the states it expects now."""
     if not written:
         return Fit(FitVerdict.NEW)
     if not shapes:
         return Fit(FitVerdict.PARTLY, f"step {node} keeps no state any more", dropped=tuple(sorted(written)))
     if not any(state.columns for name, state in written.items() if name != TIME):
-        return Fit(FitVerdict.RESTORED)  # no rows, no columns: whatever it was kept by, there is nothing to misread
+        return Fit(FitVerdict.RESTORED)  # without rows and columns there is nothing to misread
     for shape in shapes:
         found = written.get(shape.name)
         if found is not None and (reason := _misfit(node, shape, found)):

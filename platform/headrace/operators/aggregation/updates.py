@@ -1,7 +1,7 @@
-"""Updating edges seen by a stateless step: a row that it must not pass on becomes a delete of its key.
+"""Updating edges in a stateless step: a row that the step filters out becomes a delete of its key.
 
-A row that is dropped in silence would leave its key's earlier row standing downstream, so that the result would depend
-on which updates were sent in between.
+If the row were dropped, its key's earlier row would remain downstream, and the result would depend on which updates
+preceded it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from headrace.core.batch import OP
 
 
 def keep_rows(batch: pl.DataFrame, keep: pl.Series, *, updating: bool) -> pl.DataFrame:
-    """The rows for which `keep` is true. On an updating edge the others stay, as deletes; deletes stay deletes."""
+    """The rows for which `keep` is true. On an updating edge the others become deletes; deletes stay deletes."""
     if not updating:
         return batch.filter(keep)
     deleted = ~keep.fill_null(value=False)

@@ -1,1 +1,1 @@
-"""State from values that a user gives, for bootstrapped savepoints."""
+"""State from values that a user supplies, for bootstrapped savepoints."""

@@ -1,4 +1,4 @@
-"""The columns that a user gives for the aggregates of a step, and what each becomes. Pure.
+"""The columns that a user supplies for the aggregates of a step, and the state columns that they become. Pure.
 
     opening: first(price)          opening, opening.ts, and the row's place: opening.source, .topic, .partition, .offset
     n: count(*)                    n
@@ -6,8 +6,8 @@
     spread: var(price)             spread.count, spread.sum, and spread.squares or spread.m2
     shops: count(distinct shop)    shops.values
 
-An aggregate that is a plain call gives its name where one value is all that there is to know; what else a call needs is
-`<aggregate>.<part>`. Calls that share state share a column, which has the name of the plain call.
+A column has the aggregate's name if the aggregate is a plain call whose state is one value. Further values of a call
+are `<aggregate>.<part>`. Calls that share state share a column, named for the plain call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LaneOf:
 
 @dataclass(frozen=True, slots=True)
 class SquaresOf:
-    """The sum of squares of one lane; `deviations`: given as the sum of squared deviations from the mean."""
+    """The sum of squares of one lane; `deviations`: supplied as the sum of squared deviations from the mean."""
 
     lane: str
     deviations: bool
@@ -48,7 +48,7 @@ class ValuesOf:
 
 @dataclass(frozen=True, slots=True)
 class PlaceOf:
-    """A value and its row's place in the order of all rows: `index` of the order column; None: the value."""
+    """A value and its row's position in the total order. `index`: number of the order column; None: the value."""
 
     prefix: str
     index: int | None = None
@@ -59,13 +59,13 @@ Becomes = LaneOf | SquaresOf | ValuesOf | PlaceOf
 
 @dataclass(frozen=True, slots=True)
 class GivenColumn:
-    """A column of the rows that a user gives.
+    """A column of the rows that a user supplies.
 
     type       the step's own type; narrower ones are widened
-    meaning    what it holds, for people
-    required   it cannot be left out
+    meaning    description for people
+    required   it must be present
     nullable   it may hold NULL
-    becomes    the state that it becomes; None: a key or a bound
+    becomes    the state that it fills; None: a key or a window bound
     """
 
     name: str
@@ -84,15 +84,15 @@ _PLACES: tuple[tuple[str, DataType, str], ...] = (
     ("offset", Primitive.INT64, "offset of that row (of a step's row: 0)"),
     ("index", Primitive.INT64, "number of that row among those that `explode` made of one"),
 )
-"""Parts of a row's place, as the order columns have them, with types and meanings."""
+"""Parts of a row's position, as the order columns hold them, with types and descriptions."""
 
 
 def aggregate_columns(
     compiled: Sequence[CompiledAggregate], layout: Layout, *, placed: bool
 ) -> tuple[GivenColumn, ...]:
-    """The columns of a step's aggregates, in the order that people are told of them.
+    """The columns of a step's aggregates, in display order.
 
-    `placed`: first and last go by the order of all rows, not by arrival.
+    `placed`: first and last use the total order of rows, not arrival.
     """
     by_slot = {state.call.slot: state for state in layout.calls}
     named = _Named()
@@ -111,7 +111,7 @@ def aggregate_columns(
 
 
 class _Named:
-    """Columns with names of their own; what two calls need is there once."""
+    """Columns with unique names; a column that two calls need appears once."""
 
     def __init__(self) -> None:
         self._found: dict[Becomes, GivenColumn] = {}
@@ -139,7 +139,7 @@ class _Named:
 
 
 def _plain(state: CallState) -> GivenColumn | None:
-    """The column that has an aggregate's own name; None where no single value says it all."""
+    """The column with the aggregate's own name; None if the state is more than one value."""
     if state.distinct is not None or state.call.function is _F.AVG or state.squares is not None:
         return None
     main = state.extreme or (state.rows if state.call.function is _F.COUNT else state.total)
@@ -149,7 +149,7 @@ def _plain(state: CallState) -> GivenColumn | None:
 
 
 def _needed(state: CallState) -> Iterable[GivenColumn]:
-    """The columns of a call, named for its parts."""
+    """The columns of a call, named after its parts."""
     call, argument = state.call, state.call.argument
     if state.distinct is not None:
         assert argument is not None, "distinct values are those of an argument"
@@ -175,7 +175,8 @@ def _needed(state: CallState) -> Iterable[GivenColumn]:
 
 
 def _squares(lane: str, call: AggregateCall) -> Iterable[GivenColumn]:
-    """Either column does: the sum of squares, exact for whole numbers, or what floats do not cancel out of."""
+    """Two alternatives: the sum of squares, exact for whole numbers, or squared deviations, which avoid cancellation of
+    floats."""
     assert call.argument is not None, "spreads have an argument"
     if (kind := squares_type(call.argument.type)) is not None:
         meaning = f"{_meaning('sum of squares', call)}; or m2"
@@ -210,14 +211,14 @@ def _meaning(what: str, call: AggregateCall) -> str:
 
 
 def sum_type(dtype: DataType) -> DataType:
-    """What a sum of such values is given as."""
+    """The type in which a sum of such values is supplied."""
     if dtype in FLOAT_TYPES:
         return Primitive.FLOAT64
     return Decimal(_DIGITS_MAX, dtype.scale if isinstance(dtype, Decimal) else 0)
 
 
 def squares_type(dtype: DataType) -> DataType | None:
-    """What a sum of squares of such values is given as; None where no type has digits enough after the point."""
+    """The type in which a sum of squares of such values is supplied; None if no type has enough decimal places."""
     if dtype in FLOAT_TYPES:
         return Primitive.FLOAT64
     scale = 2 * dtype.scale if isinstance(dtype, Decimal) else 0

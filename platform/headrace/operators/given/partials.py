@@ -1,7 +1,7 @@
-"""Given rows as partial aggregates: the state columns that each given column becomes. Pure.
+"""Supplied rows as partial aggregates: the state columns for each supplied column. Pure.
 
-Owns the way from values to state columns; knows nothing of names for people (`given_columns`) or of what rows may hold
-(`given`). Every row is a group of its own.
+Owns the conversion from values to state columns. Knows nothing of display names (`given.columns`) or of validation
+(`given.state`). Every row is its own group.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum
 from headrace.operators.window.accumulator.layout import CallState, Layout, normal_value
 
 _BEFORE_ALL: Mapping[int, str | int] = {1: "", 2: "", 3: 0, 4: 0, 5: 0}
-"""Place of a row that is given without one, by order column, among rows of its time: no source has an empty name."""
+"""Position, by order column, of a supplied row without one: before all rows of its time, because no source has an empty
+name."""
 _BEFORE_ARRIVALS = -(1 << 62)
-"""Where arrivals of given rows are counted from."""
+"""First arrival number of supplied rows: before all real arrivals."""
 _VALUE, _ROW = "__value", "__row"
 
 
 class GivenPartials:
-    """State columns out of fitted rows.
+    """State columns from validated rows.
 
-    arrived   an expression for when a row of first or last arrived, for steps that go by arrival; None: by event time
+    arrived   an expression for the arrival of a row of first or last, for steps ordered by arrival; None: by event time
     """
 
     def __init__(self, layout: Layout, columns: Sequence[GivenColumn], arrived: pl.Expr | None) -> None:
@@ -39,7 +40,7 @@ class GivenPartials:
         self._arrived = arrived
 
     def name_of(self, becomes: Becomes) -> str:
-        """The column that becomes this."""
+        """The name of the column that fills this state."""
         return self._columns[becomes].name
 
     def spread_of(self, squares: SquaresOf) -> tuple[str, str]:
@@ -89,7 +90,7 @@ class GivenPartials:
         return next(call for call in self._layout.calls if call.squares == squares.lane and call.distinct is None)
 
     def _place(self, rows: pl.DataFrame, name: str, prefix: str, index: int | None) -> list[pl.Series]:
-        """The value of first or last and, by arrival, when it came; or one part of its place."""
+        """The value of first or last and, by arrival, its arrival number; or one part of its position."""
         given = rows.get_column(self.name_of(PlaceOf(prefix))).is_not_null()
         if index is None:
             made = [rows.get_column(name).alias(f"{prefix}.v")]
@@ -108,14 +109,14 @@ def _only(values: pl.Series, where: pl.Series) -> pl.Series:
 
 
 def _working(values: pl.Series, dtype: DataType) -> pl.Series:
-    """As lanes take them: normal floats, event time in ms."""
+    """Values as lanes read them: normal floats, event time in ms."""
     if values.name == TS:
         return values.dt.epoch("ms")
     return values.to_frame().select(normal_value(pl.col(values.name), dtype)).to_series()
 
 
 def _lane_columns(lane: Lane, values: pl.Series) -> list[pl.Series]:
-    """The state columns of a lane, each row with one value."""
+    """The state columns of a lane, one value per row."""
     if isinstance(lane, Count):
         return [values.fill_null(0).alias(f"{SUM}{lane.id}.{ROWS}")]
     frame = values.alias(_VALUE).to_frame()

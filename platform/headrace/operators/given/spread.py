@@ -1,10 +1,9 @@
-"""Sums of squares out of given values: the exact number that a spread (var, stddev) goes on from. Pure.
+"""Sums of squares from supplied values: the exact number from which a spread (var, stddev) continues. Pure.
 
-A job keeps a spread as count, sum and sum of squares, each exact, and the squares are never less than the sum's own
-square over the count: a variance would be negative. A given number of floats has been rounded by whoever added it up,
-so it is put right where rounding explains what is wrong with it, and refused where it does not.
-
-Numbers are Python's, of any size: what is given is read once.
+A job keeps a spread as count, sum and sum of squares, each exact. The sum of squares is never less than the squared sum
+over the count: otherwise the variance would be negative. A supplied sum of floats has been rounded by its author. It is
+corrected if rounding explains the violation, and rejected otherwise. Numbers are Python's, of any size: supplied values
+are read once.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from headrace.operators.window.accumulator.columns import SUM
 from headrace.operators.window.accumulator.limbs import LIMB_BITS
 
 _ROUNDED = Fraction(1, 1 << 20)
-"""What a sum of squares of floats may lack, in parts of it."""
+"""Relative error that a supplied sum of squares of floats may have."""
 _KEPT_BITS = 192
-"""Bits that are kept of a quotient that never ends."""
+"""Bits kept of a quotient with an infinite binary expansion."""
 _WHOLE_BITS = 63
-"""Bits of a column of units of whole numbers, as `lanes` cuts them."""
+"""Bits per column of units of whole numbers, as `lanes` splits them."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenSpread:
     """Rows with their counts, sums, and sums of squares, or of squared deviations from the mean.
 
-    of     the lane, and which of the two is given
-    unit   a value of 1 in the whole numbers that are kept (decimals); None: floats are
+    of     the lane, and which of the two was supplied
+    unit   the whole number that represents 1 (decimals); None: floats
     """
 
     of: SquaresOf
@@ -44,7 +43,7 @@ class GivenSpread:
     unit: int | None
 
     def squares(self) -> list[tuple[int, int] | None]:
-        """The sum of squares of each row as number * 2^exponent; None where nothing counts, or what counts is not
+        """The sum of squares of each row as number * 2^exponent; None without counted values, or if one of them is not
         finite. Raises ImpossibleSpreadError."""
         totals, given = _exact(self.total, 1), _exact(self.given, 1 if self.unit is None else self.unit**2)
         counts = self.count.to_list()
@@ -74,7 +73,8 @@ class GivenSpread:
 
 
 class ImpossibleSpreadError(Exception):
-    """No values have such a count, sum and sum of squares: row `row` of the spread `of`. `given` has words for it."""
+    """No values have this count, sum and sum of squares: row `row` of the spread `of`. `given.state` renders the
+    message."""
 
     def __init__(self, of: SquaresOf, row: int) -> None:
         super().__init__(of, row)
@@ -83,14 +83,14 @@ class ImpossibleSpreadError(Exception):
 
 
 def _exact(values: pl.Series, unit: int) -> Iterable[Fraction | None]:
-    """Values as exact numbers: floats times `unit`, decimals as the whole numbers behind them; None: not finite."""
+    """Values as exact numbers: floats times `unit`, decimals as their scaled integers; None: not finite."""
     if isinstance(values.dtype, pl.Decimal):
         return [None if value is None else Fraction(value) for value in values.to_physical().to_list()]
     return [None if value is None or not math.isfinite(value) else Fraction(value) * unit for value in values.to_list()]
 
 
 def _in_units(value: Fraction) -> tuple[int, int]:
-    """A number >= 0 as number * 2^exponent, exactly; a quotient that never ends a little above."""
+    """A number >= 0 as number * 2^exponent: exact, or rounded up if its binary expansion is infinite."""
     below = value.denominator
     if below & (below - 1) == 0:
         exponent = 1 - below.bit_length()
@@ -102,7 +102,7 @@ def _in_units(value: Fraction) -> tuple[int, int]:
 
 
 def _cut(numbers: Sequence[tuple[int, int] | None], bits: int) -> dict[int, list[int]]:
-    """Exponent -> the digit of each number there."""
+    """Exponent -> the digit of each number at that exponent."""
     cut: dict[int, list[int]] = defaultdict(lambda: [0] * len(numbers))
     for row, number in enumerate(numbers):
         left, exponent = (0, 0) if number is None else number

@@ -1,11 +1,11 @@
-"""The state of an aggregating step out of values that a user gives: one row per key, or per key and window. Pure.
+"""The state of an aggregating step from values that a user supplies: one row per key, or per key and window. Pure.
 
     given = GivenState(config)
-    given.columns            what the rows must hold (`given_columns`)
+    given.columns            the required columns (`given.columns`)
     given.fitted(frame)      the rows with the step's own types and normal keys; UserError names step and column
     given.parts(fitted)      the same rows as the step's states: `windows` or `groups`, then the distinct values
 
-A given sum counts as one exact number: the exact sum of floats that was rounded before cannot be had back.
+A supplied sum counts as exact: rounding that happened before cannot be undone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MICROS = 1000
 
 
 class GivenState:
-    """State out of values, for one step."""
+    """Converts supplied rows to the state of one step."""
 
     def __init__(self, config: AggregateConfig) -> None:
         compiled = config.compiled()
@@ -69,13 +69,13 @@ class GivenState:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The key columns, from which the key group is computed."""
+        """The key columns, which determine the key group."""
         return self._config.keys
 
     # ------------------------------------------------------------------ rows in
 
     def check(self, columns: Mapping[str, pl.DataType]) -> None:
-        """Whether columns of these types can be taken. Raises UserError that names step and column."""
+        """Checks the names and types of the columns. Raises UserError that names step and column."""
         known = [column.name for column in self.columns]
         for name in columns:
             if name not in known:
@@ -95,7 +95,7 @@ class GivenState:
         self._check_squares(columns)
 
     def _check_squares(self, columns: Mapping[str, pl.DataType]) -> None:
-        """Of each spread either the squares or the deviations are there."""
+        """Requires, for each spread, either the squares or the deviations."""
         ways: dict[str, list[str]] = {}
         for column in self._aggregates:
             if isinstance(column.becomes, SquaresOf):
@@ -110,17 +110,17 @@ class GivenState:
         return f"it takes: {', '.join(said)}"
 
     def keys_of(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The key columns alone, with the step's types, in their normal form: what key groups are computed from."""
+        """The key columns alone, with the step's types, in the normal form that key groups are computed from."""
         return frame.select(
             normal_value(pl.col(item.name).cast(polars_type(item.type)), item.type).alias(item.name)
             for item in self._config.key_fields
         )
 
     def fitted(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows with all columns, the step's types and normal keys. Raises UserError: wrong columns, NULLs, keys or
-        windows that are there twice, windows that are none, places and counts that cannot be.
+        """The rows with all columns, the step's types and normal keys. Raises UserError for wrong columns, NULLs,
+        duplicate keys or windows, invalid windows, and impossible positions and counts.
 
-        Of sums of squares and of deviations only those are there that are given.
+        Of the sums of squares and of deviations, only the supplied ones are present.
         """
         self.check(frame.schema)
         made = [
@@ -171,7 +171,7 @@ class GivenState:
                 )
 
     def _check_places(self, rows: pl.DataFrame, prefix: str) -> None:
-        """A value has its event time, and a place that is whole or none."""
+        """Requires the event time of a value, and either its whole position or none of it."""
         value, ts, *place, number = (self._partials.name_of(PlaceOf(prefix, at)) for at in (None, *range(6)))
         there, given = pl.col(value).is_not_null(), [pl.col(name).is_not_null() for name in place]
         self._refuse(rows.filter(there != pl.col(ts).is_not_null()), (value, ts), "one is NULL and the other is not")
@@ -187,7 +187,7 @@ class GivenState:
             raise UserError(f"step {self._config.node}: {_row_text(wrong.select(*self.keys, *columns))}: {why}")
 
     def _counted(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """With the counts that were left out; checks those that were given."""
+        """The rows with omitted counts filled in; checks the supplied ones."""
         totals = {call.total for call in self._layout.calls}
         lanes = [(column, column.becomes.lane) for column in self._aggregates if isinstance(column.becomes, LaneOf)]
         for column, lane in lanes:
@@ -215,17 +215,17 @@ class GivenState:
     # ------------------------------------------------------------------ state out
 
     def parts(self, rows: pl.DataFrame) -> list[pl.DataFrame]:
-        """Fitted rows as the step's state, by key (and window): the aggregates, then the values of each argument that
-        is counted distinct. Raises UserError for spreads that cannot be."""
+        """Validated rows as the step's state, by key (and window): the aggregates, then the values of each argument
+        that is counted distinct. Raises UserError for impossible spreads."""
         by = [*self.keys]
         if self._windowed:
-            # a window's rows stand in its first pane, for that window alone (of cumulate: for it and longer ones)
+            # a window's rows are stored in its first pane, for that window alone (cumulate: for it and longer ones)
             bounds = ((PANE, WINDOW_START), (SINCE, WINDOW_END))
             rows = rows.with_columns(pl.col(column).dt.epoch("ms").alias(name) for name, column in bounds)
             by = [PANE, SINCE, *by]
         columns = [*rows.select(by).get_columns(), *self._partial(rows)]
         if all(series.name in (*by, LATEST) for series in columns):
-            # groups exist by their rows, whatever is asked of them
+            # a group exists through its rows, whatever its aggregates
             columns.append(pl.repeat(1, rows.height, dtype=pl.Int64, eager=True).alias(f"{SUM}all_count.{ROWS}"))
         made = pl.DataFrame(columns)
         values = [self._partials.values(rows, by, argument) for argument in self._layout.distinct]
@@ -255,7 +255,8 @@ class GivenState:
         return saved.states(chunks or [[] for _ in self._layout.parts], StepTime(watermark))
 
     def first_closed(self, rows: pl.DataFrame, watermark: int) -> str | None:
-        """A window of fitted rows that can never fire again at `watermark` (its allowed lateness taken off); None."""
+        """A window of validated rows that can never fire again at `watermark` (less its allowed lateness); None if
+        there is none."""
         if not self._windowed:
             return None
         closed = rows.filter(pl.col(WINDOW_END).dt.epoch("ms") - 1 <= watermark)
@@ -267,8 +268,8 @@ def _zoned(wanted: DataType) -> str | None:
 
 
 def _is_given_window(assigner: Assigner, start: int, end: int) -> bool:
-    """Whether rows in the pane that begins at `start`, on time for windows that end at `end` or later, are the rows of
-    that window alone, or of one single step of windows that grow."""
+    """Whether rows in the pane that begins at `start`, on time for windows that end at `end` or later, are exactly the
+    rows of that window, or of one step of cumulate windows."""
     import numpy as np
 
     if int(assigner.panes(np.array([start], dtype=np.int64))[0]) != start:

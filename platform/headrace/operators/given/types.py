@@ -1,4 +1,4 @@
-"""Whether every value of a type that a user gives is a value of the type that a step has. Pure."""
+"""Whether every value of a supplied type is a value of the step's type. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.core.types import (
 )
 
 _INTS = {"Int8": 8, "Int16": 16, "Int32": 32, "Int64": 64, "UInt8": 9, "UInt16": 17, "UInt32": 33}
-"""Bits that a signed number needs which holds all values."""
+"""Bits of the signed integer that holds every value."""
 _MANTISSA = {Primitive.FLOAT32: 24, Primitive.FLOAT64: 53}
 _DIGITS = {8: 3, 9: 3, 16: 5, 17: 5, 32: 10, 33: 10, 64: 19}
 
@@ -57,14 +57,14 @@ def _takes_instant(wanted: DataType, given: pl.DataType) -> bool:
 
 
 def _digits(given: pl.DataType) -> tuple[int, int]:
-    """Digits before and after the point; too many of what is no decimal."""
+    """Digits before and after the point; too many for a type that is not a decimal."""
     if not isinstance(given, pl.Decimal):
         return 99, 0
     return (given.precision or 38) - given.scale, given.scale
 
 
 def _instance(dtype: object) -> pl.DataType:
-    """polars takes classes for types inside of others, and gives back what it was given."""
+    """polars accepts classes as inner types, and returns what it was passed; this makes an instance of either."""
     if isinstance(dtype, type):
         dtype = dtype()
     assert isinstance(dtype, pl.DataType), "types are classes or instances"

@@ -1,1 +1,1 @@
-"""Windowed aggregation: which windows a row belongs to, partial aggregates, lateness, and firing."""
+"""Windowed aggregation: assignment of rows to windows, partial aggregates, lateness, and firing."""

@@ -1,11 +1,11 @@
-"""Which windows a moment of event time belongs to.
+"""Assigns event times to windows.
 
-Times are epoch milliseconds; a window is [start, end). Time is cut into **panes**: the longest spans whose moments all
-belong to the same windows. Rows are aggregated per pane, so that overlapping windows share the work; the pane's name
-is its start. Windows are in order of end, then start; those of a pane follow each other without a gap.
+Times are epoch milliseconds; a window is [start, end). Time is divided into **panes**: the longest spans whose times
+all belong to the same windows. Rows are aggregated per pane, so that overlapping windows share the work; a pane is
+identified by its start. Windows are ordered by end, then start; the windows of a pane are consecutive in that order.
 
 In UTC windows are arithmetic, aligned to the epoch plus `offset_ms`. In another time zone they follow the local
-calendar (`local_time`). Knows nothing of rows that are late.
+calendar (`local_time`). Knows nothing of lateness.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Span = tuple[int, int]
 
 
 class Assigner(Protocol):
-    """Cuts time into panes and knows the windows of each."""
+    """Divides time into panes and knows the windows of each."""
 
     def panes(self, times: Times) -> Times:
-        """The pane of each moment."""
+        """The pane of each time."""
         ...
 
     def pane_end(self, pane: int) -> int:
@@ -49,7 +49,7 @@ class Assigner(Protocol):
 
 
 def windows_of(assigner: Assigner, pane: int, after: int = TIME_MIN) -> Iterator[Span]:
-    """The windows that contain the pane and end after `after`, in order. There may be a great many."""
+    """The windows that contain the pane and end after `after`, in order. They may be very many: size / slide."""
     window, last = assigner.first(pane, after), assigner.last(pane)
     while window != last:
         yield window
@@ -59,13 +59,13 @@ def windows_of(assigner: Assigner, pane: int, after: int = TIME_MIN) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class TumblingUtc:
-    """A pane is a window."""
+    """Tumbling windows: each pane is one window."""
 
     size: int
     offset: int
 
     def panes(self, times: Times) -> Times:
-        """Rounds down, also before 1970."""
+        """The window's start; rounds down, also before 1970."""
         return (times - self.offset) // self.size * self.size + self.offset
 
     def pane_end(self, pane: int) -> int:
@@ -77,54 +77,56 @@ class TumblingUtc:
         return pane, pane + self.size
 
     def last(self, pane: int) -> Span:
-        """The same."""
+        """The same one window."""
         return pane, pane + self.size
 
     def following(self, window: Span) -> Span:
-        """Begins where this one ends."""
+        """The window that begins where this one ends."""
         return window[1], window[1] + self.size
 
 
 @dataclass(frozen=True, slots=True)
 class SlidingUtc:
-    """Every period has a pane up to where older windows end and one after it (none where `every` divides the size)."""
+    """Sliding windows. Every period has a pane up to the point where older windows end, and one after it (a single one
+    if `every` divides the size)."""
 
     size: int
     every: int
     offset: int
 
     def panes(self, times: Times) -> Times:
-        """The period's start, or the place in it where windows end."""
+        """The period's start, or the point in it where windows end."""
         period = (times - self.offset) // self.every * self.every + self.offset
         rest = self.size % self.every
         return np.where(times - period >= rest, period + rest, period) if rest else period
 
     def pane_end(self, pane: int) -> int:
-        """The period's other edge."""
+        """The next boundary: that point, or the period's end."""
         rest = self.size % self.every
         place = (pane - self.offset) % self.every
         return pane + (rest if rest and place == 0 else self.every - place)
 
     def first(self, pane: int, after: int = TIME_MIN) -> Span:
-        """The first that ends at the pane's end or later, and after `after`."""
+        """The first window that ends at the pane's end or later, and after `after`."""
         end = self.last(pane)[1]
         earliest = max(self.pane_end(pane), after + 1)
+        # back from the last window by whole periods, as far as `earliest` allows
         end -= (end - earliest) // self.every * self.every
         return end - self.size, end
 
     def last(self, pane: int) -> Span:
-        """The last that starts at or before the pane."""
+        """The last window that starts at or before the pane."""
         latest = (pane - self.offset) // self.every * self.every + self.offset
         return latest, latest + self.size
 
     def following(self, window: Span) -> Span:
-        """One period later."""
+        """The window one period later."""
         return window[0] + self.every, window[1] + self.every
 
 
 @dataclass(frozen=True, slots=True)
 class CumulateUtc:
-    """A pane is one step; it belongs to the windows that end with it or later."""
+    """Cumulate windows. A pane is one step; it belongs to the windows that end with it or later."""
 
     size: int
     every: int
@@ -139,17 +141,17 @@ class CumulateUtc:
         return pane + self.every
 
     def first(self, pane: int, after: int = TIME_MIN) -> Span:
-        """The one that ends with this step, or with the first that ends after `after`."""
+        """The window that ends with this step, or the first one that ends after `after`."""
         end = pane + self.every
         return self._start(pane), end + max(0, (after - end) // self.every + 1) * self.every
 
     def last(self, pane: int) -> Span:
-        """The full one."""
+        """The full window."""
         start = self._start(pane)
         return start, start + self.size
 
     def following(self, window: Span) -> Span:
-        """A step longer; after the full one a new one."""
+        """The window one step longer; after the full window, the first one of the next."""
         start, end = window
         return (start if end < start + self.size else end), end + self.every
 

@@ -1,6 +1,6 @@
 """The sender's half of a windowed aggregate: rows that are on time become partial aggregates by pane and key.
 
-Late rows, and batches in which a row fails, are left to the other half, which owns what happens to them.
+Late rows, and batches with a failing row, are passed on unchanged: the reader's half applies the policies for them.
 """
 
 from __future__ import annotations
@@ -62,21 +62,21 @@ class WindowCombiner:
 
 @dataclass(slots=True)
 class _Late:
-    """Sends late rows on as they are: they are counted where they end."""
+    """Passes late rows on unchanged; the receiving half counts them."""
 
     out: Collector
     rows: int = 0
 
     def emit(self, batch: pl.DataFrame) -> None:
-        """Nothing is made here."""
+        """Never called: placing emits no rows."""
         raise AssertionError("rows are placed, not made")
 
     def emit_side(self, _output: str, batch: pl.DataFrame) -> None:
-        """Late rows."""
+        """Passes late rows on."""
         self.rows += batch.height
         self.out.emit(batch)
 
     def count(self, counter: str, rows: int) -> None:
-        """Counts all but the late."""
+        """Counts everything except late rows."""
         if counter != "late":
             self.out.count(counter, rows)

@@ -1,7 +1,7 @@
-"""Rows that fail in an aggregating step, found before anything else is made of them.
+"""Detects rows that fail in an aggregating step, before anything is computed from them.
 
-A row fails when an argument or filter has no answer for it, or when its event time is beyond what window bounds hold.
-That is judged before lateness, by the row alone, so it never depends on timing. An argument counts only where its
+A row fails if an argument or filter fails for it, or if its event time exceeds the range of window bounds. That is
+judged before lateness and by the row alone, so it never depends on timing. An argument's failure counts only where its
 filter holds.
 """
 
@@ -21,7 +21,7 @@ TIME_LIMIT_MS = 8_000_000_000_000_000
 
 
 class RowFailures:
-    """Takes failing rows out of batches, as the step's `on_error` says."""
+    """Removes failing rows from batches, by the step's `on_error`."""
 
     def __init__(self, errors: RowErrors, aggregates: Sequence[CompiledAggregate], *, timed: bool) -> None:
         """`timed`: rows have an event time, which windows need."""
@@ -30,13 +30,13 @@ class RowFailures:
         self._tests = [pair for call in all_calls(aggregates) for pair in _fails(call)]
 
     def none(self, batch: pl.DataFrame) -> bool:
-        """Whether no row of a batch fails."""
+        """Whether no row of the batch fails."""
         if self._timed and not _times_fit(batch):
             return False
         return not any(mask.any() for _, mask in self._failed(batch))
 
     def passing(self, batch: pl.DataFrame, out: Collector) -> pl.DataFrame:
-        """The rows that do not fail, maybe none."""
+        """The rows that do not fail, possibly none."""
         times_fit = not self._timed or _times_fit(batch)
         if times_fit and not self._tests:
             return batch
@@ -50,10 +50,10 @@ class RowFailures:
         return batch.filter(self._errors.reject(batch, bad, out)) if bad else batch
 
     def _failed(self, batch: pl.DataFrame) -> list[tuple[CompiledScalar, pl.Series]]:
-        """What can fail, with which rows it does for."""
+        """The fallible expressions, each with the mask of rows for which it fails."""
         if not self._tests:
             return []
-        # with_columns, not select: an expression without columns must answer for every row
+        # with_columns, not select: an expression without columns must yield a value for every row
         masks = [test.fill_null(value=False).alias(f"__fails{i}") for i, (_, test) in enumerate(self._tests)]
         answers = batch.with_columns(masks)
         return [(scalar, answers.get_column(f"__fails{i}")) for i, (scalar, _) in enumerate(self._tests)]

@@ -1,7 +1,7 @@
-"""Which windows a row counts in: the judgement by the row's own watermark (or the operator's, Flink's rule).
+"""Judges lateness: the windows in which a row counts, by the row's own watermark (or the operator's, Flink's rule).
 
 A row counts in exactly those of its windows with end - 1 + allowed lateness > watermark. Owns that comparison and a
-bounded memory of what the assigner said about panes; keeps no rows.
+bounded cache of the assigner's panes (`_PANES_KEPT`); keeps no rows.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from headrace.operators.window.assigner import Assigner, Times, windows_of
 
 _PANES_KEPT = 4096
 _FAR = 1 << 62
-"""Watermarks are clipped to this, so that differences do not wrap."""
+"""Watermarks are clipped to +-2^62, so that differences do not wrap around."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaneWindows:
-    """What is known of every pane that rows come for: where it ends, and where its first window ends."""
+    """A pane's end, and the end of its first window."""
 
     end: int
     first_end: int
@@ -28,9 +28,9 @@ class PaneWindows:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Per row its pane and the end of the first window that it is on time for.
+    """Per row its pane, and the end of the first window for which it is on time.
 
-    `since` means nothing where `late`. `partly` rows lost some windows but not all.
+    `since` is undefined where `late`. `partly`: number of rows that are late for some of their windows but not all.
     """
 
     panes: Times
@@ -40,7 +40,7 @@ class Judged:
 
 
 class Judge:
-    """Applies one step's rule."""
+    """Applies one step's lateness rule."""
 
     def __init__(self, assigner: Assigner, allowed_ms: int) -> None:
         self._assigner = assigner
@@ -48,13 +48,14 @@ class Judge:
         self._known: dict[int, PaneWindows] = {}
 
     def pane(self, pane: int) -> PaneWindows:
-        """What is known of a pane."""
-        found = self._known.get(pane)
-        if found is None:
+        """The pane's ends, cached."""
+        windows = self._known.get(pane)
+        if windows is None:
             if len(self._known) >= _PANES_KEPT:
+                # dropping all of them is enough: panes of current rows are looked up again at once
                 self._known.clear()
-            found = self._known[pane] = PaneWindows(self._assigner.pane_end(pane), self._assigner.first(pane)[1])
-        return found
+            windows = self._known[pane] = PaneWindows(self._assigner.pane_end(pane), self._assigner.first(pane)[1])
+        return windows
 
     def on_time(self, pane: int, watermark: int) -> bool:
         """Whether rows of a pane (and of all later ones) are on time for all their windows at a watermark."""
@@ -69,13 +70,15 @@ class Judge:
         late = np.zeros(times.size, dtype=np.bool_)
         if watermarks is None:
             return Judged(panes, since, late, 0)
-        # a window that ends at this moment or before is lost to the row
+        # windows with end <= lost have passed for the row: end - 1 + allowed <= watermark
         lost = np.broadcast_to(np.clip(watermarks, -_FAR, _FAR) - self._allowed + 1, times.shape)
+        # only rows whose first window has passed need the pane's further windows, which may be many
         touched = np.flatnonzero(since <= lost)
         partly = 0
         for number in np.unique(place[touched]).tolist():
             rows = touched[place[touched] == number]
             ends = np.array([end for _, end in windows_of(self._assigner, int(distinct[number]))], dtype=np.int64)
+            # index of the row's first window with end > lost; past the last one the row is late
             first = np.searchsorted(ends, lost[rows], side="right")
             taken = first < ends.size
             since[rows[taken]] = ends[first[taken]]

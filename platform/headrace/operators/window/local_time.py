@@ -1,10 +1,11 @@
 """Windows of the local calendar: days of 23, 24 and 25 hours, and parts of them.
 
-A local day begins when the clocks of the zone show midnight plus the offset: the first time where they show it twice,
-the first moment after where they skip it. A day that the zone skipped is empty. Slots of whole days are counted from
-1970-01-01 local; slots that divide a day run in elapsed time from the day's begin and are cut off where it ends.
+A local day begins when the zone's clocks show midnight plus the offset: at its first occurrence if they show it twice,
+at the moment of the skip if they skip it. A day that the zone skipped is empty (Samoa, 2011-12-30). Slots of whole days
+are counted from 1970-01-01 local; slots that divide a day run in elapsed time from the day's begin and are truncated at
+its end.
 
-The zone's rules are those of polars, so that they are equal wherever polars is (not those of the host).
+The zone's rules are those compiled into polars, not the host's: the same polars yields the same windows on every host.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from headrace.operators.window.assigner import Span, Times
 
 _DAY_MS = 86_400_000
 _DAYS_KEPT = 4096
-"""Day begins that are remembered."""
+"""Day begins in the cache."""
 
 
 def zone_problem(timezone: str) -> str | None:
-    """Why polars cannot use a time zone, or None."""
+    """The reason why polars cannot use a time zone, or None."""
     try:
         pl.Series([0], dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")).dt.convert_time_zone(timezone)
     except (PolarsError, ValueError):
@@ -41,30 +42,32 @@ class LocalDays:
     _begins: dict[int, int] = field(default_factory=dict)
 
     def begin(self, day: int) -> int:
-        """The moment at which a day begins."""
-        found = self._begins.get(day)
-        if found is None:
+        """The time at which a day begins, in epoch ms; cached."""
+        begin = self._begins.get(day)
+        if begin is None:
             if len(self._begins) >= _DAYS_KEPT:
                 self._begins.clear()
-            found = self._begins[day] = self._find_begin(day * _DAY_MS + self.offset)
-        return found
+            begin = self._begins[day] = self._find_begin(day * _DAY_MS + self.offset)
+        return begin
 
     def days(self, times: Times) -> Times:
-        """The day of each moment."""
+        """The day of each time."""
         if not times.size:
             return times
+        # a day by the wall clock may be off by one near a change of the clocks, or by a skipped day: its neighbours are
+        # candidates
         near = np.unique((self._wall(times) - self.offset) // _DAY_MS)
         days = np.unique(np.concatenate([near + shift for shift in (-1, 0, 1, 2)]))
         begins = np.array([self.begin(day) for day in days.tolist()], dtype=np.int64)
-        # begins of the days nearby are in order; where a day is empty, the last of equal begins is the day that is not
+        # begins are ascending; of equal begins (an empty day) the last one is the day that is not empty
         return days[np.searchsorted(begins, times, side="right") - 1]
 
     def day(self, moment: int) -> int:
-        """The day of a moment."""
+        """The day of a time."""
         return int(self.days(np.array([moment], dtype=np.int64))[0])
 
     def _wall(self, times: Times) -> Times:
-        """What clocks of the zone show, as ms since 1970 by those clocks."""
+        """The reading of the zone's clocks, as ms since 1970 on those clocks."""
         local = pl.Series(times).cast(pl.Datetime("ms", "UTC")).dt.convert_time_zone(self.timezone)
         return local.dt.replace_time_zone(None).cast(pl.Int64).to_numpy()
 
@@ -74,7 +77,7 @@ class LocalDays:
         found = exact.dt.convert_time_zone("UTC").cast(pl.Int64)[0]
         if found is not None:
             return int(found)
-        # clocks skip it: the moment of the skip is the first at which they show more
+        # clocks skip this reading: the day begins at the skip, the first time at which they show more
         before, after = wall - 2 * _DAY_MS, wall + 2 * _DAY_MS
         while after - before > 1:
             middle = (before + after) // 2
@@ -93,7 +96,7 @@ class Slots:
     span: int
 
     def starts(self, times: Times) -> Times:
-        """The start of each moment's slot."""
+        """The start of each time's slot."""
         days = self.local.days(times)
         if self.span >= _DAY_MS:
             days = days // self._group * self._group
@@ -102,7 +105,7 @@ class Slots:
         return begins if self.span >= _DAY_MS else begins + (times - begins) // self.span * self.span
 
     def start(self, moment: int) -> int:
-        """The start of a moment's slot."""
+        """The start of a time's slot."""
         return int(self.starts(np.array([moment], dtype=np.int64))[0])
 
     def end(self, start: int) -> int:
@@ -122,12 +125,12 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class LocalTumbling:
-    """A slot is a window is a pane."""
+    """Tumbling windows: each slot is one window and one pane."""
 
     slots: Slots
 
     def panes(self, times: Times) -> Times:
-        """The slot of each moment."""
+        """The slot of each time."""
         return self.slots.starts(times)
 
     def pane_end(self, pane: int) -> int:
@@ -139,7 +142,7 @@ class LocalTumbling:
         return pane, self.slots.end(pane)
 
     def last(self, pane: int) -> Span:
-        """The same."""
+        """The same one window."""
         return pane, self.slots.end(pane)
 
     def following(self, window: Span) -> Span:
@@ -155,7 +158,7 @@ class LocalSliding:
     count: int
 
     def panes(self, times: Times) -> Times:
-        """The slot of each moment."""
+        """The slot of each time."""
         return self.slots.starts(times)
 
     def pane_end(self, pane: int) -> int:
@@ -163,7 +166,7 @@ class LocalSliding:
         return self.slots.end(pane)
 
     def first(self, pane: int, after: int = TIME_MIN) -> Span:
-        """The one that ends with this slot, or with the first that ends after `after`."""
+        """The window that ends with this slot, or the first one that ends after `after`."""
         start = pane
         for _ in range(self.count - 1):
             start = self.slots.start(start - 1)
@@ -173,14 +176,14 @@ class LocalSliding:
         return window
 
     def last(self, pane: int) -> Span:
-        """The one that starts with this slot."""
+        """The window that starts with this slot."""
         end = pane
         for _ in range(self.count):
             end = self.slots.end(end)
         return pane, end
 
     def following(self, window: Span) -> Span:
-        """One slot later."""
+        """The window one slot later."""
         return self.slots.end(window[0]), self.slots.end(window[1])
 
 
@@ -192,27 +195,27 @@ class LocalCumulate:
     every: int
 
     def panes(self, times: Times) -> Times:
-        """The step of each moment."""
+        """The step of each time."""
         starts = self.slots.starts(times)
         return starts + (times - starts) // self.every * self.every
 
     def pane_end(self, pane: int) -> int:
-        """The step's end, or the slot's where that is sooner."""
+        """The step's end, or the slot's if that is sooner."""
         return min(pane + self.every, self.slots.end(self.slots.start(pane)))
 
     def first(self, pane: int, after: int = TIME_MIN) -> Span:
-        """The one that ends with this step, or with the first that ends after `after`."""
+        """The window that ends with this step, or the first one that ends after `after`."""
         start, full = self.last(pane)
         end = pane + self.every
         return start, min(end + max(0, (after - end) // self.every + 1) * self.every, full)
 
     def last(self, pane: int) -> Span:
-        """The full one."""
+        """The full window."""
         start = self.slots.start(pane)
         return start, self.slots.end(start)
 
     def following(self, window: Span) -> Span:
-        """A step longer, at most the full one; after that a new one."""
+        """The window one step longer, at most the full one; after that, the first one of the next slot."""
         start, end = window
         full = self.slots.end(start)
         if end < full:

@@ -1,11 +1,12 @@
-"""The windowed aggregate: rows into panes, watermarks into results.
+"""The windowed aggregate: rows are added to panes, watermarks fire windows.
 
     on_batch:      failing rows out -> late rows out -> partial aggregates per pane into the state
-    on_watermark:  windows that end at W + 1 or before fire, by end; their panes go when allowed lateness is over too
+    on_watermark:  windows that end at W + 1 or before fire, by end; their panes are dropped when allowed lateness has
+                   passed too
 
-Within a window rows come in order of the keys, so the same rows in any batches give the same output. With allowed
-lateness, fired windows stay until end - 1 + L <= W, and a late row that is still taken makes its groups fire again at
-the end of its batch, with all their values; what is passed on as time is W - L, for such rows may lie that far behind.
+Within a window result rows are ordered by key, so the output does not depend on batches. With allowed lateness L, fired
+windows are kept until end - 1 + L <= W. A late row within L fires its groups again at the end of its batch, with all
+their values. The watermark passed on is W - L, because such results may lie that far behind.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_STAR
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
 _PORTIONS_MAX = 8
-"""Units that one increment makes, at most."""
+"""Largest number of units that one increment writes."""
 _GROUP = "__group"
 
 
@@ -58,7 +59,7 @@ class WindowAggregate:
         self._results = Results(shape, self._layout, errors, around, pl.col(WINDOW_START))
 
     def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
-        """Counts rows in their windows; late rows go to the side output."""
+        """Adds rows to their windows; late rows go to the side output."""
         self._results.input_ordered = ORDER_COLUMNS[0] in batch.columns
         for part in batch.iter_slices(ROWS_MAX) if batch.height > ROWS_MAX else (batch,):
             passing = self._failures.passing(part, out)
@@ -66,7 +67,7 @@ class WindowAggregate:
                 self._take(passing, out)
 
     def on_watermark(self, watermark: int, out: Collector) -> int:
-        """Fires what ends by `watermark`; passes on `watermark` less the allowed lateness."""
+        """Fires windows that end by `watermark`; returns `watermark` less the allowed lateness."""
         self._take_earlier(watermark)
         self._watermark = max(self._watermark, watermark)
         for windows in self._state.bounded(self._state.take_due(watermark)):
@@ -81,7 +82,7 @@ class WindowAggregate:
         return self._saved.states(self._state.chunks(), time)
 
     def portions(self) -> Sequence[Portion]:
-        """Panes that the same windows need first, together; the time on its own."""
+        """Units of panes with the same first window; the time is a unit of its own."""
         ends = self._state.first_ends(self._held(self._watermark))
         time = StepTime(self._watermark, self._layout.arrived, self._results.input_ordered)
         *_, saved_time = self._saved.states([[] for _ in self._layout.parts], time)
@@ -93,7 +94,7 @@ class WindowAggregate:
         return [Portion((), (saved_time,)), *made]
 
     def resume(self, earlier: EarlierState) -> None:
-        """Begins with the time, with panes of windows that have fired and may fire again, and with what is crowded."""
+        """Reads the time, panes of fired windows that may fire again, and crowded units."""
         unplaced = earlier.take([unit for unit in earlier.units if not unit.place])
         self.restore(unplaced)
         self._earlier = earlier
@@ -101,7 +102,7 @@ class WindowAggregate:
         self._take_earlier(self._watermark)
 
     def _take_earlier(self, watermark: int) -> None:
-        """Takes the panes of windows that end by `watermark`."""
+        """Reads the panes of windows that end by `watermark`."""
         self._take_units(unit for unit in self._earlier.units if unit.place[0] - 1 <= watermark)
 
     def _take_units(self, units: Iterable[Unit]) -> None:
@@ -111,10 +112,12 @@ class WindowAggregate:
         parts = self._saved.parts(self._earlier.take(wanted))
         if parts[0]:
             self._state.restore(parts, self._held(self._watermark))
-        self._state.take_due(self._watermark)  # of windows that have fired
+        self._state.take_due(
+            self._watermark
+        )  # discards windows that have fired already: the restored panes registered them again
 
     def restore(self, states: RestoredStates) -> None:
-        """Goes on where snapshots were taken. Raises UserError for state of other keys or windows."""
+        """Continues from snapshots. Raises UserError for state with other keys or windows."""
         time = self._saved.time(states)
         self._watermark = time.watermark
         self._layout.arrived = time.arrived
@@ -125,7 +128,7 @@ class WindowAggregate:
         self._state.take_due(time.watermark)
 
     def close(self) -> None:
-        """Holds nothing outside of memory."""
+        """Does nothing: all state is in memory."""
 
     def _held(self, watermark: int) -> int:
         if watermark == TIME_MAX:
@@ -133,7 +136,7 @@ class WindowAggregate:
         return max(TIME_MIN, watermark - self._rule.allowed_lateness_ms)
 
     def take_partials(self, partials: Partials) -> None:
-        """Adds what a combiner made of rows of this step."""
+        """Adds a combiner's partial aggregates of this step."""
         self._results.input_ordered = partials.ordered
         self._state.add_partials(partials.parts)
 
@@ -158,10 +161,12 @@ class WindowAggregate:
         return self._rule.allowed_lateness_ms > 0
 
     def _refire(self, added: Iterable[tuple[PaneKey, pl.DataFrame]], out: Collector) -> None:
-        """Emits again the groups of fired windows that got rows."""
+        """Emits again the groups of fired windows that received rows."""
         if not self._refires():
             return
-        self._state.take_due(self._watermark)  # windows that get their first row after their time fire here, not later
+        self._state.take_due(
+            self._watermark
+        )  # windows whose first row is late fire here, and not at the next watermark
         touched: dict[Span, list[pl.DataFrame]] = {}
         for pane, partial in added:
             for window in self._state.over(pane, self._watermark):
@@ -172,8 +177,8 @@ class WindowAggregate:
 
 
 def _cut_by_end(parts: Sequence[pl.DataFrame], ends: Mapping[PaneKey, int]) -> dict[int, list[pl.DataFrame]]:
-    """First end -> the rows of each part whose panes have it, without panes that have none. Ends that are many are put
-    together: each group stands at its least."""
+    """First end -> the rows of each part whose panes have it; panes without an end are dropped. Many ends are grouped:
+    each group is keyed by its least end."""
     if not ends:
         return {}
     distinct = sorted(set(ends.values()))

@@ -1,7 +1,7 @@
-"""Which panes of state the rows of a batch belong to, and which of them no window takes any more.
+"""Assigns the rows of a batch to panes of state, and separates rows that are late for all windows.
 
-Owns the way from a batch to working rows by pane: rows of few panes are parted, rows of many get pane columns. Late
-rows leave by the collector. Keeps no rows.
+Owns the conversion from a batch to working rows by pane: rows of few panes are split, rows of many get pane columns.
+Late rows go to the collector. Keeps no rows.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from headrace.operators.window.lateness import Judge
 from headrace.operators.window.state import PANE, SINCE, PaneKey
 
 _NARROW_MAX = 4
-"""Panes of a batch that are filtered out one by one; more are grouped together."""
+"""Panes of a batch that are filtered one by one; more are grouped together."""
 
 Lateness = Literal["row", "operator"]
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRule:
-    """How rows and windows meet. `cut`: how windows cut time, in words."""
+    """How rows are assigned to windows. `cut`: the window definition as text."""
 
     cut: str
     allowed_lateness_ms: int = 0
@@ -64,10 +64,11 @@ class Placing:
         self._judge = Judge(assigner, rule.allowed_lateness_ms)
 
     def place(self, batch: pl.DataFrame, watermark: int, out: Collector) -> Placed:
-        """Places rows that do not fail. `watermark`: the operator's, by which they are judged if the rule says so."""
+        """Places rows that do not fail. `watermark`: the operator's, which judges the rows under Flink's rule."""
         times = batch.get_column(TS)
         bounds = np.array([times.min(), times.max()], dtype=np.int64)
         first, last = self._assigner.panes(bounds).tolist()
+        # if the earliest pane is on time under the greatest watermark, every row is
         if self._judge.on_time(first, self._greatest_watermark(batch, watermark)):
             panes = self._few_panes(first, last)
             if panes is not None:
@@ -75,7 +76,7 @@ class Placing:
         return self._judged(batch, watermark, out)
 
     def _greatest_watermark(self, batch: pl.DataFrame, watermark: int) -> int:
-        """The greatest watermark that a row of the batch is judged by."""
+        """The greatest watermark by which a row of the batch is judged."""
         if self._rule.lateness == "operator":
             return watermark
         if WM not in batch.columns:
@@ -84,7 +85,7 @@ class Placing:
         return greatest if isinstance(greatest, int) else TIME_MIN
 
     def _few_panes(self, first: int, last: int) -> list[int] | None:
-        """All panes from first to last, or None if they are many."""
+        """All panes from first to last, or None if they are more than `_NARROW_MAX`."""
         panes = [first]
         while panes[-1] < last:
             if len(panes) == _NARROW_MAX:
@@ -93,7 +94,7 @@ class Placing:
         return panes
 
     def _parted(self, batch: pl.DataFrame, panes: Sequence[int]) -> Few:
-        """Rows that are all on time, of few panes: no pane per row is computed."""
+        """Rows that are all on time, of few panes. Computes no pane per row: this is the common path."""
         rows = self._layout.rows(batch)
         parted: list[tuple[PaneKey, pl.DataFrame]] = []
         for pane in panes:

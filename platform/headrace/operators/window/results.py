@@ -1,6 +1,6 @@
-"""Rows that an aggregating step makes: finished calls, scalars over them, and the columns around them.
+"""Result rows of an aggregating step: finished calls, scalars over them, and the columns around them.
 
-Owns the shape of output rows and what happens to a group whose result has no answer (overflow, a failed cast).
+Owns the schema of output rows and the policy for groups whose result fails (overflow, a failed cast).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.operators.window.accumulator.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class StepShape:
-    """What a step's rows look like."""
+    """The columns of a step's rows."""
 
     node: str
     input: Schema
@@ -53,7 +53,7 @@ class Results:
         self.input_ordered = False
 
     def emit(self, merged: pl.DataFrame, out: Collector) -> None:
-        """Emits a row per group of `merged`, which has keys, TS, state columns and what `around` reads."""
+        """Emits a row per group of `merged`, which has keys, TS, state columns and the columns that `around` reads."""
         if not merged.height:
             return
         finished = [finish_call(state, merged) for state in self._layout.calls]
@@ -64,7 +64,7 @@ class Results:
             out.emit(groups.select(self._columns))
 
     def _passing(self, groups: pl.DataFrame, overflows: dict[str, pl.Series], out: Collector) -> pl.DataFrame:
-        """The groups that have answers; of the others `on_error` gets what their bad rows look like."""
+        """The groups whose results do not fail; `on_error` receives the others, in the form of bad rows."""
         bad: dict[int, str] = {}
         for item in self._shape.aggregates:
             for call in item.calls:
@@ -79,7 +79,7 @@ class Results:
         return groups.filter(self._errors.reject(self._as_input(groups), bad, out))
 
     def _as_input(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """Groups in the columns of the step's input, as its bad rows are: keys, and NULL elsewhere."""
+        """Groups in the columns of the step's input, like its other bad rows: keys, and NULL elsewhere."""
         names = {item.name for item in self._shape.keys}
         columns = [
             pl.col(item.name) if item.name in names else pl.lit(None, dtype=polars_type(item.type)).alias(item.name)
@@ -89,7 +89,7 @@ class Results:
 
 
 def key_text(keys: Sequence[Field]) -> pl.Expr:
-    """The key as JSON, different for different keys: `{"origin":"JFK"}`."""
+    """The key as JSON, distinct for distinct keys: `{"origin":"JFK"}`."""
     if not keys:
         return pl.lit("{}")
     return pl.struct([_plain(item.name, item.type) for item in keys]).struct.json_encode()

@@ -1,13 +1,13 @@
-"""The states of an aggregating step as snapshots hold them, and how they are taken back.
+"""The states of an aggregating step as snapshots hold them, and their restore.
 
-    windows | groups       partial aggregates: keys (pane and since, where there are windows), state columns
-    distinct_<argument>    one state per argument of which distinct values count: keys (pane, since), value
+    windows | groups       partial aggregates: keys (pane and since, with windows), state columns
+    distinct_<argument>    one state per argument whose distinct values count: keys (pane, since), value
     time                   one row per subtask: `watermark`, `arrived` (rows so far, with order: arrival), `ordered`
-                           (rows came with order columns), and a column whose name says how time was cut, for whom the
-                           names of columns must be enough: `window:tumbling:3600000:offset:0:UTC`
+                           (rows had order columns), and a column whose name encodes the window definition, because
+                           restore compares states by column names only: `window:tumbling:3600000:offset:0:UTC`
 
-State columns are named by what they hold, so what a step does not ask for any more is left out, and what it asks for
-anew begins with nothing. Keys, their types and the cut of time must be the same.
+State columns are named for their content. So a restore drops columns that the step no longer needs, and new aggregates
+start empty. Keys, their types and the window definition must be the same.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from headrace.state.snapshot import Chunk, RestoredStates, StateKind, StateSnaps
 
 WINDOWS, GROUPS, TIME = "windows", "groups", "time"
 NO_WINDOW = "none"
-"""How a running aggregate cuts time."""
+"""The window definition of a running aggregate."""
 _WINDOW_MARK = "window:"
 REMEDY = "give the step another name to start it anew, or restore with the step as it was"
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """What a step knows beside its rows."""
+    """A step's state beside its rows."""
 
     watermark: int = TIME_MIN
     arrived: int = 0
@@ -40,7 +40,7 @@ class StepTime:
 
 
 def distinct_state(column: str) -> str:
-    """The state's name for the distinct values of an argument column."""
+    """The name of the state with the distinct values of an argument column."""
     return f"distinct_{column.removeprefix('__v_')}"
 
 
@@ -48,7 +48,7 @@ class SavedStates:
     """Writes and reads the states of one step.
 
     main     name of the state of the aggregates: `windows` or `groups`
-    cut      how time is cut, e.g. `tumbling 3600000 offset 0 UTC`, or NO_WINDOW
+    cut      the window definition, e.g. `tumbling 3600000 offset 0 UTC`, or NO_WINDOW
     placed   grouping columns beside the keys
     """
 
@@ -82,15 +82,16 @@ class SavedStates:
                 _cut_column(self._cut): [True],
             }
         )
+        # an unchanged chunk keeps its id, so that an incremental checkpoint does not write it again
         if self._time is None or not self._time.frame.equals(frame):
             self._time = Chunk(0 if self._time is None else self._time.id + 1, frame)
         return self._time
 
     def time(self, states: RestoredStates) -> StepTime:
-        """The time of all subtasks: the least watermark. Raises UserError where there are rows and time was cut
-        otherwise.
+        """The time over all subtasks, with the least watermark. Raises UserError if there are rows and the window
+        definition differs.
 
-        Time that had come to its end (+inf) goes on from nothing: whoever restores that wants it so.
+        A watermark of +inf (the input had ended) restarts from -inf: the restored job reads new input.
         """
         frames = states.get(TIME, ())
         empty = not any(frame.height for name, found in states.items() if name != TIME for frame in found)
@@ -106,8 +107,8 @@ class SavedStates:
         )
 
     def parts(self, states: RestoredStates) -> list[list[pl.DataFrame]]:
-        """The frames of each part, with the columns that the step still asks for. Raises UserError where the keys
-        are not the step's."""
+        """The frames of each part, with the columns that the step needs. Raises UserError if the keys are not the
+        step's."""
         return [
             [self._asked(frame, part.owns) for frame in states.get(name, ()) if frame.height]
             for name, part in zip(self._names, self._layout.parts, strict=True)
@@ -127,15 +128,15 @@ class SavedStates:
 
 
 def _cut_column(cut: str) -> str:
-    return _WINDOW_MARK + cut.replace(" ", ":")  # no space: some readers of Parquet refuse them in names
+    return _WINDOW_MARK + cut.replace(" ", ":")  # some Parquet readers reject spaces in column names
 
 
 def cuts_in(columns: Iterable[str]) -> list[str]:
-    """How time was cut, told from the columns of the state `time`."""
+    """The window definitions encoded in the columns of the state `time`."""
     marks = dict.fromkeys(name for name in columns if name.startswith(_WINDOW_MARK))
     return [name.removeprefix(_WINDOW_MARK).replace(":", " ") for name in marks]
 
 
 def different_cut(node: str, before: str, now: str) -> str:
-    """What is said where windows do not match."""
+    """The error text for state of another window definition."""
     return f"step {node}: its state was kept for window {before}, and the step has {now}"

@@ -1,9 +1,8 @@
-"""The windows that have rows, of which each is due once: kept as runs of windows that follow each other.
+"""The windows that have rows, each of which fires once: kept as runs of consecutive windows.
 
-A pane of a day's windows that slide by a second belongs to 86,400 of them, nearly all of which other panes have named
-before. So nothing is kept for a single window: a run is two places, from the first window to the one behind the last.
-
-Places are (end, start) of windows, in which order windows follow each other.
+A pane belongs to 86,400 windows if windows of a day slide by a second, and nearly all of them are known from other
+panes. So nothing is stored per window: a run is two places, its first window and the one after its last. Places are
+(end, start) of windows, which is the order of windows.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Place = tuple[int, int]
 
 
 class DueWindows:
-    """Takes runs of windows, gives each window out once its time has come, and forgets it later.
+    """Collects runs of windows, returns each window once when it is due, and forgets it later.
 
     following: window -> the one after it
     """
@@ -27,20 +26,20 @@ class DueWindows:
         self._following = following
         self._known = _Runs()
         self._due = _Runs()
-        """Of the known windows, those that were not given out yet."""
+        """The known windows that `take` has not returned yet."""
 
     @property
     def runs(self) -> int:
-        """How many runs are kept."""
+        """Number of runs kept."""
         return len(self._known.firsts) + len(self._due.firsts)
 
     def add(self, first: Span, last: Span) -> None:
-        """Windows from `first` to `last` have rows. Those that are known already stay as they are."""
+        """Registers the windows from `first` to `last`. Known ones are unchanged, and not due a second time."""
         for begin, behind in self._known.add(_place(first), _place(self._following(last))):
             self._due.add(begin, behind)
 
     def take(self, watermark: int) -> list[Span]:
-        """The windows that end at `watermark` + 1 or before and were not given out yet, in order."""
+        """The windows that end at `watermark` + 1 or before and were not returned yet, in order."""
         taken: list[Span] = []
         while self._due.firsts and self._due.firsts[0][0] - 1 <= watermark:
             end, start = self._due.firsts[0]
@@ -49,20 +48,21 @@ class DueWindows:
         return taken
 
     def forget(self, watermark: int) -> None:
-        """Windows that end at `watermark` + 1 or before, which have been given out, are not known any more."""
-        # a place between windows: it is compared, and nothing else
+        """Forgets windows that end at `watermark` + 1 or before; all of them have been returned."""
+        # a place between two windows, for comparison only
         self._known.cut((watermark + 2, TIME_MIN))
 
 
 class _Runs:
-    """Runs in order, of which no two overlap or touch: the first place of each, and the place behind it."""
+    """Disjoint, non-adjacent runs in order: the first place of each, and the place after its last."""
 
     def __init__(self) -> None:
         self.firsts: list[Place] = []
         self.behind: list[Place] = []
 
     def add(self, begin: Place, behind: Place) -> list[tuple[Place, Place]]:
-        """Adds a run; returns the parts of it that were in none."""
+        """Adds a run; returns its parts that no run covered."""
+        # the runs that overlap or touch the new one are [low, high)
         low = bisect.bisect_left(self.behind, begin)
         high = bisect.bisect_right(self.firsts, behind)
         fresh: list[tuple[Place, Place]] = []
@@ -79,7 +79,7 @@ class _Runs:
         return fresh
 
     def cut(self, place: Place) -> None:
-        """Takes away what lies before a place."""
+        """Removes everything before a place."""
         gone = bisect.bisect_right(self.behind, place)
         del self.firsts[:gone], self.behind[:gone]
         if self.firsts and self.firsts[0] < place:

@@ -1,14 +1,13 @@
-"""The rows that windows still need: partial aggregates by pane, and which windows need which pane.
+"""The state of windows: partial aggregates by pane, and the windows that need each pane.
 
-A pane of state is (pane, since): rows of that pane of time that are on time for the windows that end at `since` or
-later, so that a row that came too late for a window is never counted in it although both share the pane's work.
+A pane of state is (pane, since): rows in that pane of time that are on time for the windows that end at `since` or
+later. So a row that was late for a window never counts in it, although other windows share the pane.
 
-Batches that touch few panes go to a store per pane, whose frames need no pane columns and group by keys alone. Beyond
-`PANES_NARROW_MAX` such panes, and from batches that touch many, rows go to one mixed store with pane columns; a pane
-may have rows in both.
-Every store has one part for the aggregates and one per argument that is counted distinct.
+Batches with few panes go to a store per pane, whose frames need no pane columns and group by keys alone. Beyond
+`PANES_NARROW_MAX` such panes, and from batches with many panes, rows go to one mixed store with pane columns; a pane
+may have rows in both. Every store has one part for the aggregates and one per argument that is counted distinct.
 
-In snapshots every frame has pane columns. What comes back goes to stores per pane if its panes are few.
+In snapshots every frame has pane columns. Restored rows go to stores per pane if the panes are few.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ PANE, SINCE = "__pane", "__since"
 WINDOW_START, WINDOW_END = "__start", "__end"
 PANES_NARROW_MAX = 64
 ROWS_MERGED_MAX = 1 << 19
-"""Partial rows of several windows that are merged in one go (one window is always merged whole)."""
+"""Partial rows of several windows that are merged at once (a single window is always merged whole)."""
 ROWS_TIDIED_MAX = 1 << 16
-"""Partial rows that a snapshot merges at most, so that it holds nobody up."""
+"""Most partial rows that a snapshot merges, so that it does not delay the barrier."""
 _SHORT = 1 << 14
 
 PaneKey = tuple[int, int]
@@ -52,11 +51,11 @@ class WindowState:
         self._mixed = self._stores([PANE, SINCE, *self._keys])
         self._mixed_panes: set[PaneKey] = set()
         self._mixed_gone = 0
-        self._last_end: dict[PaneKey, int] = {}  # end of the pane's last window
-        self._since: dict[int, list[int]] = {}  # pane start to the second parts of its keys
+        self._last_end: dict[PaneKey, int] = {}  # pane of state -> end of its last window
+        self._since: dict[int, list[int]] = {}  # pane start -> its `since` values
         self._starts: list[int] = []  # pane starts, ascending
         self._windows = DueWindows(assigner.following)
-        self._first_gone = TIME_MAX  # no pane's last window ends before this
+        self._first_gone = TIME_MAX  # lower bound of `_last_end`: most watermarks drop no pane, and skip the scan
 
     def _stores(self, by: list[str]) -> list[PartialStore]:
         return [
@@ -67,8 +66,8 @@ class WindowState:
     # ------------------------------------------------------------------ rows in
 
     def add(self, pane: PaneKey, rows: pl.DataFrame) -> list[pl.DataFrame]:
-        """Adds working rows of one pane; gives the partial frames, by keys."""
-        made = [part.partial(rows, self._keys) for part in self._layout.parts]
+        """Adds working rows of one pane; returns their partial frames, by keys."""
+        partials = [part.partial(rows, self._keys) for part in self._layout.parts]
         self._register([pane])
         stores = self._narrow.get(pane)
         if stores is None and len(self._narrow) < PANES_NARROW_MAX:
@@ -76,20 +75,20 @@ class WindowState:
         if stores is None:
             stores = self._mixed
             self._mixed_panes.add(pane)
-            made = [placed(frame, pane) for frame in made]
-        for store, frame in zip(stores, made, strict=True):
+            partials = [placed(frame, pane) for frame in partials]
+        for store, frame in zip(stores, partials, strict=True):
             store.append(frame)
-        return made
+        return partials
 
     def add_mixed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Adds working rows with PANE and SINCE columns; gives their partial aggregates."""
+        """Adds working rows with PANE and SINCE columns; returns their partial aggregates."""
         by = [PANE, SINCE, *self._keys]
-        made = [part.partial(rows, by) for part in self._layout.parts]
-        self.add_partials(made)
-        return made[0]
+        partials = [part.partial(rows, by) for part in self._layout.parts]
+        self.add_partials(partials)
+        return partials[0]
 
     def add_partials(self, parts: Sequence[pl.DataFrame]) -> None:
-        """Adds partial frames with PANE and SINCE columns, one per part, that were made elsewhere."""
+        """Adds partial frames with PANE and SINCE columns, one per part, that a combiner computed."""
         panes = parts[0].select(PANE, SINCE).unique().rows()
         self._register(panes)
         self._mixed_panes.update(panes)
@@ -108,22 +107,24 @@ class WindowState:
                 self._since[pane] = []
                 bisect.insort(self._starts, pane)
             self._since[pane].append(since)
+            # windows that ended before `since` do not count these rows
             self._windows.add(self._assigner.first(pane, since - 1), last)
 
     # ------------------------------------------------------------------ windows out
 
     def take_due(self, watermark: int) -> list[Span]:
-        """Windows with rows that end at `watermark` + 1 or before and were not taken yet, by end, then start."""
+        """Windows with rows that end at `watermark` + 1 or before, each returned once, by end, then start."""
         return self._windows.take(watermark)
 
     def over(self, key: PaneKey, watermark: int) -> list[Span]:
-        """The windows that count the rows of a pane of state and are over at `watermark`, by end, then start."""
+        """The windows of a pane of state that have ended at `watermark`, by end, then start."""
         pane, since = key
         windows = windows_of(self._assigner, pane, since - 1)
         return list(itertools.takewhile(lambda span: span[1] - 1 <= watermark, windows))
 
     def _panes_of(self, window: Span) -> list[PaneKey]:
-        """The panes of state that a window counts: a pane is in a window if its start is."""
+        """The panes of state that count in a window. A pane lies in a window if its start does: windows begin and end
+        at pane bounds."""
         start, end = window
         inside = self._starts[bisect.bisect_left(self._starts, start) : bisect.bisect_left(self._starts, end)]
         return [(pane, since) for pane in inside for since in self._since[pane] if since <= end]
@@ -131,8 +132,7 @@ class WindowState:
     def merged(self, windows: Sequence[Span], only: pl.DataFrame | None = None) -> pl.DataFrame:
         """Aggregates per window and group: WINDOW_START, WINDOW_END, keys, state columns; windows must have rows.
 
-        In order of the windows' end and start, then of the keys.
-        With `only`, a frame of keys, just those groups.
+        Ordered by the windows' end and start, then by key. With `only`, a frame of keys: those groups alone.
         """
         if len(windows) == 1 and self._mixed_panes.isdisjoint(self._panes_of(windows[0])):
             return self._merged_one(windows[0], only)
@@ -151,9 +151,10 @@ class WindowState:
         )
 
     def _read(self, pane: PaneKey, index: int) -> list[pl.DataFrame]:
-        """A narrow pane's frames; merged first where more than one window reads them."""
+        """A narrow pane's frames, merged first if more than one window reads them."""
         store = self._narrow[pane][index]
         if store.frames and self._last_end[pane] > pane[1]:
+            # the pane's last window ends later than its first one: merge once for all of them
             store.compact()
         return store.frames
 
@@ -162,6 +163,7 @@ class WindowState:
         named = dict.fromkeys((PANE, SINCE, WINDOW_START, WINDOW_END), pl.Int64)
         places = pl.DataFrame(pairs, schema=named, orient="row")
         panes = list(dict.fromkeys((pane, since) for pane, since, _, _ in pairs))
+        # a cheap range filter before the join: most rows of the mixed store belong to other windows
         near = pl.col(PANE).is_between(min(pane for pane, _ in panes), max(pane for pane, _ in panes))
         parts: list[list[pl.DataFrame]] = []
         for index, mixed in enumerate(self._mixed):
@@ -169,6 +171,7 @@ class WindowState:
             for pane in panes:
                 if pane in self._narrow:
                     frames += [placed(frame, pane) for frame in self._read(pane, index)]
+            # a pane of several windows repeats its rows, once per window
             chosen = [self._just(frame, only).join(places, on=[PANE, SINCE], how="inner") for frame in frames]
             parts.append([frame for frame in chosen if frame.height])
         by = [WINDOW_END, WINDOW_START, *self._keys]
@@ -180,7 +183,7 @@ class WindowState:
         return frame.join(only, on=self._keys, how="semi", nulls_equal=True)
 
     def _fold(self, parts: Sequence[Sequence[pl.DataFrame]], by: list[str]) -> pl.DataFrame:
-        """One row per group of all parts: distinct values become aggregates like any other."""
+        """One row per group of all parts: distinct values are aggregated first."""
         frames = [*parts[0]]
         for values, frames_of in zip(self._layout.distinct.values(), parts[1:], strict=True):
             if frames_of:
@@ -188,7 +191,8 @@ class WindowState:
         return self._layout.merge(frames, by)
 
     def bounded(self, windows: Sequence[Span]) -> Iterator[list[Span]]:
-        """The windows in runs that are worth merging together: about `ROWS_MERGED_MAX` partial rows at most."""
+        """The windows in runs to merge together: about `ROWS_MERGED_MAX` partial rows per run."""
+        # an estimate: the mixed store does not count rows by pane
         mixed_rows = sum(frame.height for frame in self._mixed[0].frames) // max(1, len(self._mixed_panes))
         run: list[Span] = []
         rows = 0
@@ -206,13 +210,13 @@ class WindowState:
         narrow = sum(frame.height for frame in self._narrow[pane][0].frames) if pane in self._narrow else 0
         return narrow + (mixed_rows if pane in self._mixed_panes else 0)
 
-    # ------------------------------------------------------------------ rows that nobody needs
+    # ------------------------------------------------------------------ expiry of rows
 
     def drop_before(self, watermark: int) -> None:
-        """Forgets panes whose last window ends at `watermark` + 1 or before; their windows have been taken.
+        """Drops panes whose last window ends at `watermark` + 1 or before; their windows have been taken.
 
-        Rows of the mixed store are taken out when about half of them may be forgotten, so that looking through them
-        stays cheap per row; until then nothing asks for them.
+        Rows in the mixed store are removed only when about half of its panes are dropped, so that the scan stays cheap
+        per row. Until then no window reads them.
         """
         self._windows.forget(watermark)
         if self._first_gone - 1 > watermark:
@@ -240,11 +244,12 @@ class WindowState:
     # ------------------------------------------------------------------ snapshots
 
     def chunks(self) -> list[list[Chunk]]:
-        """Per part all rows, with PANE and SINCE; also some of panes that nobody needs any more."""
+        """All rows per part, with PANE and SINCE; may include rows of dropped panes."""
         left = ROWS_TIDIED_MAX
         made: list[list[Chunk]] = []
         for index, mixed in enumerate(self._mixed):
             for stores in (self._mixed, *self._narrow.values()):
+                # `left` bounds the merging over all stores of the snapshot
                 left -= stores[index].tidy(left)
             chunks = [Chunk(number, frame) for number, frame in mixed.numbered()]
             for pane, stores in self._narrow.items():
@@ -253,8 +258,8 @@ class WindowState:
         return made
 
     def first_ends(self, watermark: int) -> dict[PaneKey, int]:
-        """Pane of state -> end of its first window that is not over at `watermark`; panes that nobody needs are not
-        there."""
+        """Pane of state -> end of its first window that has not ended at `watermark`, without panes that no window
+        needs."""
         ends: dict[PaneKey, int] = {}
         for key, last in self._last_end.items():
             if last - 1 > watermark:
@@ -263,7 +268,7 @@ class WindowState:
         return ends
 
     def whole(self) -> list[pl.DataFrame]:
-        """Per part all rows, merged, with PANE and SINCE; also some of panes that nobody needs."""
+        """All rows per part, merged, with PANE and SINCE; may include rows of dropped panes."""
         by = [PANE, SINCE, *self._keys]
         made: list[pl.DataFrame] = []
         for index, (part, mixed) in enumerate(zip(self._layout.parts, self._mixed, strict=True)):
@@ -274,8 +279,8 @@ class WindowState:
         return made
 
     def restore(self, parts: Sequence[Sequence[pl.DataFrame]], watermark: int) -> None:
-        """Takes rows back, per part; may be called again with others. Panes that nobody needs at `watermark` are left
-        out."""
+        """Adds restored rows, per part; may be called again with others. Panes that no window needs at `watermark` are
+        dropped."""
         panes = pl.concat([frame.select(PANE, SINCE).unique() for frame in parts[0]]).unique().sort(PANE, SINCE)
         alive = [key for key in panes.rows() if self._assigner.last(key[0])[1] - 1 > watermark]
         self._register(alive)
@@ -299,7 +304,8 @@ class WindowState:
 
 
 def placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:
-    """A frame with its pane's columns. Literals take no memory but 0.1 ms a call; short columns are made in less."""
+    """A frame with its pane's columns. Literals use no memory but cost 0.1 ms per call; short columns are faster to
+    create."""
     if frame.height > _SHORT:
         return frame.with_columns([pl.lit(pane[0], pl.Int64).alias(PANE), pl.lit(pane[1], pl.Int64).alias(SINCE)])
     columns = [pl.Series(name, [at], dtype=pl.Int64) for name, at in zip((PANE, SINCE), pane, strict=True)]

@@ -1,11 +1,11 @@
-"""Partial frames that are merged when they are many: the columnar log-structured store of one piece of state.
+"""Partial frames, merged when they are many: the columnar log-structured merge store of one part of state.
 
-A batch appends one partial frame, which costs nothing; frames are merged when read or when they are many. Merging
-takes the newest frames and every older one that is at most twice as large as what is taken, so a row is merged a
-logarithmic number of times, and what is held stays within `frames_max` frames and (besides `ROWS_PENDING_MAX` rows)
-1.5 times the rows of the fully merged state.
+A batch appends one partial frame, which costs nothing; frames are merged when read or when they are many. A merge
+includes the newest frames and every older one that is at most twice as large as those included so far. So a row is
+merged a logarithmic number of times, and the store holds at most `frames_max` frames and (besides `ROWS_PENDING_MAX`
+rows) 1.5 times the rows of the fully merged state.
 
-Each frame has a number of its own, so that a snapshot is a list of references: the same number is the same rows.
+Each frame has a unique number, so that a snapshot is a list of references: the same number means the same rows.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from collections.abc import Callable, Iterator, Sequence
 import polars as pl
 
 FRAMES_MAX = 64
-"""Frames that are added before some are merged, where they are read once."""
+"""Default number of frames added between merges, for stores that are read once."""
 ROWS_PENDING_MAX = 262_144
-"""Rows in added frames before some are merged."""
+"""Rows in added frames that trigger a merge."""
 FRAMES_LOOSE_MAX = 8
-"""Added frames that a snapshot takes as they are; more are merged first, if they are small."""
+"""Added frames that a snapshot references unmerged; more are merged first, if they are small."""
 
 Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 
 
 class PartialStore:
-    """Frames of one piece of state; what the rows mean is known by the merge function only."""
+    """Frames of one part of state; only the merge function knows the meaning of the rows."""
 
     __slots__ = ("_frames_max", "_merge", "_numbering", "_numbers", "_pending_frames", "_pending_rows", "frames")
 
     def __init__(self, merge: Merge, frames_max: int = FRAMES_MAX, numbering: Iterator[int] | None = None) -> None:
-        """`numbering`: gives frames their numbers; stores that share it share no number."""
+        """`numbering`: source of frame numbers; stores that share it never use the same number."""
         self.frames: list[pl.DataFrame] = []
         self._numbers: list[int] = []
         self._numbering = itertools.count() if numbering is None else numbering
@@ -50,7 +50,7 @@ class PartialStore:
             self._merge_from(self._newest()[0])
 
     def compact(self) -> pl.DataFrame:
-        """All rows, merged into one frame, which the store then holds."""
+        """Merges all rows into one frame, which the store then holds, and returns it."""
         self._merge_from(0)
         return self.frames[0]
 
@@ -59,8 +59,8 @@ class PartialStore:
         return list(zip(self._numbers, self.frames, strict=True))
 
     def tidy(self, rows_max: int) -> int:
-        """Merges what was added since the last merge, if that is many frames and at most `rows_max` rows; gives the
-        rows that were merged."""
+        """Merges the frames added since the last merge, if they are many and have at most `rows_max` rows; returns the
+        number of rows merged."""
         if self._pending_frames <= FRAMES_LOOSE_MAX:
             return 0
         first, rows = self._newest()
@@ -70,18 +70,19 @@ class PartialStore:
         return rows
 
     def retain(self, kept: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
-        """Keeps of every frame what `kept` gives (after rows left the state)."""
+        """Replaces every frame by the rows of it that `kept` returns."""
         before = self.numbered()
         self.frames, self._numbers = [], []
         for number, frame in before:
             rest = kept(frame)
             if rest.height:
                 self.frames.append(rest)
+                # a frame that lost rows needs a new number, or the next checkpoint would refer to its old file
                 self._numbers.append(number if rest.height == frame.height else next(self._numbering))
         self._pending_frames = min(self._pending_frames, len(self.frames))
 
     def _newest(self) -> tuple[int, int]:
-        """Where the frames begin that are worth merging now, and how many rows they have."""
+        """The index of the first frame to merge now, and the rows of all frames from there on."""
         first = len(self.frames) - self._pending_frames
         rows = sum(frame.height for frame in self.frames[first:])
         while first > 0 and self.frames[first - 1].height <= 2 * rows:

@@ -1,4 +1,4 @@
-"""Configurations of windows of event time. How they cut time: `assigner`."""
+"""Configurations of event-time windows. `assigner` implements them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Tumbling:
-    """Windows of `size_ms`, one after the other. In a time zone: whole local days, or a part of a day."""
+    """Consecutive windows of `size_ms`. In a time zone: whole local days, or a part of a day."""
 
     size_ms: int
     offset_ms: int = 0
     timezone: str = UTC
 
     def check(self) -> list[str]:
-        """What is wrong with it; empty if nothing."""
+        """Problems of the configuration; empty if there are none."""
         return _positive(self.size_ms, "tumbling") or _local_problems(self.timezone, self.size_ms, "tumbling")
 
     def cut(self) -> str:
-        """How it cuts time, in words: state of one cut fits no other."""
+        """The window definition as text: state of one definition fits no other."""
         return f"tumbling {self.size_ms} offset {self.offset_ms} {self.timezone}"
 
     def assigner(self) -> Assigner:
-        """How it assigns windows."""
+        """The assigner of these windows."""
         if self.timezone == UTC:
             from headrace.operators.window.assigner import TumblingUtc
 
@@ -55,7 +55,7 @@ class Sliding:
     timezone: str = UTC
 
     def check(self) -> list[str]:
-        """What is wrong with it; empty if nothing."""
+        """Problems of the configuration; empty if there are none."""
         if problems := _positive(self.size_ms, "sliding") or _every(self.size_ms, self.every_ms):
             return problems
         if self.timezone != UTC and self.size_ms % self.every_ms:
@@ -63,11 +63,11 @@ class Sliding:
         return _local_problems(self.timezone, self.every_ms, "every")
 
     def cut(self) -> str:
-        """How it cuts time, in words: state of one cut fits no other."""
+        """The window definition as text: state of one definition fits no other."""
         return f"sliding {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
 
     def assigner(self) -> Assigner:
-        """How it assigns windows."""
+        """The assigner of these windows."""
         if self.timezone == UTC:
             from headrace.operators.window.assigner import SlidingUtc
 
@@ -80,7 +80,7 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Cumulate:
-    """Windows that share a start and grow by `every_ms` up to `size_ms`, then start anew."""
+    """Windows that share a start and grow by `every_ms` up to `size_ms`, then start over."""
 
     size_ms: int
     every_ms: int
@@ -88,7 +88,7 @@ class Cumulate:
     timezone: str = UTC
 
     def check(self) -> list[str]:
-        """What is wrong with it; empty if nothing."""
+        """Problems of the configuration; empty if there are none."""
         if problems := _positive(self.size_ms, "cumulate") or _every(self.size_ms, self.every_ms):
             return problems
         if self.size_ms % self.every_ms:
@@ -96,11 +96,11 @@ class Cumulate:
         return _local_problems(self.timezone, self.size_ms, "cumulate")
 
     def cut(self) -> str:
-        """How it cuts time, in words: state of one cut fits no other."""
+        """The window definition as text: state of one definition fits no other."""
         return f"cumulate {self.size_ms} every {self.every_ms} offset {self.offset_ms} {self.timezone}"
 
     def assigner(self) -> Assigner:
-        """How it assigns windows."""
+        """The assigner of these windows."""
         if self.timezone == UTC:
             from headrace.operators.window.assigner import CumulateUtc
 

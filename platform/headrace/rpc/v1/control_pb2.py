@@ -22,99 +22,20 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from headrace.rpc.v1 import messages_pb2 as headrace_dot_rpc_dot_v1_dot_messages__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dheadrace/rpc/v1/control.proto\x12\x0fheadrace.rpc.v1\"\xa5\x01\n\x0bWorkerFrame\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\r\n\x05heard\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\t\x12,\n\x07message\x18\x04 \x01(\x0b\x32\x1b.headrace.rpc.v1.FromWorker\x12\r\n\x05nonce\x18\x05 \x01(\x0c\x12\r\n\x05proof\x18\x06 \x01(\x0c\x12\x0c\n\x04part\x18\x07 \x01(\x0c\x12\x0c\n\x04more\x18\x08 \x01(\x08\"\x8c\x01\n\x10\x43oordinatorFrame\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\r\n\x05heard\x18\x02 \x01(\x03\x12\x0f\n\x07resumed\x18\x03 \x01(\x08\x12*\n\x07message\x18\x04 \x01(\x0b\x32\x19.headrace.rpc.v1.ToWorker\x12\r\n\x05nonce\x18\x05 \x01(\x0c\x12\r\n\x05proof\x18\x06 \x01(\x0c\"8\n\x07\x41\x64\x64ress\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x03\x12\x11\n\tunix_path\x18\x03 \x01(\t\"P\n\x08SlotInfo\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\x03\x12)\n\x07\x61\x64\x64ress\x18\x03 \x01(\x0b\x32\x18.headrace.rpc.v1.Address\"\x88\x02\n\x07\x46\x61ilure\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\r\n\x05retry\x18\x03 \x01(\x08\x12\x13\n\x06remedy\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x11\n\x04node\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07subtask\x18\x06 \x01(\x03H\x02\x88\x01\x01\x12\x13\n\x06worker\x18\x07 \x01(\tH\x03\x88\x01\x01\x12\x12\n\x05place\x18\x08 \x01(\tH\x04\x88\x01\x01\x12\x12\n\x05trace\x18\t \x01(\tH\x05\x88\x01\x01\x12\x13\n\x0bunreachable\x18\n \x01(\x08\x42\t\n\x07_remedyB\x07\n\x05_nodeB\n\n\x08_subtaskB\t\n\x07_workerB\x08\n\x06_placeB\x08\n\x06_trace\"\xca\x02\n\x08\x46romSlot\x12-\n\x08\x64\x65ployed\x18\x01 \x01(\x0b\x32\x19.headrace.rpc.v1.DeployedH\x00\x12)\n\x06\x66\x61iled\x18\x02 \x01(\x0b\x32\x17.headrace.rpc.v1.FailedH\x00\x12\x32\n\x0binput_ended\x18\x03 \x01(\x0b\x32\x1b.headrace.rpc.v1.InputEndedH\x00\x12\'\n\x05\x61\x63ked\x18\x04 \x01(\x0b\x32\x16.headrace.rpc.v1.AckedH\x00\x12-\n\x08\x64\x65\x63lined\x18\x05 \x01(\x0b\x32\x19.headrace.rpc.v1.DeclinedH\x00\x12)\n\x06status\x18\x06 \x01(\x0b\x32\x17.headrace.rpc.v1.StatusH\x00\x12%\n\x04left\x18\x07 \x01(\x0b\x32\x15.headrace.rpc.v1.LeftH\x00\x42\x06\n\x04kind\"(\n\x08\x44\x65ployed\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\"Q\n\x06\x46\x61iled\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12)\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x18.headrace.rpc.v1.Failure\"*\n\nInputEnded\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\"r\n\x05\x41\x63ked\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x10\n\x08subtasks\x18\x04 \x01(\x0c\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x03\x12\x15\n\rbytes_written\x18\x06 \x01(\x03\"b\n\x08\x44\x65\x63lined\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12)\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x18.headrace.rpc.v1.Failure\"6\n\x06Status\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12\x0e\n\x06status\x18\x03 \x01(\x0c\"$\n\x04Left\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\"\xf1\x03\n\x06ToSlot\x12)\n\x06\x64\x65ploy\x18\x01 \x01(\x0b\x32\x17.headrace.rpc.v1.DeployH\x00\x12\x36\n\rassign_splits\x18\x02 \x01(\x0b\x32\x1d.headrace.rpc.v1.AssignSplitsH\x00\x12\x36\n\rrelay_heights\x18\x03 \x01(\x0b\x32\x1d.headrace.rpc.v1.RelayHeightsH\x00\x12\x30\n\nlimit_time\x18\x04 \x01(\x0b\x32\x1a.headrace.rpc.v1.LimitTimeH\x00\x12\x36\n\rtrigger_epoch\x18\x05 \x01(\x0b\x32\x1d.headrace.rpc.v1.TriggerEpochH\x00\x12:\n\x0f\x65poch_completed\x18\x06 \x01(\x0b\x32\x1f.headrace.rpc.v1.EpochCompletedH\x00\x12\x36\n\repoch_aborted\x18\x07 \x01(\x0b\x32\x1d.headrace.rpc.v1.EpochAbortedH\x00\x12\x32\n\x0b\x66inish_slot\x18\x08 \x01(\x0b\x32\x1b.headrace.rpc.v1.FinishSlotH\x00\x12\x32\n\x0b\x63\x61ncel_slot\x18\t \x01(\x0b\x32\x1b.headrace.rpc.v1.CancelSlotH\x00\x42\x06\n\x04kind\"I\n\x06\x44\x65ploy\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x03\x12\r\n\x05token\x18\x03 \x01(\t\x12\x12\n\ndeployment\x18\x04 \x01(\x0c\"_\n\x0c\x41ssignSplits\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06splits\x18\x02 \x01(\x0c\x12\r\n\x05\x66inal\x18\x03 \x01(\x08\x12\x14\n\x07\x65mitted\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\n\n\x08_emitted\"$\n\x04Time\x12\x12\n\x05value\x18\x01 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_value\"\x92\x01\n\x0cRelayHeights\x12;\n\x07heights\x18\x01 \x03(\x0b\x32*.headrace.rpc.v1.RelayHeights.HeightsEntry\x1a\x45\n\x0cHeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12$\n\x05value\x18\x02 \x01(\x0b\x32\x15.headrace.rpc.v1.Time:\x02\x38\x01\"\x89\x01\n\tLimitTime\x12\x36\n\x06limits\x18\x01 \x03(\x0b\x32&.headrace.rpc.v1.LimitTime.LimitsEntry\x1a\x44\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12$\n\x05value\x18\x02 \x01(\x0b\x32\x15.headrace.rpc.v1.Time:\x02\x38\x01\"M\n\x0cTriggerEpoch\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x11\n\tsavepoint\x18\x02 \x01(\t\x12\x0c\n\x04stop\x18\x03 \x01(\x08\x12\r\n\x05\x64rain\x18\x04 \x01(\x08\"*\n\x07Renamed\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tsuccessor\x18\x02 \x01(\t\"J\n\x0e\x45pochCompleted\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12)\n\x07renamed\x18\x02 \x03(\x0b\x32\x18.headrace.rpc.v1.Renamed\"\x1d\n\x0c\x45pochAborted\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\"\x0c\n\nFinishSlot\"\x0c\n\nCancelSlot\"\xba\x02\n\nFromWorker\x12-\n\x08register\x18\x01 \x01(\x0b\x32\x19.headrace.rpc.v1.RegisterH\x00\x12/\n\theartbeat\x18\x02 \x01(\x0b\x32\x1a.headrace.rpc.v1.HeartbeatH\x00\x12*\n\x07slot_up\x18\x03 \x01(\x0b\x32\x17.headrace.rpc.v1.SlotUpH\x00\x12.\n\tslot_down\x18\x04 \x01(\x0b\x32\x19.headrace.rpc.v1.SlotDownH\x00\x12.\n\tslot_said\x18\x05 \x01(\x0b\x32\x19.headrace.rpc.v1.SlotSaidH\x00\x12\x38\n\x0eworker_leaving\x18\x06 \x01(\x0b\x32\x1e.headrace.rpc.v1.WorkerLeavingH\x00\x42\x06\n\x04kind\"\xb1\x01\n\x08Register\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x03\x12\x11\n\tslots_max\x18\x04 \x01(\x03\x12\x0f\n\x07version\x18\x05 \x01(\t\x12\'\n\x04idle\x18\x07 \x03(\x0b\x32\x19.headrace.rpc.v1.SlotInfo\x12\'\n\x04\x62usy\x18\x08 \x03(\x0b\x32\x19.headrace.rpc.v1.SlotInfoJ\x04\x08\x06\x10\x07\"\x0b\n\tHeartbeat\"1\n\x06SlotUp\x12\'\n\x04slot\x18\x01 \x01(\x0b\x32\x19.headrace.rpc.v1.SlotInfo\"7\n\x08SlotDown\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x63lean\x18\x03 \x01(\x08\"A\n\x08SlotSaid\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12\'\n\x04said\x18\x02 \x01(\x0b\x32\x19.headrace.rpc.v1.FromSlot\"\x0f\n\rWorkerLeaving\"\xb7\x02\n\x08ToWorker\x12\x31\n\nregistered\x18\x01 \x01(\x0b\x32\x1b.headrace.rpc.v1.RegisteredH\x00\x12+\n\x07refused\x18\x02 \x01(\x0b\x32\x18.headrace.rpc.v1.RefusedH\x00\x12/\n\theartbeat\x18\x03 \x01(\x0b\x32\x1a.headrace.rpc.v1.HeartbeatH\x00\x12.\n\ttell_slot\x18\x04 \x01(\x0b\x32\x19.headrace.rpc.v1.TellSlotH\x00\x12.\n\tkill_slot\x18\x05 \x01(\x0b\x32\x19.headrace.rpc.v1.KillSlotH\x00\x12\x32\n\x0bstop_worker\x18\x06 \x01(\x0b\x32\x1b.headrace.rpc.v1.StopWorkerH\x00\x42\x06\n\x04kind\"E\n\nRegistered\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\x03\x12\x10\n\x08lease_ms\x18\x03 \x01(\x03\"9\n\x07Refused\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x13\n\x06remedy\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_remedy\"?\n\x08TellSlot\x12\x0c\n\x04slot\x18\x01 \x01(\t\x12%\n\x04told\x18\x02 \x01(\x0b\x32\x17.headrace.rpc.v1.ToSlot\"\x18\n\x08KillSlot\x12\x0c\n\x04slot\x18\x01 \x01(\t\"\x0c\n\nStopWorker2X\n\x07\x43ontrol\x12M\n\x06\x41ttach\x12\x1c.headrace.rpc.v1.WorkerFrame\x1a!.headrace.rpc.v1.CoordinatorFrame(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dheadrace/rpc/v1/control.proto\x12\x0fheadrace.rpc.v1\x1a\x1eheadrace/rpc/v1/messages.proto\"\xa5\x01\n\x0bWorkerFrame\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\r\n\x05heard\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\t\x12,\n\x07message\x18\x04 \x01(\x0b\x32\x1b.headrace.rpc.v1.FromWorker\x12\r\n\x05nonce\x18\x05 \x01(\x0c\x12\r\n\x05proof\x18\x06 \x01(\x0c\x12\x0c\n\x04part\x18\x07 \x01(\x0c\x12\x0c\n\x04more\x18\x08 \x01(\x08\"\x8c\x01\n\x10\x43oordinatorFrame\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\r\n\x05heard\x18\x02 \x01(\x03\x12\x0f\n\x07resumed\x18\x03 \x01(\x08\x12*\n\x07message\x18\x04 \x01(\x0b\x32\x19.headrace.rpc.v1.ToWorker\x12\r\n\x05nonce\x18\x05 \x01(\x0c\x12\r\n\x05proof\x18\x06 \x01(\x0c\x32X\n\x07\x43ontrol\x12M\n\x06\x41ttach\x12\x1c.headrace.rpc.v1.WorkerFrame\x1a!.headrace.rpc.v1.CoordinatorFrame(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.rpc.v1.control_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RELAYHEIGHTS_HEIGHTSENTRY']._loaded_options = None
-  _globals['_RELAYHEIGHTS_HEIGHTSENTRY']._serialized_options = b'8\001'
-  _globals['_LIMITTIME_LIMITSENTRY']._loaded_options = None
-  _globals['_LIMITTIME_LIMITSENTRY']._serialized_options = b'8\001'
-  _globals['_WORKERFRAME']._serialized_start=51
-  _globals['_WORKERFRAME']._serialized_end=216
-  _globals['_COORDINATORFRAME']._serialized_start=219
-  _globals['_COORDINATORFRAME']._serialized_end=359
-  _globals['_ADDRESS']._serialized_start=361
-  _globals['_ADDRESS']._serialized_end=417
-  _globals['_SLOTINFO']._serialized_start=419
-  _globals['_SLOTINFO']._serialized_end=499
-  _globals['_FAILURE']._serialized_start=502
-  _globals['_FAILURE']._serialized_end=766
-  _globals['_FROMSLOT']._serialized_start=769
-  _globals['_FROMSLOT']._serialized_end=1099
-  _globals['_DEPLOYED']._serialized_start=1101
-  _globals['_DEPLOYED']._serialized_end=1141
-  _globals['_FAILED']._serialized_start=1143
-  _globals['_FAILED']._serialized_end=1224
-  _globals['_INPUTENDED']._serialized_start=1226
-  _globals['_INPUTENDED']._serialized_end=1268
-  _globals['_ACKED']._serialized_start=1270
-  _globals['_ACKED']._serialized_end=1384
-  _globals['_DECLINED']._serialized_start=1386
-  _globals['_DECLINED']._serialized_end=1484
-  _globals['_STATUS']._serialized_start=1486
-  _globals['_STATUS']._serialized_end=1540
-  _globals['_LEFT']._serialized_start=1542
-  _globals['_LEFT']._serialized_end=1578
-  _globals['_TOSLOT']._serialized_start=1581
-  _globals['_TOSLOT']._serialized_end=2078
-  _globals['_DEPLOY']._serialized_start=2080
-  _globals['_DEPLOY']._serialized_end=2153
-  _globals['_ASSIGNSPLITS']._serialized_start=2155
-  _globals['_ASSIGNSPLITS']._serialized_end=2250
-  _globals['_TIME']._serialized_start=2252
-  _globals['_TIME']._serialized_end=2288
-  _globals['_RELAYHEIGHTS']._serialized_start=2291
-  _globals['_RELAYHEIGHTS']._serialized_end=2437
-  _globals['_RELAYHEIGHTS_HEIGHTSENTRY']._serialized_start=2368
-  _globals['_RELAYHEIGHTS_HEIGHTSENTRY']._serialized_end=2437
-  _globals['_LIMITTIME']._serialized_start=2440
-  _globals['_LIMITTIME']._serialized_end=2577
-  _globals['_LIMITTIME_LIMITSENTRY']._serialized_start=2509
-  _globals['_LIMITTIME_LIMITSENTRY']._serialized_end=2577
-  _globals['_TRIGGEREPOCH']._serialized_start=2579
-  _globals['_TRIGGEREPOCH']._serialized_end=2656
-  _globals['_RENAMED']._serialized_start=2658
-  _globals['_RENAMED']._serialized_end=2700
-  _globals['_EPOCHCOMPLETED']._serialized_start=2702
-  _globals['_EPOCHCOMPLETED']._serialized_end=2776
-  _globals['_EPOCHABORTED']._serialized_start=2778
-  _globals['_EPOCHABORTED']._serialized_end=2807
-  _globals['_FINISHSLOT']._serialized_start=2809
-  _globals['_FINISHSLOT']._serialized_end=2821
-  _globals['_CANCELSLOT']._serialized_start=2823
-  _globals['_CANCELSLOT']._serialized_end=2835
-  _globals['_FROMWORKER']._serialized_start=2838
-  _globals['_FROMWORKER']._serialized_end=3152
-  _globals['_REGISTER']._serialized_start=3155
-  _globals['_REGISTER']._serialized_end=3332
-  _globals['_HEARTBEAT']._serialized_start=3334
-  _globals['_HEARTBEAT']._serialized_end=3345
-  _globals['_SLOTUP']._serialized_start=3347
-  _globals['_SLOTUP']._serialized_end=3396
-  _globals['_SLOTDOWN']._serialized_start=3398
-  _globals['_SLOTDOWN']._serialized_end=3453
-  _globals['_SLOTSAID']._serialized_start=3455
-  _globals['_SLOTSAID']._serialized_end=3520
-  _globals['_WORKERLEAVING']._serialized_start=3522
-  _globals['_WORKERLEAVING']._serialized_end=3537
-  _globals['_TOWORKER']._serialized_start=3540
-  _globals['_TOWORKER']._serialized_end=3851
-  _globals['_REGISTERED']._serialized_start=3853
-  _globals['_REGISTERED']._serialized_end=3922
-  _globals['_REFUSED']._serialized_start=3924
-  _globals['_REFUSED']._serialized_end=3981
-  _globals['_TELLSLOT']._serialized_start=3983
-  _globals['_TELLSLOT']._serialized_end=4046
-  _globals['_KILLSLOT']._serialized_start=4048
-  _globals['_KILLSLOT']._serialized_end=4072
-  _globals['_STOPWORKER']._serialized_start=4074
-  _globals['_STOPWORKER']._serialized_end=4086
-  _globals['_CONTROL']._serialized_start=4088
-  _globals['_CONTROL']._serialized_end=4176
+  _globals['_WORKERFRAME']._serialized_start=83
+  _globals['_WORKERFRAME']._serialized_end=248
+  _globals['_COORDINATORFRAME']._serialized_start=251
+  _globals['_COORDINATORFRAME']._serialized_end=391
+  _globals['_CONTROL']._serialized_start=393
+  _globals['_CONTROL']._serialized_end=481
 # @@protoc_insertion_point(module_scope)

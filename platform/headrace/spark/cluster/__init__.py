@@ -1,1 +1,1 @@
-"""Clusters that Spark runs on: YARN, Kubernetes, Connect; sessions, submission, packaging."""
+"""The clusters of Spark: YARN, Kubernetes, Connect; sessions, submission, packaging."""

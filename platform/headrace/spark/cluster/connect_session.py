@@ -1,6 +1,6 @@
-"""A session of Spark Connect, `sc://host:port`: a cluster that another process drives, reached by gRPC.
+"""A session of Spark Connect, `sc://host:port`: another process drives the cluster, and the client reaches it by gRPC.
 
-Such a session has no RDDs and no settings of a cluster: those are its server's. Imports pyspark inside.
+Such a session has no RDDs, and its server holds the cluster's settings. Imports pyspark inside its functions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from headrace.core.errors import Unreachable, UserError
+from headrace.core.errors import UnreachableError, UserError
 from headrace.spark.cluster.packaging import ARCHIVES, PY_FILES
 
 if TYPE_CHECKING:
@@ -23,16 +23,17 @@ _TIMEOUT_S = 5.0
 
 
 def is_connect(master: str | None) -> bool:
-    """Whether a master is a server of Spark Connect."""
+    """Whether a master is a Spark Connect server."""
     return master is not None and master.startswith(CONNECT)
 
 
 @contextmanager
 def connected(url: str, chosen: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session of one's own on that server, released at the end.
+    """A new session on that server, released at the end.
 
-    chosen   settings, of the session alone; py-files and archives among them are sent along
-    Raises UserError where a library is missing, or a setting is the server's; Unreachable where none answers.
+    chosen   settings of the session; its py-files and archives are uploaded
+
+    Raises UserError if a library is missing or a setting belongs to the server; UnreachableError if no server answers.
     """
     _require_answer(url)
     spark = _opened(url)
@@ -49,7 +50,7 @@ def connected(url: str, chosen: Mapping[str, str]) -> Iterator[SparkSession]:
 
 
 def _require_answer(url: str) -> None:
-    """Says at once what the client would try for minutes."""
+    """Fails at once if no server listens: Spark's client would retry for minutes."""
     try:
         found = urlsplit(url)
         host, port = found.hostname, found.port or _PORT
@@ -60,7 +61,7 @@ def _require_answer(url: str) -> None:
     try:
         socket.create_connection((host, port), _TIMEOUT_S).close()
     except OSError as cause:
-        raise Unreachable(
+        raise UnreachableError(
             f"no Spark Connect server answers at {host}:{port}", remedy="start it, or name the right one"
         ) from cause
 
@@ -70,7 +71,7 @@ def _opened(url: str) -> SparkSession:
         from pyspark.sql import SparkSession
 
         return SparkSession.builder.remote(url).create()
-    except ImportError as cause:  # pyspark's own, too, for what it needs beside itself
+    except ImportError as cause:  # pyspark raises it, too, for its own optional dependencies
         said = str(cause).partition("\n")[0]
         raise UserError(f"Spark Connect is not installed: {said}", remedy="pip install 'pyspark[connect]'") from cause
 
@@ -91,4 +92,4 @@ _SENDERS: Mapping[str, Callable[[SparkSession, list[str]], None]] = {
     PY_FILES: lambda spark, paths: spark.addArtifacts(*paths, pyfile=True),
     ARCHIVES: lambda spark, paths: spark.addArtifacts(*paths, archive=True),
 }
-"""Settings that name files: how a session takes them."""
+"""Settings that name files -> how a session uploads them."""

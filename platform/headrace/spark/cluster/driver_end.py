@@ -1,5 +1,5 @@
-"""How a driver that ran on the cluster ended, told to the command that sent it there: one object in checkpoint storage,
-which both reach. Knows nothing of what the command was.
+"""The exit code and output of a driver that ran on the cluster: one object in checkpoint storage, which the driver
+writes and the submitting command reads. Independent of the command.
 """
 
 from __future__ import annotations
@@ -9,40 +9,42 @@ from dataclasses import asdict, dataclass
 
 from headrace.checkpoint.paths import joined, parted, unique_part
 from headrace.checkpoint.stores.opening import open_folder
-from headrace.checkpoint.stores.store import ObjectMissing
+from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import HeadraceError
 
 TAIL_CHARACTERS = 200_000
-"""Of what was printed, the end."""
+"""Characters of the output that are kept, from its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverEnd:
-    """Its exit code, and what it has printed."""
+    """Its exit code and its output."""
 
     code: int
     out: str = ""
     err: str = ""
 
     def keep(self, url: str) -> None:
-        """Writes it. Blocking. Raises HeadraceError."""
+        """Writes the object. Blocking. Raises HeadraceError."""
         folder, name = parted(url)
         kept = asdict(self) | {"out": self.out[-TAIL_CHARACTERS:], "err": self.err[-TAIL_CHARACTERS:]}
         open_folder(folder).write(name, json.dumps(kept).encode())
 
     @staticmethod
     def take(url: str) -> DriverEnd | None:
-        """Reads and removes it; None where there is none, or it cannot be reached from here. Blocking."""
+        """Reads and deletes the object. Returns None if there is none, or if it cannot be reached from here.
+        Blocking.
+        """
         folder, name = parted(url)
         try:
             store = open_folder(folder)
             end = DriverEnd(**json.loads(store.read(name)))
             store.delete([name])
-        except (ObjectMissing, HeadraceError, OSError, ValueError, TypeError):
+        except (ObjectNotFoundError, HeadraceError, OSError, ValueError, TypeError):
             return None
         return end
 
 
 def end_url(storage: str) -> str:
-    """Where one that is about to start is to tell: a place of its own."""
+    """Returns the URL for a driver that is about to start. Each call returns another one."""
     return joined(storage, f"driver-{unique_part()}.json")

@@ -1,8 +1,8 @@
-"""Files that a driver pod takes along in Spark's folder of configuration: spark-submit sends the text files of that
-folder as a config map. So a pipeline and its modules need no storage that both sides reach.
+"""Files that travel to a driver pod in Spark's configuration folder: spark-submit puts the folder's text files into a
+config map, so a pipeline and its modules need no storage that both sides reach.
 
-    write_conf_folder   here: the folder, with the user's own configuration
-    unpack_files        there
+    write_conf_folder   on the submitting host: writes the folder, with the user's own configuration
+    unpack_files        in the driver
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from pathlib import Path
 from headrace.core.errors import UserError
 
 CONF_THERE = "/opt/spark/conf"
-"""Where Spark mounts it, in every image."""
+"""Spark's mount point of the folder, in every image."""
 _BUNDLE = "headrace-driver-files"
 _BYTES_MAX = 700_000
-"""Of the text: a config map holds 1 MiB, with all that is in the folder."""
+"""Limit of the encoded files: a config map holds 1 MiB, for the whole folder."""
 
 
 def write_conf_folder(folder: Path, own: Path | None, files: Mapping[str, bytes], application: Path) -> None:
-    """Writes what a driver pod gets: what is in the user's `own` folder, the application, and files (path -> content)
-    for the folder that it will work in. Raises UserError where it is too much."""
+    """Writes the configuration folder of a driver pod: the content of the user's `own` folder, the application, and
+    files (path -> content) for the driver's working folder. Raises UserError if it is too large.
+    """
     folder.mkdir()
     for path in own.iterdir() if own is not None else ():
         if path.is_file():
@@ -35,6 +36,7 @@ def write_conf_folder(folder: Path, own: Path | None, files: Mapping[str, bytes]
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, each in files.items():
             archive.writestr(name, each)
+    # as text: spark-submit sends only text files of that folder
     text = base64.encodebytes(content.getvalue())
     if len(text) > _BYTES_MAX:
         raise UserError(
@@ -46,7 +48,7 @@ def write_conf_folder(folder: Path, own: Path | None, files: Mapping[str, bytes]
 
 
 def unpack_files() -> Path | None:
-    """In a driver: writes the files into the folder it works in; that folder. None: it took none along."""
+    """In a driver: writes the files into its working folder. Returns that folder, or None if the pod has no files."""
     bundle = Path(os.environ.get("SPARK_CONF_DIR", CONF_THERE)) / _BUNDLE
     if not bundle.is_file():
         return None

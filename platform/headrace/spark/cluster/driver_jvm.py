@@ -1,8 +1,8 @@
-"""The JVM that a Spark driver of ours runs in: started quietly. Knows how Spark starts one, and nothing of replays.
+"""Starts the JVM of a Spark driver without its usual output. Knows nothing of replays.
 
-What it says while it starts (advice, its own settings) is kept for the case that it does not come up. From then on
-everything goes to stderr: what user code prints, and errors of Spark. A log4j2 configuration is given to it, unless the
-user has one.
+The JVM's output during its start (advice, its own settings) is kept, and only shown if the start fails. After that, all
+of it goes to stderr: the output of user code, and Spark's errors. The JVM gets a log4j2 configuration, unless the user
+has one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ logger.sql.level = off
 
 
 def require_java() -> None:
-    """Raises UserError where there is no Java to start."""
+    """Raises UserError if there is no Java to start."""
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
         raise UserError(f"there is no Java at JAVA_HOME={home}", remedy="Spark needs Java 17 or newer: set JAVA_HOME")
@@ -58,7 +58,7 @@ def require_java() -> None:
 
 
 class Voice:
-    """What a JVM says on stderr: kept until it is up, afterwards passed on."""
+    """The stderr of a JVM: kept until the JVM is up, passed on after that."""
 
     def __init__(self) -> None:
         self._kept: deque[str] = deque(maxlen=_LINES_KEPT)
@@ -78,11 +78,11 @@ class Voice:
                     self._kept.append(line)
 
     def came_up(self) -> None:
-        """From here on everything is passed on."""
+        """Passes on all output from now on."""
         self._up.set()
 
     def last_words(self, *, ended: bool) -> str:
-        """What it has said so far. ended: it is gone, so there is no more to come."""
+        """Returns the kept output. ended: the JVM is gone, so the output is complete."""
         if ended:
             self._thread.join(5)
         return "".join(self._kept)
@@ -90,8 +90,9 @@ class Voice:
 
 @contextmanager
 def quiet_settings(chosen: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Settings that bring the log4j2 configuration to the driver; nothing where the user has one. The file is there
-    while inside: Spark reads it as it starts."""
+    """Settings that name the log4j2 configuration, empty if the user has one. The file exists until the context ends:
+    Spark reads it as it starts.
+    """
     given = chosen.get(JAVA_OPTIONS, "")
     if "LOG4J_CONFIGURATION_FILE" in os.environ or any(name in given for name in LOG4J_CHOICES) or _configured():
         yield {}
@@ -103,13 +104,13 @@ def quiet_settings(chosen: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 def _configured() -> bool:
-    """Whether the Spark installation has a log4j2 configuration of its own."""
+    """Whether the Spark installation has its own log4j2 configuration."""
     folders = [os.environ.get("SPARK_CONF_DIR"), *(f"{home}/conf" for home in [os.environ.get("SPARK_HOME")] if home)]
     return any((Path(folder) / "log4j2.properties").exists() for folder in folders if folder)
 
 
 def launch(conf: SparkConf, voice: Voice) -> None:
-    """Starts the JVM of this process; Spark finds it. Raises what pyspark raises."""
+    """Starts this process's JVM, which Spark then uses. Raises what pyspark raises."""
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -122,5 +123,5 @@ def launch(conf: SparkConf, voice: Voice) -> None:
 
 
 def _unless_interrupted(record: logging.LogRecord) -> bool:
-    """py4j logs, with a stack trace, that it was interrupted as it waited for the JVM; it raises the error as well."""
+    """Drops py4j's log of an interrupted call, with its stack trace: py4j raises the error as well."""
     return not (record.name == "root" and str(record.msg).endswith("while sending command."))

@@ -1,5 +1,6 @@
-"""Before the first job on Kubernetes: waits until there is an executor, and says why there is none. Spark itself waits
-in silence, for ever."""
+"""Waits for an executor before the first job on Kubernetes, and reports why there is none. Spark itself waits forever,
+without a message.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +16,23 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 FORGIVEN_S = 30.0
-"""An image may fail to come for that long."""
+"""How long an image may fail to be pulled."""
 _LOOK_S = 5.0
 _PAUSE_S = 0.2
 _APPLICATION = "spark-app-selector"
 
 
 def await_executors(context: SparkContext, tell: Tell | None) -> None:
-    """Returns when one is there, or where executors come by what jobs ask for. Raises UserError where their image
-    does not come, ExternalError where Kubernetes does not tell."""
+    """Returns when an executor runs, or at once if Spark allocates executors dynamically. Raises UserError if their
+    image cannot be pulled, ExternalError if Kubernetes does not answer.
+    """
     conf = dict(context.getConf().getAll())
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         return
     pods: Pods | None = None
     good_s = time.monotonic()
     look_s = good_s + _LOOK_S
-    while len(context._jsc.sc().statusTracker().getExecutorInfos()) <= 1:  # the driver is one
+    while len(context._jsc.sc().statusTracker().getExecutorInfos()) <= 1:  # the list contains the driver
         now_s = time.monotonic()
         if now_s >= look_s:
             look_s = now_s + _LOOK_S
@@ -46,7 +48,7 @@ def await_executors(context: SparkContext, tell: Tell | None) -> None:
 
 
 def no_image(statuses: Sequence[PodStatus]) -> UserError:
-    """Why executors have none."""
+    """Returns the error for executors without an image."""
     trouble = next(each for each in statuses if each.image_trouble)
     return UserError(
         f"pod {trouble.name} has no image: {trouble.image_trouble}",
@@ -55,7 +57,7 @@ def no_image(statuses: Sequence[PodStatus]) -> UserError:
 
 
 def state_of(statuses: Sequence[PodStatus]) -> str:
-    """One line: what is waited for."""
+    """Returns one line: what the driver waits for."""
     if not statuses:
         return "waiting for executors: there is no pod yet; quotas, or what the driver may create, may be why"
     waited = "; ".join(

@@ -1,5 +1,5 @@
-"""Pods of a Kubernetes cluster, looked at by the client that Spark brings: whoever Spark logs in as is who asks. The
-only module that knows how to make that client.
+"""Pods of a Kubernetes cluster, read by the client that Spark ships: it authenticates as Spark does. The only module
+that knows how to make that client.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 SUBMISSION = "spark.kubernetes.authenticate.submission"
 CLIENT = "spark.kubernetes.authenticate"
 IN_DRIVER = "spark.kubernetes.authenticate.driver.mounted"
-"""Prefixes of the settings that say who asks: who submits a driver, a driver here, a driver in a pod."""
+"""Prefixes of the settings with credentials: for submitting a driver, for a driver on this host, for a driver in a
+pod.
+"""
 IMAGE_TROUBLE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 _CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
 
 @dataclass(frozen=True, slots=True)
 class PodStatus:
-    """How a pod is.
+    """The status of a pod.
 
-    phase      Pending, Running, Succeeded, Failed; Unknown
-    waiting    why its container waits: reason and message; None: it does not
-    exit_code  of its container; None: it has not ended
-    message    what its container left as its last word
+    phase       Pending, Running, Succeeded, Failed; Unknown
+    waiting     why its container waits: reason and message; None: it does not wait
+    exit_code   of its container; None: it has not ended
+    message     the container's termination message
     """
 
     name: str
@@ -44,7 +46,7 @@ class PodStatus:
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> PodStatus:
-        """From the API's document."""
+        """Returns the status in the API's document."""
         status = document.get("status") or {}
         states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
         waiting = next((state["waiting"] for state in states if state.get("waiting")), None)
@@ -59,14 +61,14 @@ class PodStatus:
 
     @property
     def image_trouble(self) -> str | None:
-        """Why it has no image; None: it has, or will."""
+        """Why its image cannot be pulled; None: it can, as far as is known."""
         if self.waiting is None or self.waiting[0] not in IMAGE_TROUBLE:
             return None
         return ": ".join(part for part in self.waiting if part)
 
 
 class Pods:
-    """The pods of one namespace. Methods raise ExternalError where the cluster does not answer."""
+    """The pods of one namespace. Methods raise ExternalError if the cluster does not answer."""
 
     def __init__(self, jvm: JVMView, master: str, conf: Mapping[str, str], who: str) -> None:
         self._jvm = jvm
@@ -89,20 +91,21 @@ class Pods:
             )
 
     def status(self, name: str) -> PodStatus | None:
-        """Of one pod; None: there is no such pod."""
+        """Returns the status of one pod, or None if there is no such pod."""
         with _failures():
             pod = self._client.pods().inNamespace(self.namespace).withName(name).get()
             return None if pod is None else self._read(pod)
 
     def labelled(self, label: str, value: str) -> list[PodStatus]:
-        """Of all with that label."""
+        """Returns the status of all pods with that label."""
         with _failures():
             pods = self._client.pods().inNamespace(self.namespace).withLabel(label, value).list().getItems()
-            # by number: py4j's iterator ends with an exception, which pyspark reads only while it has a SparkContext
+            # by index: py4j's iterator ends with an exception, which pyspark translates only while a SparkContext
+            # exists
             return [self._read(pods.get(number)) for number in range(pods.size())]
 
     def delete(self, name: str) -> None:
-        """Ends a pod, with all that it owns."""
+        """Deletes a pod, with everything that it owns."""
         with _failures():
             self._client.pods().inNamespace(self.namespace).withName(name).delete()
 
@@ -113,7 +116,9 @@ class Pods:
 
 @contextmanager
 def pods_from_here(spark_home: str, master: str, conf: Mapping[str, str]) -> Iterator[Pods]:
-    """As whoever submits drivers, by a JVM of its own, which ends at the end. Raises ExternalError."""
+    """The pods as seen with the credentials for submitting, through a JVM that ends with the context. Raises
+    ExternalError.
+    """
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
     jars = Path(spark_home) / "jars"

@@ -1,6 +1,6 @@
-"""What a replay on Kubernetes needs to be told, and what is said where it is not. Pure.
+"""Checks and completes the settings of a replay on Kubernetes. Pure.
 
-The words are Spark's: see "Running Spark on Kubernetes" for all of its settings.
+The names are Spark's: see "Running Spark on Kubernetes" for all settings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_kubernetes(master: str | None) -> bool:
 
 
 def api_address(master: str) -> tuple[str, int]:
-    """Host and port of the API server, as Spark reads them. Raises UserError."""
+    """Returns host and port of the API server, as Spark reads them. Raises UserError."""
     text = master.removeprefix(SCHEME)
     url = urlsplit(text if "://" in text else f"https://{text}")
     try:
@@ -43,7 +43,7 @@ def api_address(master: str) -> tuple[str, int]:
 
 
 def require_image(roles: tuple[str, ...], conf: Mapping[str, str]) -> None:
-    """Raises UserError where the pods of these roles have no image. conf: with defaults."""
+    """Raises UserError if the pods of these roles have no image. conf: with defaults."""
     for role in roles:
         if not (conf.get(_IMAGE) or conf.get(f"spark.kubernetes.{role}.container.image")):
             raise UserError(
@@ -53,16 +53,16 @@ def require_image(roles: tuple[str, ...], conf: Mapping[str, str]) -> None:
 
 
 def mounts(roles: tuple[str, ...], conf: Mapping[str, str]) -> tuple[str, ...]:
-    """Folders that are volumes of the pods of all these roles. conf: with defaults."""
+    """Returns the folders that are volumes of the pods of all these roles. conf: with defaults."""
     found = {(match[1], conf[name]) for name in conf if (match := _MOUNT.fullmatch(name)) is not None}
     return tuple(path for path in sorted({path for _, path in found}) if all((role, path) in found for role in roles))
 
 
 def pod_room(conf: Mapping[str, str]) -> dict[str, str]:
-    """Memory of executor pods for Python; nothing where the user says how much. conf: with defaults."""
+    """Returns the memory settings of executor pods for Python; empty if the user sets one. conf: with defaults."""
     return {} if _ROOM_FACTOR in conf else executor_room(conf)
 
 
 def pod_name(pipeline: str, token: str) -> str:
-    """Of a driver; token makes it the only one of that name."""
+    """Returns the name of a driver pod; the token makes it unique."""
     return f"headrace-{pipeline}"[: _POD_NAME_MAX - len(token) - len(_SUFFIX) - 1].rstrip("-") + f"-{token}{_SUFFIX}"

@@ -1,5 +1,5 @@
-"""What a job takes along to the hosts of a Spark cluster, by spark-submit's conventions: settings, and no files but
-the pipeline's own modules, packed.
+"""Packages that travel with a job to the hosts of a Spark cluster, by spark-submit's conventions: settings, and only
+one kind of file, the pipeline's own modules in an archive.
 
     py_files   modules, zips, wheels: on the import path of every Python worker (spark.submit.pyFiles)
     archives   PATH[#ALIAS], unpacked where a task runs (spark.archives); ALIAS `environment` has the Python of tasks
@@ -17,7 +17,7 @@ from headrace.client.submission import job_code
 from headrace.spec.pipeline import Pipeline
 
 OWN_CODE = "headrace-pipeline-code"
-"""Folder that the pipeline's own modules are unpacked into, below where a task runs."""
+"""Folder of the unpacked modules of the pipeline, below a task's working folder."""
 ENVIRONMENT = "environment"
 ENVIRONMENT_PYTHON = f"./{ENVIRONMENT}/bin/python"
 PYTHON = "PYSPARK_PYTHON"
@@ -27,19 +27,20 @@ PY_FILES, ARCHIVES = "spark.submit.pyFiles", "spark.archives"
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What travels: paths and URLs as a user writes them."""
+    """Paths and URLs, as the user wrote them."""
 
     py_files: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
 
     @staticmethod
     def of(py_files: Iterable[str], archives: Iterable[str]) -> Packages:
-        """Each may hold several, with commas between."""
+        """Each item may hold several paths, separated by commas."""
         return Packages(_each(py_files), _each(archives))
 
     def with_own_code(self, pipeline: Pipeline, folder: Path, into: Path) -> Packages:
-        """Also the modules beside the pipeline file, packed into a file in `into`; nothing more where there are none.
-        Raises UserError."""
+        """Adds the modules beside the pipeline file, packed into a file in `into`, if there are any. Raises
+        UserError.
+        """
         own = job_code(pipeline, folder)
         made = []
         for archive in own:
@@ -49,7 +50,7 @@ class Packages:
         return Packages(self.py_files, (*self.archives, *made))
 
     def settings(self, chosen: Mapping[str, str]) -> dict[str, str]:
-        """The settings of Spark that `chosen` becomes with them."""
+        """Returns `chosen` with the packages added as Spark settings."""
         own = {PY_FILES: self.py_files, ARCHIVES: self.archives}
         joined = {
             name: ",".join([*([chosen[name]] if chosen.get(name) else ()), *paths])
@@ -59,7 +60,7 @@ class Packages:
         return {**chosen, **joined}
 
     def python(self) -> str | None:
-        """The Python that tasks run, where an archive brings it and the user's environment names no other."""
+        """Returns the Python of the tasks, if an archive contains one and the user's environment names no other."""
         aliases = {path.rpartition("#")[2] for path in self.archives if "#" in path}
         return ENVIRONMENT_PYTHON if ENVIRONMENT in aliases and PYTHON not in os.environ else None
 

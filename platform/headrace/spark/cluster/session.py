@@ -1,5 +1,5 @@
-"""A Spark session for headrace: what it must be told so that our tasks run well, and nothing that users may want to
-choose. The only module that starts one.
+"""A Spark session for headrace. It sets what our tasks need to run well, and nothing that users may want to choose. The
+only module that starts a session.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.core.errors import HeadraceError, Unreachable, UserError
+from headrace.core.errors import HeadraceError, UnreachableError, UserError
 from headrace.spark.cluster.connect_session import connected, is_connect
 from headrace.spark.cluster.driver_jvm import Voice, launch, quiet_settings, require_java
 from headrace.spark.cluster.kubernetes_settings import (
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 LOCAL = "local"
 STANDALONE = "spark://"
 HERE = "local[*]"
-"""Where neither the user nor spark-submit says: all cores of this host."""
+"""The default if neither the user nor spark-submit names a master: all cores of this host."""
 CONNECT_TIMEOUT_S = 5.0
 ALWAYS = {
-    # parallelism comes from tasks: threads of polars under each of them would only get in their way
+    # parallelism comes from tasks: polars threads in each of them would only compete for cores
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.python.worker.reuse": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     # reports of tasks are small, but there may be many
     "spark.driver.maxResultSize": "2g",
-    # we tell how far it is ourselves
+    # headrace prints its own progress
     "spark.ui.showConsoleProgress": "false",
 }
 ON_THIS_HOST = {
@@ -53,7 +53,7 @@ ON_THIS_HOST = {
 
 
 def settings(master: str | None, chosen: Mapping[str, str]) -> dict[str, str]:
-    """All settings: what a user chose wins. master: None where spark-submit may have named one."""
+    """Returns all settings; the user's choice wins. master: None if spark-submit may have named one."""
     own = dict(ALWAYS)
     if master is None and not submitted():
         master = chosen.get("spark.master", HERE)
@@ -69,7 +69,7 @@ def settings(master: str | None, chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def submitted() -> bool:
-    """Whether spark-submit has started this process: then it has said where to run."""
+    """Whether spark-submit started this process: then it has chosen the master."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -80,10 +80,10 @@ def is_local(master: str) -> bool:
 
 @contextmanager
 def session(name: str, master: str | None, chosen: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session, stopped at the end; the one that this process has already, where it has one, and then it goes on.
+    """A session, stopped at the end. If this process has one already, that one is used, and not stopped.
 
-    Raises UserError where pyspark or Java are not installed or no such master can be, Unreachable where the master does
-    not answer.
+    Raises UserError if pyspark or Java are not installed or the master is invalid, UnreachableError if it does not
+    answer.
     """
     try:
         from pyspark import SparkContext
@@ -113,11 +113,12 @@ def _started(name: str, wanted: Mapping[str, str], chosen: Mapping[str, str]) ->
     from pyspark import SparkConf, SparkContext
 
     if submitted():
-        SparkContext._ensure_initialized()  # from here on a SparkConf has what spark-submit was told, which holds
+        SparkContext._ensure_initialized()  # from here on a SparkConf has spark-submit's settings, which win
         given = dict(SparkConf().getAll())
         unsaid = {key: value for key, value in wanted.items() if key in chosen or key not in given}
         return SparkContext(conf=SparkConf().setAppName(name).setAll(list(unsaid.items())))
     conf = SparkConf().setAppName(name).setAll(list(wanted.items()))
+    # this process has a JVM already, which keeps its settings
     if SparkContext._gateway is not None:
         return SparkContext(conf=conf)
     require_java()
@@ -149,7 +150,7 @@ def _not_started(cause: Exception, voice: Voice) -> HeadraceError:
             remedy="--master takes local[N], spark://host:7077, yarn and k8s://https://host:port",
         )
     else:
-        failure = Unreachable(
+        failure = UnreachableError(
             f"Spark does not start: {reason.strip()[:500]}",
             remedy="it needs Java 17 or newer (JAVA_HOME), and --master has to answer",
         )
@@ -158,7 +159,7 @@ def _not_started(cause: Exception, voice: Voice) -> HeadraceError:
 
 
 def require_master(master: str | None) -> None:
-    """Says at once what Spark would find out in a minute, or never. Raises UserError, Unreachable."""
+    """Fails at once where Spark would need a minute, or wait forever. Raises UserError, UnreachableError."""
     if master is None:
         return
     if master == YARN:
@@ -166,16 +167,16 @@ def require_master(master: str | None) -> None:
     if master.startswith(STANDALONE):
         addresses = master.removeprefix(STANDALONE).split(",")
         if not any(_answers(address) for address in addresses):
-            raise Unreachable(f"no Spark master answers at {master}", remedy="start it, or name the right one")
+            raise UnreachableError(f"no Spark master answers at {master}", remedy="start it, or name the right one")
     if is_kubernetes(master) and not _by_proxy() and not _listens(*api_address(master)):
-        raise Unreachable(
+        raise UnreachableError(
             f"no Kubernetes API answers at {master.removeprefix(SCHEME)}",
             remedy="name the right one: `kubectl cluster-info` shows it",
         )
 
 
 def _by_proxy() -> bool:
-    """Whether addresses are for a proxy to reach."""
+    """Whether addresses are only reachable through a proxy."""
     return any(name in os.environ for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"))
 
 

@@ -1,4 +1,6 @@
-"""Settings of Spark that hold before ours: `spark-defaults.conf`, where Spark looks for it, and the folder it is in."""
+"""Reads Spark's own defaults: `spark-defaults.conf` in Spark's configuration folder. They count as the user's
+choice.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ _SETTING = re.compile(r"([^\s=:#!][^\s=:]*)[\s=:]+(.*)")
 
 
 def conf_folder() -> Path | None:
-    """The folder with Spark's configuration files; None: there is none."""
+    """Returns the folder with Spark's configuration files, or None."""
     named = os.environ.get("SPARK_CONF_DIR")
     home = os.environ.get("SPARK_HOME")
     folder = Path(named) if named else Path(home, "conf") if home else None
@@ -19,7 +21,7 @@ def conf_folder() -> Path | None:
 
 
 def with_defaults(chosen: Mapping[str, str]) -> dict[str, str]:
-    """What a user chose, and defaults where nothing was chosen."""
+    """Returns the user's settings, completed with Spark's defaults."""
     folder = conf_folder()
     file = None if folder is None else folder / "spark-defaults.conf"
     if file is None or not file.is_file():

@@ -1,7 +1,7 @@
-"""The `spark-submit` that runs a replay whose driver is to run on the cluster too (`--deploy-mode cluster`). Pure, but
-for where things are installed.
+"""The `spark-submit` command for a replay whose driver runs on the cluster (`--deploy-mode cluster`). Pure, but for
+where things are installed.
 
-The application is `headrace_replay.py`: it takes the arguments of `headrace replay`, without those that say where.
+The application is `headrace_replay.py`: it takes the arguments of `headrace replay`, without those for the cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WHERE = ("--master", "--deploy-mode", "--py-files", "--archives", "--conf")
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is to be submitted. application: path of `headrace_replay.py`; arguments: for it; files: for its folder."""
+    """One submission. application: path of `headrace_replay.py`; arguments: for it; files: for its working folder."""
 
     master: str
     application: str
@@ -30,7 +30,7 @@ class Submission:
     conf: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, spark_submit: str) -> list[str]:
-        """The command. Raises UserError where that master runs no Python drivers."""
+        """Returns the command. Raises UserError if that master runs no Python drivers."""
         if self.master.startswith(("local", "spark://")):
             raise UserError(
                 f"--deploy-mode cluster: {self.master} runs no Python drivers",
@@ -53,7 +53,9 @@ class Submission:
 
 
 def without(arguments: Sequence[str], options: Iterable[str]) -> list[str]:
-    """Arguments without these options and their values, written `--option value` or `--option=value`."""
+    """Returns the arguments without these options and their values, in the form `--option value` or
+    `--option=value`.
+    """
     dropped = tuple(options)
     left: list[str] = []
     rest = iter(arguments)
@@ -66,7 +68,7 @@ def without(arguments: Sequence[str], options: Iterable[str]) -> list[str]:
 
 
 def changed(arguments: Sequence[str], changes: Mapping[str, Callable[[str], str]]) -> list[str]:
-    """Arguments with the values of these options changed, written `--option value` or `--option=value`."""
+    """Returns the arguments with these options' values changed, in the form `--option value` or `--option=value`."""
     left: list[str] = []
     rest = iter(arguments)
     for argument in rest:
@@ -82,7 +84,7 @@ def changed(arguments: Sequence[str], changes: Mapping[str, Callable[[str], str]
 
 
 def installed_spark_submit() -> str:
-    """The `spark-submit` of $SPARK_HOME, else the one that comes with pyspark. Raises UserError."""
+    """Returns the `spark-submit` of $SPARK_HOME, else the one of the pyspark package. Raises UserError."""
     try:
         from pyspark.find_spark_home import _find_spark_home
     except ImportError as cause:

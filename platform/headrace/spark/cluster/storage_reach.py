@@ -1,4 +1,6 @@
-"""Whether executors reach what a job keeps: a folder of the driver's host is no place for a job on many hosts. Pure."""
+"""Checks that executors reach a job's storage: a folder of the driver's host does not serve a job on many hosts.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ def runs_here(master: str) -> bool:
 
 
 def require_reachable(master: str, places: Mapping[str, str | None], mounted: Sequence[str] = ()) -> None:
-    """Raises UserError where executors run elsewhere and a place (what it is -> its URL) is a folder of this host.
+    """Raises UserError if executors run elsewhere and a place (its description -> its URL) is a folder of this host.
 
-    mounted  folders that are volumes of all that run there
+    mounted   folders that are volumes of all executors
     """
     if runs_here(master):
         return

@@ -1,5 +1,6 @@
-"""A running spark-submit whose driver runs on the cluster: its log is passed on, the application in it recognised, and
-ended where the user ends the command."""
+"""A running spark-submit whose driver runs on the cluster: passes its log on, finds the application's id in it, and
+kills the application when the user interrupts the command.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +17,21 @@ _KILL_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """spark-submit has ended. application: what it ran on YARN; None: there is none that we know."""
+    """spark-submit has ended. application: its id on YARN; None: unknown."""
 
     code: int
     application: str | None
 
 
 class SubmittedDriver:
-    """One submission. `tell` takes the lines of spark-submit's log."""
+    """One submission. `tell` receives the lines of spark-submit's log."""
 
     def __init__(self, command: Sequence[str], tell: Callable[[str], None]) -> None:
         self._command, self._tell = list(command), tell
         self._application: str | None = None
 
     def run(self) -> Ended:
-        """Runs it to its end. Where it is interrupted, the application is ended as well."""
+        """Runs spark-submit to its end. On an interrupt it also kills the application."""
         with subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True, errors="replace") as process:
             try:
                 self._listen(process)
@@ -75,6 +76,6 @@ class SubmittedDriver:
 
 
 def kill_command(spark_submit: str, application: str) -> list[str]:
-    """Ends an application of YARN, with the Hadoop that Spark has, so that no other is needed."""
+    """Returns the command that kills a YARN application, with the Hadoop client that Spark ships."""
     spark_class = str(Path(spark_submit).parent / "spark-class")
     return [spark_class, "org.apache.hadoop.yarn.client.cli.ApplicationCLI", "application", "-kill", application]

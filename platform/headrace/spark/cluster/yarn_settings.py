@@ -1,4 +1,4 @@
-"""What a replay on YARN needs to be told where the user says nothing, and what is said where no cluster is. Pure."""
+"""Completes the settings of a replay on YARN, and checks that a cluster is configured. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from headrace.core.errors import UserError
 
 YARN = "yarn"
 PYTHON_MB = 1024
-"""Beyond the heap, for each Python process: a worker's rows, polars and Arrow. YARN ends containers that take more."""
+"""Memory beyond the heap for each Python process: a worker's rows, polars and Arrow. YARN kills containers that exceed
+theirs.
+"""
 _CONF_DIRS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _CORES = "spark.executor.cores"
 _ATTEMPTS = "spark.yarn.maxAppAttempts"
@@ -19,7 +21,7 @@ _SAYS_ROOM = {
 
 
 def require_conf_dir(environment: Mapping[str, str]) -> None:
-    """Raises UserError where nothing says which cluster."""
+    """Raises UserError if no configuration of a cluster is named."""
     if not any(environment.get(name) for name in _CONF_DIRS):
         raise UserError(
             "--master yarn: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
@@ -28,16 +30,18 @@ def require_conf_dir(environment: Mapping[str, str]) -> None:
 
 
 def executor_room(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Memory of executors for Python; nothing where the user says how much. chosen: with Spark's defaults file."""
+    """Returns the memory settings of executors for Python; empty if the user sets one. chosen: with Spark's defaults
+    file.
+    """
     cores = chosen.get(_CORES, "1")
     return _room("executor", chosen, int(cores) if cores.isdigit() else 1)
 
 
 def driver_settings(chosen: Mapping[str, str], *, follow: bool) -> dict[str, str]:
-    """Of a driver that runs on the cluster. chosen: with Spark's defaults file.
+    """Returns the settings of a driver on the cluster. chosen: with Spark's defaults file.
 
-    A driver that is lost is not tried again: it may have published everything, and a replay that has ended is not taken
-    up but begun anew. One that follows goes on where it stood, so it may be tried as often as the cluster does.
+    YARN must not start a lost replay driver again: it may have published everything, and a finished replay starts over.
+    A following driver continues where it stood, so YARN may start it as often as the cluster allows.
     """
     attempts = {} if follow or _ATTEMPTS in chosen else {_ATTEMPTS: "1"}
     return {**_room("driver", chosen, 1), **attempts}

@@ -1,1 +1,1 @@
-"""The shell of a driver: performs its machine's effects, for replays and for pipelines that are followed."""
+"""The shell of a driver: performs its machine's effects, for replays and for followed pipelines."""

@@ -1,9 +1,9 @@
-"""What drivers left in checkpoint storage that were killed: folders of replays that publish nothing. Nobody takes them
-up again, for each run has a folder of its own.
+"""Deletes what killed drivers left in checkpoint storage: folders of unpublished replays. No later run continues them,
+because each run has a folder of its own.
 
-A folder is abandoned where the process that it belongs to has ended, seen from the same host; from elsewhere, where it
-has been silent for a week (`staging_owner`). Several drivers may look at the same time: what is deleted twice is
-gone all the same, and the owner goes last, so that whoever is interrupted is followed by another.
+A folder is abandoned if its owner process has ended, as seen from the same host; from another host, if it has been
+silent for a week (`staging_owner`). Several drivers may do this at the same time: deleting twice is harmless, and the
+owner file goes last, so that another driver can finish an interrupted deletion.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections import defaultdict
 
 from headrace.checkpoint.paths import joined
 from headrace.checkpoint.stores.opening import open_store
-from headrace.checkpoint.stores.store import ObjectMissing, ObjectStore, StoredObject
+from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore, StoredObject
 from headrace.spark.driver.staging_owner import OWNER, read_owner
 from headrace.spark.launch.identity import unpublished_pattern, unpublished_prefix
 
 SILENT_MAX_MS = 7 * 24 * 3_600_000
-"""An owner writes every hour; the rest is for hosts that sleep, and for clocks."""
+"""An owner writes every hour; the rest is for suspended hosts and clock differences."""
 
 
 def remove_abandoned(storage: str, pipeline: str, now_ms: int) -> int:
-    """Deletes the folders of that pipeline that nobody owns any more; how many they were. Raises ExternalError.
+    """Deletes the pipeline's folders without an owner. Returns their number. Raises ExternalError.
 
     storage: URL of checkpoint storage
     """
@@ -46,14 +46,15 @@ def _is_abandoned(store: ObjectStore, objects: list[StoredObject], now_ms: int) 
     for path in owners:
         try:
             owner = read_owner(store.read(path))
-        except ObjectMissing:
-            return False  # it has just said so again, or has deleted all of it
+        except ObjectNotFoundError:
+            return False  # the owner has just renewed it, or has deleted the folder
         if owner is None or not owner.is_gone:
             return False
     return bool(owners)
 
 
 def _remove(store: ObjectStore, folder: str, paths: list[str]) -> None:
+    # the owner file goes last: a folder without one could only be deleted after a week
     store.delete(sorted(paths, key=lambda path: path.startswith(f"{folder}/{OWNER}")))
     left = open_store(joined(store.url, folder))
     left.delete([each.path for each in left.leftovers()])

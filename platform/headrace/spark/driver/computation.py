@@ -1,6 +1,6 @@
-"""One computation on Spark: rows of a range of the sources, and state as it was, into the job's next manifest.
+"""One computation on Spark: from a range of the sources, and the state before it, to the job's next manifest.
 
-Nothing that it does has an effect outside: result rows are staged, states are written beside those of before.
+It has no effect outside: result rows are staged, states are written beside the earlier ones.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from headrace.spark.task.order import JobOrder
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """Computes epochs of one job. job, storage: its id, and the URL of its folder; publish: its rows will reach the
-    sinks."""
+    """Computes epochs of one job. job, storage: its id, and the URL of its folder; publish: the rows will reach the
+    sinks.
+    """
 
     plans: JobPlans
     parallelism: int
@@ -38,8 +39,9 @@ class Computation:
     publish: bool = True
 
     def run(self, epoch: Epoch) -> tuple[Manifest, tuple[StateHandle, ...]]:
-        """The manifest, and its states with paths relative to the folder they were written to. Raises UserError,
-        DataError, ExternalError."""
+        """Returns the manifest, and its states with paths relative to their folder. Raises UserError, DataError,
+        ExternalError.
+        """
         plan, facts = self.plans.plan(self.parallelism), self.plans.facts(self.parallelism)
         known = {} if epoch.before is None else epoch.before.sources
         sources = known if epoch.sources is None else epoch.sources

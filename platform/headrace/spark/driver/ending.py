@@ -1,4 +1,4 @@
-"""The way to a job's journal for one who ends it: a record is written, or somebody else goes on with the job."""
+"""The journal of a job that is being ended from outside: a record is written, or another driver continues the job."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from headrace.spark.driver_machine.errors import ReplacedError
 
 
 class DriverJournal:
-    """A writing end. `store`: the job's folder."""
+    """Writes to the journal. `store`: the job's folder."""
 
     def __init__(self, store: ObjectStore, job: str) -> None:
         self._store = JournalStore(store, "", secrets.token_hex(8))
         self._job = job
 
     def load(self) -> Journal:
-        """Reads all of it. Raises ExternalError, UserError."""
+        """Reads the journal. Raises ExternalError, UserError."""
         return self._store.load()
 
     def append(self, draft: Record) -> None:
-        """Writes a record. Raises ExternalError where another driver goes on with the job."""
+        """Appends a record. Raises ExternalError if another driver continues the job."""
         verdict = self._store.append(draft)
         match verdict:
             case Written() | Settled():

@@ -1,8 +1,8 @@
-"""A pipeline that goes on live on Spark, as its driver sees it: increment after increment, each one an epoch.
+"""The driver of a followed pipeline (`replay --follow`) on Spark: one increment after the other, each one an epoch.
 
-What follows what, and what a driver does that is killed, replaced or asked to stop, is decided by `driver.machine`. A
-look at the sources finds what is new since the newest checkpoint; where nothing is, and no idle partition moves, there
-is no increment.
+`driver_machine` decides the order, and the behaviour of a driver that is killed, replaced or asked to stop. A look at
+the sources finds the rows since the newest checkpoint. Without new rows, and without an idle partition that moves,
+there is no increment.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from headrace.spark.driver_machine.epoch import Splits, Work
 from headrace.spark.levels.exchange import Exchange
 
 FAILURES_MAX = 10
-"""Increments in a row that may fail for reasons outside that pass by themselves."""
+"""Consecutive increments that may fail for transient external reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowWish(DriverWish):
     """How a pipeline is to be followed.
 
-    interval_ms     between the beginnings of two increments, where one does not take longer
-    increments_max  ends after so many; None: goes on
+    interval_ms      between the starts of two increments, if the first one is over by then
+    increments_max   ends after this number; None: goes on
     """
 
     interval_ms: int
@@ -45,10 +45,9 @@ class FollowWish(DriverWish):
 
 @dataclass(frozen=True, slots=True)
 class FollowOutcome:
-    """How following ended. Rows are those of this driver's increments; epoch: the newest one, 0 where there is none.
+    """The result of following. Rows are those of this driver's increments; epoch: the newest one, 0 if there is none.
 
-    finished   the job is over: its sources came to their end, or a savepoint was handed out; else the same command
-               goes on
+    finished   the job is over: its sources ended, or it returned a savepoint; else the same command continues it
     """
 
     job: str
@@ -77,7 +76,7 @@ class Follow:
         pause: Pause,
         say: Say | None = None,
     ) -> None:
-        """plans: of the pipeline up to now (`FollowSources`)."""
+        """plans: of the pipeline with its sources up to now (`FollowSources`)."""
         self._plans = plans
         self._sources = sources
         self._wish = wish
@@ -88,8 +87,9 @@ class Follow:
         self._plan: PhysicalPlan = plans.plan(wish.parallelism)
 
     def run(self) -> FollowOutcome:
-        """Follows until asked to stop, or until the sources end. What passes by itself outside is tried again, from the
-        journal on, so many times in a row. Raises UserError, DataError, ExternalError."""
+        """Follows until asked to stop, or until the sources end. Retries transient external failures from the journal,
+        at most `FAILURES_MAX` in a row. Raises UserError, DataError, ExternalError.
+        """
         return self._outcome(drive(self._config(), self._parts(), self._say))
 
     def _config(self) -> DriverConfig:
@@ -137,7 +137,7 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class WatchedSources:
-    """The `Sources` of a pipeline that is followed. idle: what their partitions were seen to do, by this driver."""
+    """The `Sources` of a followed pipeline. idle: the activity of their partitions, as this driver has observed it."""
 
     job: str
     sources: FollowSources
@@ -145,20 +145,20 @@ class WatchedSources:
     clock: Clock
 
     def resolve(self, known: Splits) -> Splits:
-        """Where the sources begin, and where they end if they do."""
+        """Returns where the sources begin, and where they end, if they do."""
         return self.sources.resolve(self.job, dict(known))
 
     def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
-        """New rows, floors of idle partitions that move, or the end of all sources."""
+        """Returns the work if there are new rows, idle partitions whose floors move, or the end of all sources."""
         look = self.sources.look(dict(splits))
-        fresh, now_ms = look.fresh(states), self.clock.monotonic_ms()  # a wall clock may be set
+        fresh, now_ms = look.fresh(states), self.clock.monotonic_ms()  # monotonic: somebody may set the wall clock
         self.idle.seen(_places(look), fresh, now_ms)
         work = Work(look.splits, look.ranges, self.idle.raised(states, now_ms, look.ended), look.ended)
         return work if fresh or work.sources != states or work.over else None
 
 
 def _clocks(plan: PhysicalPlan) -> dict[str, SourceClock]:
-    """Sources with event time."""
+    """Returns the sources with event time."""
     specs = [node for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec)]
     return {
         spec.node: SourceClock(spec.time.out_of_orderness_ms + 1, spec.time.idle_after_ms)

@@ -1,9 +1,9 @@
-"""How far the sources of a followed pipeline can be read now, look by look.
+"""How far the sources of a followed pipeline can be read now.
 
-    limits   as the pipeline says: resolved once for the job's life. A split without a stop goes on for ever
-    ends     the same sources with `stop: latest`, asked anew for every increment: what is there now
+limits   as the pipeline says: resolved once for the job's life. A split without a stop never ends
+ends     the same sources with `stop: latest`, resolved again for every increment: what is there now
 
-A look gives, for each split that is known or new, the range up to its end of now, but never past its limit.
+A look returns, for each known or new split, the range up to its current end, but never past its limit.
 """
 
 from __future__ import annotations
@@ -16,13 +16,10 @@ from headrace.checkpoint.manifest import SplitDocument
 from headrace.connect.restored import restored
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.source_state import SourceState
-from headrace.execution.connector_messages import OpenRequest
-from headrace.execution.connectors import HostedJob
-from headrace.plan.chaining import plan_physical
+from headrace.execution.connectors import JobConnectors
+from headrace.execution.planning import plan_pipeline
 from headrace.plan.contexts import source_context
-from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SourceSpec
-from headrace.spec.reading.read import pipeline_from_dict
 
 Splits = dict[str, tuple[SplitDocument, ...]]
 """Source -> its splits."""
@@ -32,20 +29,20 @@ Place = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look found.
+    """The result of a look.
 
     splits   the job's splits now, with their limits
-    ranges   the same up to where each ends now, to be read from where its state stands
+    ranges   the same splits up to their current ends, to be read from the positions of their state
     """
 
     splits: Splits
     ranges: Splits
 
     def fresh(self, states: Mapping[str, SourceState]) -> frozenset[Place]:
-        """Splits that have something to read, given how far they were read.
+        """Returns the splits with rows to read, given the positions of their state.
 
-        Raises ExternalError where a log ends before that: going on would wait until other rows stand at those
-        positions, and leave out all before them. (A start may lie behind an open transaction, past what can be read.)
+        Raises ExternalError if a log ends before its position: continuing would wait until other rows stand at those
+        positions, and skip all before them. (A start may lie behind an open transaction, past what can be read.)
         """
         found: set[Place] = set()
         for source, splits in self.ranges.items():
@@ -61,7 +58,7 @@ class Look:
 
     @property
     def ended(self) -> frozenset[str]:
-        """Sources all of whose splits end at their limit in these ranges: nothing comes behind them."""
+        """Sources whose splits all end at their limit in these ranges: no rows follow."""
         return frozenset(
             source
             for source, splits in self.splits.items()
@@ -77,26 +74,24 @@ class FollowSources:
     """Looks at the sources of one job. Blocking; used by one thread."""
 
     def __init__(self, limits: Mapping[str, Any], ends: PhysicalPlan) -> None:
-        """limits: the pipeline's file form as it is meant; ends: its plan with every source up to now."""
+        """limits: the pipeline's file form with its own stops; ends: its plan with every source up to now."""
         self._limits = limits
         self._ends = ends
-        pipeline = pipeline_from_dict(dict(limits))
-        self._bounded = {
-            spec.node for spec in _sources(plan_physical(plan_logical(pipeline), pipeline)) if spec.config.bounded
-        }
+        self._bounded = {spec.node for spec in _sources(plan_pipeline(limits)) if spec.config.bounded}
 
     def resolve(self, job: str, known: Splits) -> Splits:
-        """The splits that the job begins with; sinks are looked at first. known: those of what it starts from. Raises
-        UserError, ExternalError."""
-        hosted = HostedJob()
+        """Returns the splits that the job begins with, after a check of the sinks. known: those of the job's origin.
+        Raises UserError, ExternalError.
+        """
+        connectors = JobConnectors()
         try:
-            found = hosted.open(OpenRequest(job=job, pipeline=dict(self._limits), known=known, foreign=True))
+            found = connectors.open(plan_pipeline(self._limits), job, known=known, foreign=True)
         finally:
-            hosted.close()
+            connectors.close()
         return {source: each.splits for source, each in found.items()}
 
     def look(self, known: Splits) -> Look:
-        """What there is now. Raises UserError where a source does not say, or lacks a split that is known."""
+        """Returns what there is now. Raises UserError if a source reports no end, or lacks a known split."""
         found = {spec.node: self._now(spec, known.get(spec.node, ())) for spec in _sources(self._ends)}
         splits: Splits = {}
         ranges: Splits = {}
@@ -127,7 +122,7 @@ class FollowSources:
                 )
             limit = limits.get((now.topic, now.partition))
             if limit is None and source in self._bounded:
-                continue  # what a bounded source has is settled when it begins
+                continue  # the splits of a bounded source are fixed when it begins
             if limit is None:
                 limit = now.model_copy(update={"stop": None})
             elif source not in self._bounded:
@@ -142,7 +137,7 @@ def _sources(plan: PhysicalPlan) -> list[SourceSpec]:
 
 
 def _fallen_back(source: str, split: SplitDocument, position: int) -> ExternalError:
-    # a broker that has just become the leader may say so for a moment
+    # retried: a broker that has just become leader may report an old end for a moment
     return ExternalError(
         f"source {source!r}: {split.topic}[{split.partition}] ends at {split.stop}, and was read up to {position}",
         remedy="its log was made anew, or has lost records: start a new job, from positions that it has",

@@ -1,8 +1,9 @@
-"""Idle partitions of a followed pipeline: which they are, and at what height they stand in the next increment. Pure.
+"""Idle partitions of a followed pipeline: finds them, and computes the height at which they stand in the next
+increment. Pure.
 
-A partition that had no rows for its source's `idle_after` stands at the least height of the source's partitions that
-are not idle; where all are, at that of the job's other sources; where those are too, nothing moves (DESIGN section 5,
-rule 1). It takes that height as its floor in the next increment, which notes it in the source's state.
+A partition without rows for its source's `idle_after` stands at the least height of the source's active partitions; if
+all are idle, at that of the job's other sources; if those are idle too, nothing moves (DESIGN section 5, rule 1). It
+takes that height as its floor in the next increment, which stores it in the source's state.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from headrace.spark.driver.follow_sources import Place
 
 @dataclass(frozen=True, slots=True)
 class SourceClock:
-    """How a source with event time keeps it. idle_after_ms None: its partitions are never idle."""
+    """The event time settings of a source. idle_after_ms None: its partitions are never idle."""
 
     lag_ms: int
     idle_after_ms: int | None
 
 
 class IdleSplits:
-    """Remembers when each partition last had rows, from when it is made on."""
+    """The times at which each partition last had rows, since this object was made."""
 
     def __init__(self, clocks: Mapping[str, SourceClock]) -> None:
-        """clocks: of the sources that have event time."""
+        """clocks: of the sources with event time."""
         self._clocks = clocks
         self._active_ms: dict[Place, int] = {}
 
     def seen(self, places: Collection[Place], fresh: Collection[Place], now_ms: int) -> None:
-        """A look at all partitions; fresh: those that have rows to read."""
+        """Records a look at all partitions; fresh: those with rows to read."""
         for place in places:
             if place in fresh:
                 self._active_ms[place] = now_ms
@@ -42,7 +43,9 @@ class IdleSplits:
     def raised(
         self, states: Mapping[str, SourceState], now_ms: int, ended: Collection[str] = ()
     ) -> dict[str, SourceState]:
-        """The sources' states with the floors of idle partitions raised. ended: sources that hold nobody back."""
+        """Returns the sources' states with the floors of idle partitions raised. ended: sources whose time nobody waits
+        for.
+        """
         active: dict[str, list[int | None]] = {
             source: [
                 self._height(source, split)

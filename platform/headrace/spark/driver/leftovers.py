@@ -1,9 +1,10 @@
-"""What earlier drivers of a job have left: files that no decision names. Deleted by a driver that owns the job.
+"""Deletes the files of a job's earlier drivers that no decision names. Only a driver that owns the job calls this.
 
-A driver owns a job from its `attempt` record on: no earlier one can decide anything any more. But it may have been
-stopped for minutes since, and another may own the job by now. So it deletes by name, and only names of attempts before
-its own: they carry the attempt's number, and no later driver makes or names such a file but for those that a
-checkpoint names. Temporary files carry none, and may be under way: they go when they are old.
+A driver owns a job from its `attempt` record on: no earlier driver can decide anything any more. But this driver may
+have been suspended for minutes since, and another one may own the job by now. So it deletes by name, and only names of
+attempts before its own: a name carries its attempt's number, and a later driver neither makes nor names such a file,
+unless a checkpoint names it. Temporary files carry no number and may be in progress: they are deleted when they are
+old.
 """
 
 from __future__ import annotations
@@ -23,17 +24,21 @@ _OF_ATTEMPT = re.compile(rf"(?:{STAGED}|{STATE})(\d+)-")
 
 
 def remove_files(store: ObjectStore, journal: Journal, attempt: int, now_ms: int) -> None:
-    """Files of attempts before `attempt` that nobody needs: neither state that a checkpoint of the journal names, nor
-    staged rows that are decided and not committed. store: the job's folder."""
+    """Deletes files of attempts before `attempt` that are neither state of a checkpoint in the journal nor staged rows
+    that are decided and not committed. store: the job's folder.
+    """
     named = {path for record in journal.checkpoints for path in own_files(record.manifest)}
     if journal.uncommitted is not None:
         named |= set(staged_files(journal.uncommitted.manifest))
+    # `named` is as old as this driver's journal: names of later attempts are not even listed
     store.delete(path for path in _before(store, attempt) if path not in named)
     store.delete([each.path for each in store.leftovers() if each.modified_ms <= now_ms - GRACE_MS])
 
 
 def remove_savepoints(folder: ObjectStore, job: str, attempt: int, decided: Iterable[str]) -> None:
-    """Savepoints of attempts before `attempt` that nobody was given. decided: URLs of those that a record names."""
+    """Deletes savepoints of attempts before `attempt` that were never returned. decided: URLs of those that a record
+    names.
+    """
     kept = {url.rstrip("/").rpartition("/")[2] for url in decided}
     folder.delete(
         path
@@ -45,7 +50,7 @@ def remove_savepoints(folder: ObjectStore, job: str, attempt: int, decided: Iter
 
 
 def remove_strays(savepoint: ObjectStore, states: Sequence[StateHandle]) -> None:
-    """Files in a complete savepoint that its manifest does not name: of tries of tasks that came to nothing."""
+    """Deletes files in a complete savepoint that its manifest does not name: they are from failed task attempts."""
     named = {part.path for handle in states for part in handle.files} | {MANIFEST}
     savepoint.delete([path for path in savepoint.list("") if path not in named])
     savepoint.delete([each.path for each in savepoint.leftovers()])

@@ -1,6 +1,6 @@
-"""From the reports of a run to its manifest: the state of the job at the cut. Pure.
+"""Merges the reports of a run into its manifest: the state of the job at the cut. Pure.
 
-A task that Spark tried twice may report twice, and either try is whole: the first in order counts, the same for all.
+Spark may run a task twice, and then it may report twice. Both reports are complete: the first in byte order counts.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from headrace.spark.levels.levels import Levels
 from headrace.spark.task.report import StagedShare, TaskReport
 
 STAGED_FILES = "staged"
-"""Where a committable's payload names the files of its share."""
+"""Key of a committable's payload with the files of its share."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutFacts:
-    """What a manifest says beside what the tasks report.
+    """Facts of a manifest beside the tasks' reports.
 
     counted   node -> counters of the savepoint that the run began with
-    closed    time went to its end: every window has fired
+    closed    time advanced to its end: every window has fired
     last      all input had ended
     """
 
@@ -48,12 +48,13 @@ class CutFacts:
 
 
 def one_of_each(reports: Iterable[bytes], levels: Levels) -> list[TaskReport]:
-    """The reports in order, one of each task, out of their envelopes. Raises InternalError where one is missing."""
+    """Returns one report of each task, in order, out of their envelopes. Raises InternalError if one is missing."""
     found: dict[tuple[int, int], tuple[bytes, TaskReport]] = {}
     for packed in reports:
         data = Envelope.unpack(packed).payload
         report = TaskReport.model_validate_json(data)
         place = (report.level, report.partition)
+        # deterministic: whichever try reports first, the manifest is the same
         if place not in found or data < found[place][0]:
             found[place] = (data, report)
     wanted = [(level, partition) for level, width in enumerate(levels.widths) for partition in range(width)]
@@ -63,7 +64,7 @@ def one_of_each(reports: Iterable[bytes], levels: Levels) -> list[TaskReport]:
 
 
 def manifest_of(cut: CutFacts, plan: PhysicalPlan, reports: Sequence[TaskReport], folder: str | None) -> Manifest:
-    """The checkpoint that the reports come to. folder: URL that the paths of state files are relative to."""
+    """Returns the checkpoint. folder: URL that the paths of state files are relative to."""
     facts = cut.facts
     parts: dict[str, list[SourceState]] = {source: [] for source in facts.sources}
     for report in reports:
@@ -94,12 +95,12 @@ def manifest_of(cut: CutFacts, plan: PhysicalPlan, reports: Sequence[TaskReport]
 
 
 def states_of(reports: Sequence[TaskReport]) -> tuple[StateHandle, ...]:
-    """All state handles, paths relative to the folder that tasks wrote to."""
+    """Returns all state handles, with paths relative to the tasks' output folder."""
     return tuple(handle for report in reports for handle in report.document.states)
 
 
 def committables_of(reports: Sequence[TaskReport], epoch: int) -> tuple[CommittableDocument, ...]:
-    """The staged shares, as the journal decides on them."""
+    """Returns the staged shares as committables, for the journal's decision."""
     return tuple(
         CommittableDocument(
             sink=share.sink,
@@ -114,7 +115,7 @@ def committables_of(reports: Sequence[TaskReport], epoch: int) -> tuple[Committa
 
 
 def share_of(item: CommittableDocument) -> StagedShare:
-    """The staged share again."""
+    """Returns the staged share in a committable."""
     return StagedShare.model_validate(
         {"sink": item.sink, "subtask": item.subtask, "rows": item.rows, "files": item.payload[STAGED_FILES]}
     )
@@ -128,7 +129,7 @@ def _located(handle: StateHandle, folder: str | None) -> StateHandle:
 
 
 def _as_one(plan: PhysicalPlan, source: str, state: SourceState, before: SourceState | None) -> SourceState:
-    """Tasks read a split each: what the source as a whole has emitted is the least of their heights."""
+    """A task reads one split: the source as a whole has emitted up to the least of their heights."""
     specs = (node for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec))
     lag_ms = next(spec for spec in specs if spec.node == source).out_of_orderness_ms + 1
     height = min((split.height(lag_ms) for split in state.splits), default=TIME_MIN)

@@ -1,6 +1,6 @@
-"""A decided epoch's staged shares into their sinks: the second half of every commit of a driver.
+"""Publishes a decided epoch's staged shares to their sinks: the second half of every commit of a driver.
 
-Whoever calls this again, also in another driver, publishes what is left (`headrace.spark.driver.publish_shares`).
+A repeated call, also by another driver, publishes what is left (`headrace.spark.driver.publish_shares`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from headrace.spark.levels.exchange import Exchange
 from headrace.spark.task.report import StagedShare
 
 TRIES = 4
-"""How often shares are published that were held up by what passes by itself: brokers that restart, another driver."""
+"""How often publishing is tried against transient failures: brokers that restart, another driver."""
 
 Say = Callable[[str], None]
-"""Takes one line of progress."""
+"""Receives one line of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Publication:
     """Publishes epochs of one job.
 
     storage          URL of its folder
-    allow_repeated   though a sink may have forgotten what of them it has
+    allow_repeated   publishes although a sink may have forgotten which rows it has
     """
 
     plans: JobPlans
@@ -44,8 +44,9 @@ class Publication:
     allow_repeated: bool = False
 
     def publish(self, record: CheckpointRecord) -> None:
-        """Makes the results of an epoch visible that this record has decided on, each row once. Raises ExternalError,
-        and UserError where a sink may not know any more what of them it has."""
+        """Makes the rows of a decided epoch visible, each row once. Raises ExternalError, and UserError if a sink may
+        have forgotten which rows it has.
+        """
         manifest = record.manifest
         plan = self.plans.plan(self.parallelism)
         shares = [share_of(item) for item in manifest.committables]
@@ -71,8 +72,9 @@ class Publication:
                 write(order)
 
     def _publish(self, orders: Sequence[bytes], sinks: Sequence[SinkSpec], record: CheckpointRecord) -> None:
-        """Publishes shares, again and again where it may help: those that are out already take no time."""
+        """Publishes shares, with retries of transient failures: a share that is out already costs no time."""
         for tries_left in range(TRIES - 1, -1, -1):
+            # before every try: the retries themselves may outlast a sink's memory
             if not self.allow_repeated:
                 require_remembered(sinks, record.manifest.job, self.clock.now_ms() - record.at_ms)
             try:
@@ -86,12 +88,12 @@ class Publication:
 
 
 def staged_files(manifest: Manifest) -> Iterator[str]:
-    """Paths of the files that hold the epoch's staged rows: of no use once it is committed."""
+    """Returns the paths of the epoch's staged rows: they are not needed once it is committed."""
     return (part.path for item in manifest.committables for part in share_of(item).files)
 
 
 def _numbers(shares: Sequence[StagedShare]) -> dict[str, int]:
-    """Sink -> how many subtasks its shares may be of."""
+    """Returns sink -> the number of subtasks that its shares may belong to."""
     numbers: dict[str, int] = {}
     for share in shares:
         numbers[share.sink] = max(numbers.get(share.sink, 0), share.subtask + 1)

@@ -1,4 +1,4 @@
-"""Staged result rows into their sinks, after they are decided: by publishers in Spark tasks, or by a writer here.
+"""Publishes decided, staged rows: by publishers in Spark tasks, or by a writer on the driver.
 
 share (sink, subtask) ──> publisher of the connector, in a task of its own: each row once, however often it is tried
                     └──> sink that has none: one writer after the other, on the driver, at least once
@@ -18,17 +18,17 @@ from headrace.execution.planning import plan_sinks
 from headrace.plan.contexts import sink_context
 from headrace.plan.physical import SinkSpec
 from headrace.spark.task.failures import task_failures
+from headrace.spark.task.output.staging_end import read_staged
 from headrace.spark.task.plan_cache import known_plan
 from headrace.spark.task.report import StagedShare
-from headrace.spark.task.staging_end import read_staged
 from headrace.worker.task.sink_task import open_encoder
 
 ROWS_AT_ONCE = 32_768
-"""Rows of a batch that a sink gets."""
+"""Rows of a batch for a sink."""
 
 
 class PublishOrder(Document):
-    """One share to be published. pipeline: file form, with secrets; storage: URL of the job's folder."""
+    """The order to publish one share. pipeline: file form, with secrets; storage: URL of the job's folder."""
 
     job: str
     attempt: int
@@ -43,12 +43,16 @@ class PublishOrder(Document):
 def publish_orders(
     common: Mapping[str, Any], shares: Sequence[StagedShare], parallelism: Mapping[str, int]
 ) -> list[PublishOrder]:
-    """An order for each share. common: the other fields; parallelism: sink -> shares that it may have."""
+    """Returns an order for each share. common: the other fields; parallelism: sink -> the number of shares it may
+    have.
+    """
     return [PublishOrder(**common, share=share, parallelism=parallelism[share.sink]) for share in shares]
 
 
 def publish_in_task(data: bytes) -> bytes:
-    """A share's publication in a Spark task: JSON of a PublishOrder in, the sink's name out. Raises TaskFailed."""
+    """Publishes a share in a Spark task: takes the JSON of a PublishOrder, returns the sink's name. Raises
+    TaskFailedError.
+    """
     with task_failures():
         order = PublishOrder.model_validate_json(data)
         publish(order)
@@ -56,12 +60,13 @@ def publish_in_task(data: bytes) -> bytes:
 
 
 def publish(order: PublishOrder) -> None:
-    """Publishes one share, from wherever an earlier try has come to."""
+    """Publishes one share, from where an earlier try stopped."""
     spec, context = _opened(order)
     share = Share(order.epoch, order.share.rows)
     publisher = spec.config.open_publisher(context, share)
     assert publisher is not None, f"sink {spec.node} publishes"
     try:
+        # rows before `published` are visible already; the share's files fix the order of its rows, so a count is enough
         for batch in _batches(order, spec, skip=publisher.published):
             publisher.write(batch)
         publisher.finish()
@@ -70,7 +75,7 @@ def publish(order: PublishOrder) -> None:
 
 
 def write(order: PublishOrder) -> None:
-    """Writes one share with the sink's writer, and commits where it has a committer: a second call writes it again."""
+    """Writes one share with the sink's writer, and commits if it has a committer. A second call writes it again."""
     spec, context = _opened(order)
     writer = spec.config.open_writer(context)
     try:
@@ -102,7 +107,7 @@ def _opened(order: PublishOrder) -> tuple[SinkSpec, SinkContext]:
 
 
 def _batches(order: PublishOrder, spec: SinkSpec, *, skip: int) -> Iterator[SinkBatch]:
-    """The share's rows from `skip` on, encoded where the sink takes messages."""
+    """Returns the share's rows from `skip` on, encoded if the sink takes messages."""
     encoder = open_encoder(spec)
     for rows in read_staged(order.share.files, open_store(order.storage)):
         left, skip = rows.slice(skip), max(0, skip - rows.height)

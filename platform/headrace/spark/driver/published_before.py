@@ -1,8 +1,7 @@
-"""Whether the outside still knows how far decided results are published.
+"""Checks that sinks still remember how far decided results are published.
 
-A publisher is told by the outside what of its share is visible already (`connect.publisher`). Where that is forgotten
-after a time, a decision that is taken up later would publish its rows anew, from the first one on: then it is for the
-user to say what is to be done.
+A publisher asks its external system which rows of its share are visible already (`connect.publisher`). If that memory
+expires, publishing an old decision would write its rows again from the first one on: then the user has to choose.
 """
 
 from __future__ import annotations
@@ -13,17 +12,19 @@ from headrace.core.errors import UserError
 from headrace.plan.physical import SinkSpec
 
 FRESH_MS = 30_000
-"""Nobody forgets within it, so nobody is asked: Kafka keeps offsets for a minute at the least."""
+"""No sink forgets within this time, so no sink is asked: Kafka keeps offsets for at least a minute."""
 MARGIN_PART = 10
 MARGIN_MAX_MS = 3_600_000
-"""So much earlier it counts as forgotten, a part of the time or an hour: clocks differ, and publishing takes time."""
+"""Rows count as forgotten this much earlier (a tenth of the time, at most an hour): clocks differ, and publishing takes
+time.
+"""
 
 
 def require_remembered(sinks: Iterable[SinkSpec], job: str, age_ms: int) -> None:
-    """Raises UserError where one of the sinks may have forgotten what of the job's results is published, ExternalError
-    where it does not say.
+    """Raises UserError if one of the sinks may have forgotten which of the job's rows it has, ExternalError if it does
+    not answer.
 
-    age_ms   how long ago the results were decided on: nothing of them was published before
+    age_ms   time since the decision: nothing was published before it
     """
     if age_ms < FRESH_MS:
         return
@@ -39,7 +40,7 @@ def require_remembered(sinks: Iterable[SinkSpec], job: str, age_ms: int) -> None
 
 
 def _text(length_ms: int) -> str:
-    """A length in a unit of which it has at least two: `9d`, `26h`, `80m`."""
+    """Returns a length in a unit of which it has at least two: `9d`, `26h`, `80m`."""
     for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000)):
         if length_ms >= 2 * unit_ms:
             return f"{length_ms // unit_ms}{unit}"

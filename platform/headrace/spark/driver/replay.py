@@ -1,9 +1,9 @@
-"""A replay, as its driver sees it: one bounded run of a pipeline on Spark, from its journal's first record to its last.
+"""The driver of a replay on Spark: one bounded run of a pipeline, from its journal's first record to its last.
 
-What follows what, and what a driver does that finds another one's records, is decided by `driver.machine`. What is
-undecided has no effect outside, so a try that came to nothing is begun anew, with positions resolved anew.
+`driver_machine` decides the order, and the behaviour of a driver that finds another one's records. An undecided run has
+had no effect outside, so a failed try starts over, with positions resolved again.
 
-A replay that does not publish opens no sink, and leaves its staged rows where they are for whoever reads them.
+A replay that does not publish opens no sink, and leaves its staged rows for their readers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from headrace.core.clock import Clock
 from headrace.core.errors import ExternalError
 from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.execution.connector_messages import OpenRequest
-from headrace.execution.connectors import HostedJob
-from headrace.execution.planning import JobPlans
+from headrace.execution.connectors import JobConnectors
+from headrace.execution.planning import JobPlans, plan_pipeline
 from headrace.plan.physical import PhysicalPlan
 from headrace.plan.totals import row_totals
 from headrace.spark.driver.abandoned import remove_abandoned
@@ -35,11 +35,11 @@ from headrace.spark.task.report import StagedShare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayWish(DriverWish):
-    """How a replay is wanted.
+    """How a replay is to run.
 
     publish    whether result rows reach the sinks; else they stay staged
-    open_end   the end closes no window, though no savepoint is asked for
-    splits     what to read, as resolved before (`resolve_splits`); None: resolved when it runs
+    open_end   the end closes no window, even without a savepoint
+    splits     the splits to read, as resolved before (`resolve_splits`); None: resolved when it runs
     """
 
     publish: bool = True
@@ -49,7 +49,7 @@ class ReplayWish(DriverWish):
 
 @dataclass(frozen=True, slots=True)
 class ReplayOutcome:
-    """How a replay ended. staged: its result rows in the job's folder `storage`, where they were not published."""
+    """The result of a replay. staged: its result rows in the job's folder `storage`, if they were not published."""
 
     job: str
     rows_in: int
@@ -99,7 +99,9 @@ class Replay:
         )
 
     def _remove_abandoned(self) -> None:
-        """Folders of runs that published nothing and were killed: no matter of this run's, so it goes on regardless."""
+        """Deletes folders of killed runs that published nothing. A failure is only reported: this run does not need
+        it.
+        """
         storage, _ = parted(self._wish.storage)
         try:
             removed = remove_abandoned(storage, self._plan.pipeline, self._clock.now_ms())
@@ -136,13 +138,13 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySources:
-    """The `Sources` of a replay: all that is there when it begins."""
+    """The `Sources` of a replay: everything that is there when it begins."""
 
     plans: JobPlans
     wish: ReplayWish
 
     def resolve(self, known: Splits) -> Splits:
-        """Where the sources begin and end: as the wish says, else as it is now."""
+        """Returns where the sources begin and end: as the wish says, else as it is now."""
         wish = self.wish
         if wish.splits is not None:
             return wish.splits
@@ -157,15 +159,15 @@ class ReplaySources:
         )
 
     def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
-        """All of it."""
+        """Returns the whole range."""
         return Work(splits, splits, states, frozenset(splits))
 
 
 def resolve_splits(request: OpenRequest) -> Splits:
-    """Source -> its splits, with start and stop. Raises UserError, ExternalError."""
-    hosted = HostedJob()
+    """Returns source -> its splits, with start and stop. Raises UserError, ExternalError."""
+    connectors, plan = JobConnectors(), plan_pipeline(request.pipeline)
     try:
-        found = hosted.open(request)
+        found = connectors.open(plan, request.job, known=request.known, foreign=request.foreign, sinks=request.sinks)
     finally:
-        hosted.close()
+        connectors.close()
     return {source: each.splits for source, each in found.items()}

@@ -2,8 +2,8 @@
 
     drive: step ─> perform(effect) ─> event ─> machine ─> step ─> .. ─> End, or Fail: its error is raised
 
-An effect that raises, foreseen or not, ends in `Failed`: the machine says whether that is tried again. What ends the
-process (Ctrl-C, a signal) is no answer and passes through.
+An effect that raises, expected or not, ends in `Failed`, and the machine decides whether it is retried. What ends the
+process (Ctrl-C, a signal) passes through.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from headrace.spark.driver_machine.epoch import Epoch, Splits, Work
 from headrace.spark.driver_machine.machine import DriverMachine
 
 Pause = Callable[[int], bool]
-"""Waits for so many ms, or until somebody asks to stop; whether that is so."""
+"""Waits for a number of ms, or until somebody asks to stop. Returns whether somebody did."""
 
 
 class Sources(Protocol):
-    """Where a driver's rows come from. Blocking. Raises UserError, ExternalError."""
+    """The sources of a driver. Blocking. Raises UserError, ExternalError."""
 
     def resolve(self, known: Splits) -> Splits:
-        """Where the sources begin and end; the sinks are looked at first. known: splits of what the job starts from."""
+        """Returns where the sources begin and end, after a check of the sinks. known: splits of the job's origin."""
         ...
 
     def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
-        """What is there now beyond those states; None: nothing."""
+        """Returns what is there now beyond those states, or None."""
         ...
 
 
@@ -54,8 +54,9 @@ class Engine(Protocol):
     """Computes epochs. Blocking."""
 
     def run(self, epoch: Epoch) -> tuple[Manifest, tuple[StateHandle, ...]]:
-        """The manifest, and its states with paths relative to the folder they were written to. Raises UserError,
-        DataError, ExternalError."""
+        """Returns the manifest, and its states with paths relative to their folder. Raises UserError, DataError,
+        ExternalError.
+        """
         ...
 
 
@@ -63,17 +64,18 @@ class Publishing(Protocol):
     """Makes rows visible. Blocking."""
 
     def publish(self, record: CheckpointRecord) -> None:
-        """Every row of the decided epoch, once, also where an earlier try has come to some of them. Raises UserError,
-        ExternalError."""
+        """Makes every row of the decided epoch visible, once, even if an earlier try published some of them. Raises
+        UserError, ExternalError.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DriverParts:
-    """What a driver works with.
+    """The parts that a driver works with.
 
     store         the job's folder; open_folder: opens those of savepoints
-    interval_ms   between the beginnings of two increments, where one does not take longer
+    interval_ms   between the starts of two increments, if the first one is over by then
     """
 
     store: ObjectStore
@@ -99,7 +101,7 @@ class DriverShell:
         """When this increment began, by the monotonic clock."""
 
     def perform(self, effect: do.Performed) -> on.Event:
-        """The event that answers the effect."""
+        """Returns the event that answers the effect."""
         try:
             return self._performed(effect)
         except Exception as error:
@@ -125,6 +127,8 @@ class DriverShell:
                 parts.publishing.publish(record)
                 return on.Published()
             case do.Tidy(manifest, retained):
+                # first the rows, which `committed` has made useless; pruning may fail and is repeated after the next
+                # epoch
                 self._store.delete(list(staged_files(manifest)))
                 self._journal.prune(retained)
                 return on.Tidied()
@@ -149,7 +153,7 @@ class DriverShell:
             case Written(record):
                 return on.RecordWritten(record)
             case Settled(record):
-                # a put whose answer never came has come through after all: it is read from the journal
+                # a put whose answer was lost did succeed: reading the journal again shows it
                 return on.Failed(
                     ExternalError(f"record {record.number} of the journal was written before after all", retry=True)
                 )
@@ -168,6 +172,7 @@ class DriverShell:
     def _look(self, splits: Splits, states: Mapping[str, SourceState]) -> on.Event:
         begun_ms = self._parts.clock.monotonic_ms()
         work = self._parts.sources.look(splits, states)
+        # the first look starts the interval; later intervals start when the wait ends
         if self._begun_ms is None:
             self._begun_ms = begun_ms
         return on.Looked(work)
@@ -185,7 +190,7 @@ class DriverShell:
     def _sweep(self, *, staged: bool) -> None:
         if staged:
             self._store.delete(self._store.list(STAGED))
-        # of tasks that were killed while they wrote
+        # temporary files of tasks that were killed while they wrote
         self._store.delete([each.path for each in self._store.leftovers()])
 
     def _wait(self) -> bool:
@@ -197,7 +202,7 @@ class DriverShell:
 
 
 def drive(config: DriverConfig, parts: DriverParts, say: Say) -> do.End:
-    """Runs a driver to its end. Blocking. Raises what its machine fails with: UserError, DataError, ExternalError."""
+    """Runs a driver to its end. Blocking. Raises the machine's error: UserError, DataError, ExternalError."""
     machine, shell = DriverMachine(config), DriverShell(config, parts)
     step = machine.begin()
     while True:

@@ -1,9 +1,9 @@
-"""Who a folder of staged rows belongs to that nobody publishes: the driver's process, which says so again and again.
+"""The owner of a folder of unpublished, staged rows: the driver's process, which renews its claim periodically.
 
     <storage>/replay-<pipeline>-<key>-u<hex>/owner/<random>.json    {"host": .., "pid": .., "started": ..}
 
-Put before anything else is, and anew every hour: its time is a sign of life for those who cannot look at the process.
-The folder lives as long as the driver wants its rows, which in a notebook may be weeks.
+The owner file is written before anything else, and again every hour: its time shows other hosts, which cannot check the
+process, that the owner lives. The folder lives as long as the driver needs its rows, which in a notebook may be weeks.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ OWNER = "owner/"
 BEAT_S = 3_600.0
 _PROC = Path("/proc")
 _STARTED = 19
-"""Which of the words behind the name in /proc/<pid>/stat says when a process began."""
+"""Index of the process's start time among the fields after the name in /proc/<pid>/stat."""
 
 
 _HIDDEN = "?"
 
 
 class OwnerDocument(Document):
-    """A process. host: where its number means something; started: in ticks since that host's start, for numbers are
-    given out again. Both empty where the system does not tell."""
+    """A process. host: where its pid is valid; started: in ticks since that host's start, because pids are reused. Both
+    are empty if the system does not report them.
+    """
 
     host: str = ""
     pid: int
@@ -40,14 +41,14 @@ class OwnerDocument(Document):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has surely ended: it was one of this host."""
+        """Whether it has surely ended: only known on its own host."""
         if not self.host or self.host != _host():
             return False
         return _started(self.pid) not in {self.started, _HIDDEN}
 
 
 class Owner:
-    """This process as the owner of a folder, from now until `release`. Another thread says so."""
+    """This process as the owner of a folder, until `release`. Another thread renews the file."""
 
     def __init__(self, store: ObjectStore, *, beat_s: float = BEAT_S) -> None:
         """Raises ExternalError."""
@@ -67,19 +68,20 @@ class Owner:
     def _beat(self) -> None:
         while not self._released.wait(self._beat_s):
             try:
+                # the new file first: in between, the folder must not be without an owner
                 before, self._path = self._path, self._put()
                 self._store.delete([before])
             except ExternalError:
-                continue  # the next one may be heard again
+                continue  # storage is unreachable: the next renewal may succeed
 
     def release(self) -> None:
-        """Says no more. Idempotent."""
+        """Stops renewing. Idempotent."""
         self._released.set()
         self._thread.join()
 
 
 def read_owner(data: bytes) -> OwnerDocument | None:
-    """An owner out of its file; None: it is none of this version."""
+    """Returns the owner in a file, or None if another version wrote it."""
     try:
         return OwnerDocument.model_validate_json(data)
     except ValidationError:
@@ -87,7 +89,7 @@ def read_owner(data: bytes) -> OwnerDocument | None:
 
 
 def _host() -> str:
-    """This host's start and, as containers have numbers of their own, whose numbers these are."""
+    """Identifies this host's boot and pid namespace: containers count their pids on their own."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         return f"{socket.gethostname()}/{boot}/{(_PROC / 'self/ns/pid').readlink()}"
@@ -96,7 +98,7 @@ def _host() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began; empty: there is none, or it has ended and was not waited for; `?`: it may not be seen."""
+    """Returns when a process began. Empty: there is none, or it is a zombie; `?`: it may not be inspected."""
     try:
         words = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:

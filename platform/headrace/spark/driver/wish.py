@@ -1,4 +1,4 @@
-"""What a replay and a followed pipeline hand to their driver alike: the job's facts, its engine, its publication."""
+"""The common part of a replay's and a followed pipeline's setup: the job's facts, its engine, its publication."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from headrace.spark.levels.exchange import Exchange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverWish:
-    """How a pipeline is to be run by a driver.
+    """How a driver is to run a pipeline.
 
-    job, storage    its id, and the URL of its folder in checkpoint storage
-    parallelism     of nodes that set none themselves
-    savepoint       folder for a savepoint at the end; final: time goes to its end there too
-    origin          savepoint or checkpoint to start from, where the job has no checkpoint yet
-    python_path     import path entries for the user's functions
-    allow_repeated  results are published though a sink may have forgotten what of them it has
+    job, storage     its id, and the URL of its folder in checkpoint storage
+    parallelism      of nodes that set none themselves
+    savepoint        folder for a savepoint at the end; final: time advances to its end there, too
+    origin           savepoint or checkpoint to start from, if the job has no checkpoint yet
+    python_path      import path entries for the user's functions
+    allow_repeated   publishes although a sink may have forgotten which rows it has
     """
 
     job: str
@@ -39,7 +39,7 @@ class DriverWish:
 
 
 def config_of(wish: DriverWish, plans: JobPlans, *, bounded: bool) -> DriverConfig:
-    """The facts of one driver, with a name for its savepoints that no other driver has."""
+    """Returns the configuration of one driver, with unique names for its savepoints."""
     origin = wish.origin
     return DriverConfig(
         job=wish.job,
@@ -58,7 +58,7 @@ def config_of(wish: DriverWish, plans: JobPlans, *, bounded: bool) -> DriverConf
 def computation_of(
     wish: DriverWish, plans: JobPlans, exchange: Exchange, clock: Clock, *, say: Say, publish: bool = True
 ) -> Computation:
-    """Computes the job's epochs. publish: its rows will reach the sinks."""
+    """Returns the job's engine. publish: the rows will reach the sinks."""
     return Computation(
         plans=plans,
         parallelism=wish.parallelism,
@@ -74,5 +74,5 @@ def computation_of(
 
 
 def publication_of(wish: DriverWish, plans: JobPlans, exchange: Exchange, clock: Clock, *, say: Say) -> Publication:
-    """Makes the job's rows visible."""
+    """Returns the job's publication."""
     return Publication(plans, wish.parallelism, wish.storage, exchange, say, clock, allow_repeated=wish.allow_repeated)

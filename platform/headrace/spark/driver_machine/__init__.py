@@ -1,4 +1,4 @@
-"""The driver of one command, `replay` or `replay --follow`: a pure machine over the journal's events.
+"""The driver of one command, `replay` or `replay --follow`: a pure machine over the job's journal.
 
-`machine` decides, `effects` and `events` are its words; `headrace.spark.driver.shell` performs the effects.
+`machine` decides, with the types of `effects` and `events`; `headrace.spark.driver.shell` performs the effects.
 """

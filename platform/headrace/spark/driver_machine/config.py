@@ -1,4 +1,4 @@
-"""What a driver's machine is given. Shapes only: `bounded` is all that sets a replay and following apart."""
+"""The configuration of a driver's machine. Shapes only. Only `bounded` distinguishes a replay from following."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from headrace.spark.driver_machine.names import new_savepoint
 
 @dataclass(frozen=True, slots=True)
 class DriverConfig:
-    """One job, and how it is run.
+    """One job, and how it runs.
 
     job, storage     its id, and the URL of its folder
     parallelism      and plan_hash: for the record of an attempt
     unique           hex digits that no other driver has, for names
-    bounded          one epoch over all input, whose splits every attempt resolves anew (replay); otherwise increments,
-                     whose splits are resolved once for the job's life (follow)
-    begin            located manifest that the job starts from, and begin_url: what names it in the attempt's record
+    bounded          one epoch over all input, with splits that every attempt resolves again (replay); otherwise
+                     increments, with splits that are resolved once for the job's life (follow)
+    begin            located manifest of the job's origin, and begin_url: its name in the attempt's record
     publish          result rows reach the sinks; False: they stay staged
     savepoint        folder for a savepoint at the end; final: windows are closed before it
-    open_end         the end of the input closes no window, though no savepoint is asked for
+    open_end         the end of the input closes no window, even without a savepoint
     retained         committed checkpoints that are kept
-    increments_max   ends after so many; None: goes on
-    failures_max     failures in a row that pass by themselves and are tried again
+    increments_max   ends after this number; None: goes on
+    failures_max     consecutive transient failures that are retried
     """
 
     job: str
@@ -44,11 +44,11 @@ class DriverConfig:
 
     @property
     def hands_over(self) -> bool:
-        """Whether the end of the input closes no window, for somebody goes on from there."""
+        """Whether the end of the input closes no window, because another job continues from there."""
         return self.open_end or (self.savepoint is not None and not self.final)
 
     def new_savepoint(self, epoch: int, attempt: int) -> str | None:
-        """URL of the folder for an attempt's savepoint; None: none is asked for."""
+        """Returns the URL of the folder for an attempt's savepoint; None: none was requested."""
         if self.savepoint is None:
             return None
         return new_savepoint(self.savepoint, self.job, epoch, attempt, self.unique)

@@ -1,7 +1,7 @@
-"""What a driver's machine wants done. Shapes only.
+"""Effects of a driver's machine. Shapes only.
 
-Every effect but `End` and `Fail` is answered by one event: the one that it names, or `Failed`. It may be performed once
-more by another driver at any time, so each can be repeated.
+Every effect but `End` and `Fail` is answered by one event: the one that it names, or `Failed`. Another driver may
+perform the same effect once more at any time, so every effect is idempotent.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class ReadJournal:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Open the sinks, and resolve where the sources begin and end -> Resolved. known: splits of what it starts from."""
+    """Check the sinks, and resolve where the sources begin and end -> Resolved. known: splits of the job's origin."""
 
     known: Splits
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append a record, with the time of now -> RecordWritten, Replaced."""
+    """Append a record, with the current time -> RecordWritten, Replaced."""
 
     draft: Record
 
@@ -47,7 +47,7 @@ class RemoveLeftovers:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Look how far the sources go now -> Looked. states: how far they were read."""
+    """Ask how far the sources go now -> Looked. states: how far they were read."""
 
     splits: Splits
     states: Mapping[str, SourceState]
@@ -55,7 +55,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Compute an epoch: its rows are staged and its states written -> Computed. Nothing of it is visible."""
+    """Compute an epoch: its rows are staged and its states written -> Computed. It stays invisible."""
 
     epoch: Epoch
 
@@ -85,24 +85,24 @@ class WriteSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Delete what tasks that were killed have left -> Swept. staged: staged rows too, for all are published."""
+    """Delete what killed tasks left behind -> Swept. staged: staged rows, too, because all are published."""
 
     staged: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until the interval since the last increment's beginning is over, or somebody asks to stop -> Woken."""
+    """Wait until the interval since the last increment's start is over, or somebody asks to stop -> Woken."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
     """The driver is done.
 
-    newest       the newest checkpoint's record, where it was read or written by this driver
-    manifest     where the job stands, located; begun_with: where it stood when this driver had taken it over
-    epoch        the newest, 0 where there is none
-    finished     the record of the job's end; None: the same command goes on
+    newest     the newest checkpoint's record, if this driver read or wrote one
+    manifest   the job's newest located manifest; begun_with: the one when this driver took the job over
+    epoch      the newest, 0 if there is none
+    finished   the record of the job's end; None: the same command continues
     """
 
     newest: CheckpointRecord | None
@@ -115,7 +115,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The driver ends with an error: nothing is cleaned up, the same command goes on from the journal."""
+    """The driver ends with an error. Nothing is cleaned up: the same command continues from the journal."""
 
     error: Exception
 
@@ -129,7 +129,7 @@ Effect = Performed | End | Fail
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One effect to be performed now. said: lines of progress for the user, before it."""
+    """One effect to perform now. said: lines of progress for the user, printed before it."""
 
     effect: Effect
     said: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a driver computes for one epoch: which rows, from which state on, and where states go. Shapes only."""
+"""The computation of one epoch: its rows, the state it begins with, and where its states go. Shapes only."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Splits = Mapping[str, tuple[SplitDocument, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What is computed for one epoch.
+    """The computation of one epoch.
 
     ranges      source -> splits to read, each up to its stop
-    splits      source -> splits as the manifest tells of them, where that differs (no stop: it goes on)
-    before      located manifest that it begins with; sources: what is known of them, where that differs from `before`
-    states      URL of the folder that states are written to; None: none are kept
-    deltas      states go to the job's own folder, in units: what stays as it was is neither read nor written
+    splits      source -> splits for the manifest, if they differ (no stop: the split goes on)
+    before      located manifest that it begins with; sources: their states, if they differ from those of `before`
+    states      URL of the folder for states; None: none are kept
+    deltas      states go to the job's own folder, in units: unchanged units are neither read nor written
     hand_over   the end of the input closes no window; closed: sources that are at their end all the same
     last        all input has ended
     """
@@ -40,10 +40,10 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a look at the sources found to be done.
+    """The work that a look at the sources found.
 
     splits    the job's splits now, without a stop where they go on
-    ranges    the same, each up to its end of now
+    ranges    the same splits, each up to its current end
     sources   states of the sources, with the floors of idle partitions raised
     ended     sources that are at their end
     """
@@ -60,7 +60,7 @@ class Work:
 
 
 def standing(splits: Splits, states: Mapping[str, SourceState]) -> Splits:
-    """The splits with nothing to read in them: each ends where its state stands."""
+    """Returns the splits with nothing to read: each ends at its state's position."""
     return {source: _standing(own, states.get(source)) for source, own in splits.items()}
 
 

@@ -1,4 +1,4 @@
-"""Errors of drivers whose job is no longer theirs."""
+"""Errors of drivers that do not own their job any more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ReplacedError(ExternalError):
 
 
 class GivenUpError(ExternalError):
-    """The job has ended, and not by its drivers: what is decided and not published never will be."""
+    """The job was ended by a user or another job: decided output that is not published never will be."""
 
     def __init__(self, job: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""What a driver's machine receives: the answer to its last effect. Shapes only."""
+"""Events of a driver's machine: the answer to its last effect. Shapes only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.spark.driver_machine.epoch import Splits, Work
 
 @dataclass(frozen=True, slots=True)
 class JournalRead:
-    """The journal, and what it says is to be done."""
+    """The journal, and the resolution of what to do first."""
 
     journal: Journal
     found: Resolution
@@ -28,7 +28,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class RecordWritten:
-    """The record stands, and nothing is above it."""
+    """The record stands, and it is the newest."""
 
     record: Record
 
@@ -42,19 +42,19 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class LeftoversRemoved:
-    """Earlier attempts have left nothing."""
+    """The files of earlier attempts are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What is to be done now; None: nothing."""
+    """The work to do now; None: nothing."""
 
     work: Work | None
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """An epoch's manifest, its states relative to the folder they were written to, and how long it took."""
+    """An epoch's manifest, its states relative to their folder, and how long it took."""
 
     manifest: Manifest
     states: tuple[StateHandle, ...]
@@ -68,7 +68,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """What is no longer needed is deleted."""
+    """The files that are no longer needed are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +78,19 @@ class SavepointWritten:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The job's folder holds no rows and no temporary files."""
+    """The job's folder has no staged rows and no temporary files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """The interval is over. asked: somebody wants the driver to stop."""
+    """The interval is over. asked: somebody asked the driver to stop."""
 
     asked: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The effect has raised, foreseen or not: it may be done, in part, or not."""
+    """The effect raised. It may be done completely, in part, or not at all."""
 
     error: Exception
 

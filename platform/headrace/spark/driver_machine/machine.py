@@ -1,4 +1,4 @@
-"""A driver's mind: events in, one effect at a time out. Pure: no clock, no I/O, no randomness.
+"""The state machine of a driver: events in, one effect at a time out. Pure: no clock, no I/O, no randomness.
 
     ReadJournal ──finished──────────────────────────────────────────────────────────────────────> End
         │  │     ──given up──> Fail
@@ -17,16 +17,17 @@
               └─asked to stop, with a savepoint ─> Compute (reads nothing) ..                            v
                                                                               Append finished ─> End
 
-A bounded driver (replay) has one epoch and neither looks, waits nor tidies. One that was asked to stop without a
-savepoint ends behind Wait.
+A bounded driver (replay) has one epoch and neither looks, waits nor tidies. A driver that was asked to stop without a
+savepoint ends after Wait.
 
-What holds, whatever happens between any two effects:
-1. Before the attempt's record stands nothing is deleted, and nothing is staged under the attempt's number.
-2. Before the checkpoint's record stands nothing is visible, and no rows that it names are deleted before `committed`.
-3. A driver that finds another one's record stops, with what it has staged left where it is: a lost answer may hide
-   that it was decided. The next attempt knows, and deletes.
-4. A failure that passes by itself (`failures_max` in a row) goes back to the journal: what is decided is read there,
-   not remembered. All others end the driver, and the same command goes on from the journal.
+Invariants between any two effects:
+
+1. Before the attempt's record stands, nothing is deleted, and nothing is staged under the attempt's number.
+2. Before the checkpoint's record stands, nothing is visible, and no rows that it names are deleted before `committed`.
+3. A driver that finds another one's record stops and leaves its staged rows: a lost answer may hide that they were
+   decided. The next attempt knows from the journal, and deletes.
+4. A transient failure (`failures_max` in a row) goes back to the journal: decisions are read there, never remembered.
+   All other failures end the driver, and the same command continues from the journal.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ from headrace.spark.driver_machine.epoch import Epoch, Splits, Work, standing
 from headrace.spark.driver_machine.errors import GivenUpError, ReplacedError
 
 NOT_YET_MS = 0
-"""Time of a draft: whoever appends it fills it in."""
+"""Time of a draft: the shell sets it when it appends."""
 
 
 class DriverMachine:
-    """One driver of one job. `begin` once, then `handle` for the event that answers the last effect."""
+    """One driver of one job. Call `begin` once, then `handle` with the event that answers the last effect."""
 
     def __init__(self, config: DriverConfig) -> None:
         self._config = config
@@ -67,27 +68,27 @@ class DriverMachine:
         self._manifest: Manifest | None = config.begin
         self._begun_with: Manifest | None = None
         self._newest: CheckpointRecord | None = None
-        """The newest checkpoint that can be gone on from."""
+        """The newest usable checkpoint."""
         self._uncommitted = False
         """Whether the newest checkpoint's rows may not be visible yet."""
         self._unfinished: str | None = None
         """URL of the newest checkpoint's savepoint."""
         self._finished: FinishedRecord | None = None
         self._taken_over = False
-        """This driver has owned the job, and done what was left open: from here on failures may be tried again."""
+        """This driver has owned the job, and finished its open decision: from here on failures are retried."""
         self._asked = False
         self._leaving = False
         self._looked = False
-        """The epoch under way is an increment, counted when it is committed."""
+        """The epoch in progress is an increment, which counts when it is committed."""
         self._target: str | None = None
-        """URL of the savepoint that the epoch under way fills."""
+        """URL of the savepoint that the epoch in progress fills."""
 
     def begin(self) -> Step:
-        """The first effect."""
+        """Returns the first effect."""
         return Step(do.ReadJournal())
 
     def handle(self, event: on.Event) -> Step:  # noqa: PLR0911 - one line an event
-        """What is to be done now."""
+        """Returns the next effect."""
         match event:
             case on.JournalRead(journal, found):
                 return self._on_journal(journal, found)
@@ -131,22 +132,25 @@ class DriverMachine:
             self._newest = next(each for each in reversed(journal.checkpoints) if each.manifest.epoch == epoch)
             self._uncommitted = found.commit_first is not None and found.commit_first.number == self._newest.number
         self._unfinished = None if found.unfinished is None else found.unfinished.savepoint
+        # a driver only writes FINISHED: CANCELED is a user's --give-up, or another job's take-over
         if found.finished is not None and found.finished.state != "FINISHED":
             return Step(do.Fail(GivenUpError(self._config.job)))
         if found.finished is not None:
             self._finished = found.finished
             return self._end()
         if self._config.bounded and self._newest is not None:
-            # no attempt is recorded: there is nothing more to be decided, and any number of drivers may publish it
+            # no attempt record: nothing is left to decide, and any number of drivers may publish the same decision
             said = "an earlier run has computed the results: they are published now"
             return _after(said, self._settle())
+        # a replay resolves again, because nothing of its earlier try is decided; a followed job keeps its first
+        # resolution
         self._splits = {} if self._config.bounded else found.splits
         if not self._splits:
             return Step(do.Resolve({} if self._manifest is None else self._manifest.splits))
         return self._own()
 
     def _own(self) -> Step:
-        """From the record on, every earlier driver of the job is replaced."""
+        """Appends the attempt's record. From it on, every earlier driver of the job is replaced."""
         config, newest = self._config, self._newest
         return _append(
             AttemptRecord(
@@ -161,7 +165,7 @@ class DriverMachine:
         )
 
     def _settle(self) -> Step:
-        """Does what the newest decision has left open; then goes on."""
+        """Finishes the newest decision, then goes on."""
         if self._newest is None:
             return self._go_on()
         if self._uncommitted and self._config.publish:
@@ -178,7 +182,7 @@ class DriverMachine:
     # ---- epochs --------------------------------------------------------------------------------------------------
 
     def _next_epoch(self) -> Step:
-        """The next look, or the way out."""
+        """Returns the next look, or the way to the end."""
         config = self._config
         if config.bounded:
             states = {} if self._manifest is None else self._manifest.sources
@@ -191,7 +195,7 @@ class DriverMachine:
         return self._hand_out()
 
     def _compute(self, work: Work) -> Step:
-        """The epoch of what a look has found: all that there is, where the driver is bounded."""
+        """Computes the epoch of a look's work; for a bounded driver that is everything."""
         config, over = self._config, work.over
         target = config.new_savepoint(self._epoch + 1, self._attempt) if over else None
         self._splits, self._looked, self._target = work.splits, True, target
@@ -215,7 +219,7 @@ class DriverMachine:
         )
 
     def _hand_out(self) -> Step:
-        """A savepoint where the newest checkpoint stands: an epoch that reads nothing and writes all state."""
+        """Computes a savepoint at the newest checkpoint: an epoch that reads nothing and writes all state."""
         target = self._config.new_savepoint(self._epoch + 1, self._attempt)
         self._looked, self._target = False, target
         return Step(
@@ -248,11 +252,13 @@ class DriverMachine:
     def _on_record(self, record: Record) -> Step:
         match record:
             case AttemptRecord():
+                # only now: before the attempt's record an earlier driver may still decide on these files
                 return Step(do.RemoveLeftovers(self._attempt, self._unfinished))
             case CheckpointRecord():
                 self._newest, self._uncommitted = record, True
                 self._epoch = record.manifest.epoch
                 self._manifest = located(record.manifest, self._config.storage)
+                # the decision: from here on every later driver publishes this epoch, and none computes it again
                 return Step(do.Publish(record)) if self._config.publish else self._finish()
             case CommittedRecord():
                 return self._on_committed()
@@ -260,6 +266,7 @@ class DriverMachine:
                 self._finished = record
                 return self._end()
             case StoppingRecord():
+                # following stops by a signal to the process, which the journal need not remember
                 raise AssertionError("no driver writes that it is to stop")
             case _:
                 assert_never(record)
@@ -276,6 +283,7 @@ class DriverMachine:
         manifest = self._newest.manifest
         said = f"epoch {manifest.epoch}: {sum(item.rows for item in manifest.committables):,} rows out"
         worked, self._looked = self._looked, False
+        # counted here and not at the start: an increment that failed and was retried counts once
         self._increments += worked
         if self._ends:
             return _after(said, self._finish())
@@ -284,7 +292,7 @@ class DriverMachine:
     # ---- waiting, and failing ------------------------------------------------------------------------------------
 
     def _wait(self) -> Step:
-        """An increment is over, or there was none to do."""
+        """An increment is over, or there was no work."""
         self._failures = 0
         if self._increments == self._config.increments_max:
             return self._next_epoch()
@@ -295,10 +303,12 @@ class DriverMachine:
         self._leaving = self._asked
         if self._asked and self._config.savepoint is None:
             return self._end()
+        # after a failure the journal is read again: the failed effect may have been done
         return Step(do.ReadJournal()) if self._failures else self._next_epoch()
 
     def _on_failed(self, error: Exception) -> Step:
-        """What passes by itself is tried again, from the journal on. Nobody waits for one that was asked to stop."""
+        """Retries transient failures from the journal on, unless the driver was asked to stop."""
+        # an error of the data or of the user would only come again
         passes = isinstance(error, ExternalError) and error.retry
         if not passes or not self._taken_over or self._leaving or self._failures == self._config.failures_max:
             return Step(do.Fail(error))
@@ -311,7 +321,7 @@ class DriverMachine:
 
     @property
     def _ends(self) -> bool:
-        """Whether nothing comes behind the newest checkpoint."""
+        """Whether nothing follows the newest checkpoint."""
         newest = self._newest
         return newest is not None and (self._config.bounded or newest.manifest.final or newest.savepoint is not None)
 

@@ -1,1 +1,1 @@
-"""From a user's request to a driver that runs: bounds, identity, refusals."""
+"""From a user's request to a running driver: bounds, identity, refusals."""

@@ -1,7 +1,7 @@
-"""Where a replay begins and ends: `--from` and `--until` into the `start` and `stop` of the pipeline's sources. Pure.
+"""The bounds of a replay: turns `--from` and `--until` into the `start` and `stop` of the pipeline's sources. Pure.
 
-What they may be is the connector's own business: a word, a time, offsets by partition. A source whose connector knows
-no such field is bounded by itself, or it is an error to replay it.
+The connector defines their values: a word, a time, offsets by partition. A source whose connector has no such field is
+bounded by itself, or cannot be replayed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ LATEST = "latest"
 
 
 def bounded(pipeline: Pipeline, *, begin: str | None, end: str | Manifest | None) -> dict[str, Any]:
-    """The pipeline's file form with every source bounded: by `end`, else by its own stop, else by the last offset there
-    is now.
+    """Returns the pipeline's file form with every source bounded: by `end`, else by its own stop, else by its current
+    last offset.
 
-    end   what `stop` takes, as text, or a savepoint: its positions. Raises UserError where no source can begin or end
-          as asked for.
+    end   a value of `stop`, as text, or a savepoint: its positions. Raises UserError if no source can begin or end
+          there.
     """
     document = pipeline.to_dict()
     takers: dict[str, set[str]] = {START: set(), STOP: set()}
@@ -53,15 +53,16 @@ def bounded(pipeline: Pipeline, *, begin: str | None, end: str | Manifest | None
 
 
 def _is_meant(name: str, value: object, logs: frozenset[str]) -> bool:
-    """Whether a bound is for this source. One that is no log knows no times: it is cut by offsets under its own name,
-    or by any where no other source could be meant, and else read as far as it goes."""
+    """Whether a bound applies to this source. A source that is no log has no times: it is bounded by offsets under its
+    own name, or by any offsets if no other source can be meant; else it is read to its end.
+    """
     if value is None or value == LATEST or isinstance(value, Manifest) or name in logs:
         return True
     return isinstance(value, Mapping) and (name in value or not logs)
 
 
 def _part_of(value: object, name: str, others: Collection[str]) -> object:
-    """Of offsets by topic those that a source has: one that is no log goes by its name."""
+    """Returns a source's part of offsets by topic: a source that is no log uses its name as topic."""
     if not isinstance(value, Mapping):
         return value
     if name in others:
@@ -70,7 +71,7 @@ def _part_of(value: object, name: str, others: Collection[str]) -> object:
 
 
 def up_to_now(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A pipeline's file form with every source up to what there is now, whatever it said of its stop."""
+    """Returns the file form with every source up to what there is now, whatever its own stop."""
     sources: dict[str, Any] = {}
     for name, source in document["sources"].items():
         kind = _connector_of(source)
@@ -79,7 +80,7 @@ def up_to_now(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def begun(pipeline: Pipeline, begin: str | None) -> dict[str, Any]:
-    """The pipeline's file form with its sources begun at `begin`. Raises UserError where none can begin there."""
+    """Returns the file form with its sources starting at `begin`. Raises UserError if no source can begin there."""
     document = pipeline.to_dict()
     if begin is None:
         return document
@@ -95,7 +96,7 @@ def begun(pipeline: Pipeline, begin: str | None) -> dict[str, Any]:
 
 
 def parsed(text: str) -> object:
-    """A bound from the command line: JSON where it looks like an object, else the text."""
+    """Parses a bound of the command line: JSON if it looks like an object, else the text."""
     if not text.lstrip().startswith("{"):
         return text
     try:

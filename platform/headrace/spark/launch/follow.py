@@ -1,6 +1,6 @@
-"""From a pipeline and what a user asks for to one that is followed: refusals, identity, signals, a Spark session.
+"""From a pipeline and a user's options to a followed pipeline: refusals, identity, signals, a Spark session.
 
-The same command goes on where it stood: the job's id is told by the pipeline, where it begins and what it starts from.
+The same command continues where it stood: the job's id is a hash of the pipeline, its start and its origin.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from headrace.spark.levels.progress import Tell
 from headrace.spec.pipeline import Pipeline
 
 INTERVAL_MS = 10_000
-"""Between the beginnings of two increments, unless the user says."""
+"""Default time between the starts of two increments."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """What a user asks for. replay: what following has in common with a replay; increments_max: end after so many."""
+    """The user's options. replay: those in common with a replay; increments_max: end after this number."""
 
     replay: ReplayOptions
     interval_ms: int = INTERVAL_MS
@@ -48,7 +48,7 @@ class FollowOptions:
 def run_follow(
     pipeline: Pipeline, options: FollowOptions, home: Home, say: Say, tell: Tell | None = None
 ) -> FollowOutcome:
-    """Follows a pipeline in a Spark session of its own, until Ctrl-C or SIGTERM, or until its sources end.
+    """Follows a pipeline in a new Spark session, until Ctrl-C or SIGTERM, or until its sources end.
 
     Raises UserError, DataError, ExternalError.
     """
@@ -63,7 +63,7 @@ def run_follow(
 
 @dataclass(frozen=True, slots=True)
 class PreparedFollow:
-    """A pipeline that can be followed. limits: its file form; storage: where jobs have their folders; job: its id."""
+    """A pipeline that can be followed. limits: its file form; storage: parent of the jobs' folders; job: its id."""
 
     limits: dict[str, Any]
     options: FollowOptions
@@ -71,7 +71,7 @@ class PreparedFollow:
     job: str
 
     def follow(self, exchange: Exchange, say: Say, pause: Pause) -> Follow:
-        """The driver on an exchange."""
+        """Returns the driver on an exchange."""
         options, clock = self.options.replay, SystemClock()
         plans = JobPlans(up_to_now(self.limits))
         parallelism = options.subtasks(plans, exchange)
@@ -99,7 +99,7 @@ class PreparedFollow:
         attempt = journal.newest_attempt
         if attempt is None:
             return find_origin(wish, plans, parallelism, now_ms)
-        # it was judged, and perhaps claimed, when the job began
+        # the origin was judged, and perhaps claimed, when the job began
         return (
             None
             if journal.checkpoints
@@ -108,8 +108,9 @@ class PreparedFollow:
 
 
 def prepare_follow(pipeline: Pipeline, options: FollowOptions, home: Home) -> PreparedFollow:
-    """Settles what is to be followed. Raises UserError for a pipeline that cannot be, and for a job that has handed
-    out a savepoint: going on from its beginning would repeat its output."""
+    """Prepares a pipeline for following. Raises UserError for a pipeline that cannot be followed, and if the job before
+    has returned a savepoint: starting from its beginning would repeat its output.
+    """
     replay = options.replay
     if replay.end is not None:
         raise UserError("--until says where a replay ends, and --follow goes on", remedy="give one of them")
@@ -124,7 +125,7 @@ def prepare_follow(pipeline: Pipeline, options: FollowOptions, home: Home) -> Pr
 
 
 def _require_not_handed_out(storage: str, job: str) -> None:
-    """Where `job` is a new one: the one before it must not have ended with a savepoint."""
+    """For a new `job`: refuses if the job before it was given up or ended with a savepoint."""
     stem, _, number = job.rpartition("-")
     if int(number) == 1:
         return
@@ -146,9 +147,11 @@ def _require_not_handed_out(storage: str, job: str) -> None:
 
 @contextmanager
 def _asked_to_stop(say: Say) -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the increment at once. Outside of the main
-    thread nobody sets it."""
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the increment at once. Outside the main thread
+    nothing sets it.
+    """
     asked = threading.Event()
+    # Python delivers signals to the main thread only
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return

@@ -1,4 +1,4 @@
-"""The end of an unfinished run that nobody wants any more: what it has not published never will be.
+"""Ends an unfinished run on the user's request (`--give-up`): what it has not published never will be.
 
 A driver that still runs it is replaced: it stops at its next record.
 """
@@ -18,20 +18,22 @@ from headrace.spark.driver.ending import DriverJournal
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """What was given up. rows: that were decided on and are not known to be published, none or all of an epoch's."""
+    """The result. rows: decided rows that are not known to be published; none or all of an epoch's may be."""
 
     job: str
     rows: int
 
 
 def give_up(job: str, store: ObjectStore, clock: Clock, *, open_folder: OpenFolder = open_folder) -> GivenUp:
-    """Ends a job and removes what it has staged. store: its folder; open_folder: opens a savepoint's. Raises UserError
-    where there is none that is unfinished, ExternalError."""
+    """Ends a job and deletes its staged rows. store: its folder; open_folder: opens a savepoint's. Raises UserError if
+    no run is unfinished, ExternalError.
+    """
     journal = DriverJournal(store, job)
     found = journal.load()
     if not found.records or found.finished is not None:
         raise UserError("no run of this command is unfinished", remedy="leave out --give-up")
     decided, newest = found.uncommitted, found.checkpoints[-1] if found.checkpoints else None
+    # first the record: from here on no driver can decide, so the staged rows have no owner
     journal.append(FinishedRecord(at_ms=clock.now_ms(), state="CANCELED"))
     store.delete(store.list(STAGED))
     store.delete([each.path for each in store.leftovers()])

@@ -1,5 +1,5 @@
-"""Which job a replay is: the same command finds what an earlier one has left unfinished, and begins anew where that one
-has come to its end.
+"""The identity of a replay: the same command finds the unfinished job of an earlier one, and starts over if that one
+has ended.
 
     <storage>/replay-<pipeline>-<key>-<n>      key: of what is run and where it ends; n: how often it was
     <storage>/replay-<pipeline>-<key>-u<hex>  publishes nothing: there is nothing to be finished by another one
@@ -25,9 +25,9 @@ _PREFIX = "replay"
 def replay_key(
     document: Mapping[str, Any], options: Mapping[str, str | bool | None], floors: Iterable[AppliedFloor] = ()
 ) -> str:
-    """8 hex digits that stand for a pipeline in its file form and how it is to be run. Secrets go in, not out.
+    """Returns 8 hex digits of a hash over a pipeline's file form and its options. Secrets enter the hash only.
 
-    floors   that are given to it: with others, other rows are late
+    floors   given by the user: with others, other rows are late
     """
     told = [dataclasses.astuple(floor) for floor in sorted(floors)]
     text = json.dumps([document, options, *([told] if told else ())], sort_keys=True, default=str)
@@ -35,7 +35,7 @@ def replay_key(
 
 
 def replay_job(storage: str, pipeline: str, key: str) -> str:
-    """The id of the unfinished replay of that key, else of a new one. Blocking."""
+    """Returns the id of the unfinished replay of that key, else of a new one. Blocking."""
     prefix = f"{_PREFIX}-{pipeline}-{key}-"
     found = open_store(storage).list(prefix)
     numbers = {int(match[1]) for path in found if (match := re.match(re.escape(prefix) + r"(\d+)/", path))}
@@ -49,15 +49,15 @@ def replay_job(storage: str, pipeline: str, key: str) -> str:
 
 
 def unpublished_job(pipeline: str, key: str) -> str:
-    """The id of a replay that nobody takes up again."""
+    """Returns the id of a replay that no later run continues."""
     return f"{unpublished_prefix(pipeline)}{key}-u{unique_part()}"
 
 
 def unpublished_prefix(pipeline: str) -> str:
-    """What the ids of a pipeline's replays begin with."""
+    """Returns the common prefix of the ids of a pipeline's replays."""
     return f"{_PREFIX}-{pipeline}-"
 
 
 def unpublished_pattern(pipeline: str) -> str:
-    """Regular expression of the ids of a pipeline's replays that publish nothing."""
+    """Returns a regular expression for the ids of a pipeline's unpublished replays."""
     return re.escape(unpublished_prefix(pipeline)) + "[0-9a-f]{8}-u[0-9a-f]{16}"

@@ -1,6 +1,6 @@
-"""From a pipeline and what a user asks for to a replay that runs: refusals, its identity, its parallelism.
+"""From a pipeline and a user's options to a running replay: refusals, its identity, its parallelism.
 
-Everything wrong is said before Spark is started, where it can be.
+Errors are raised before Spark starts, where that is possible.
 """
 
 from __future__ import annotations
@@ -40,23 +40,24 @@ if TYPE_CHECKING:
 
 BackEnd = Literal["rdd", "dataframe"]
 BACK_ENDS: Mapping[str, BackEnd] = {"rdd": "rdd", "dataframe": "dataframe"}
-"""By the names that a user may give."""
+"""Back ends by the names that a user may write."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What a user asks for.
+    """The user's options.
 
-    begin, end     where sources begin and end; end may be the path of a savepoint: exactly where that one stands
-    savepoint      folder for a savepoint at the end; final: close every window first
-    origin         what to start from
-    master, conf   of Spark; master None: as spark-submit says, else all cores of this host
-    python_path    import path entries for the user's functions
-    publish        whether result rows reach the sinks; else they stay staged, and every replay is a job of its own
-    open_end       the end closes no window, with or without a savepoint
-    storage        where the job keeps its journal and stages rows; None: the pipeline's checkpoint storage
-    allow_repeated what an earlier run decided on is published though a sink may have forgotten what of it it has
-    allow_local_storage  storage in a folder is a mount that all executors have
+    begin, end            where sources begin and end; end may be the path of a savepoint: exactly its positions
+    savepoint             folder for a savepoint at the end; final: close every window first
+    origin                what to start from
+    master, conf          of Spark; master None: as spark-submit says, else all cores of this host
+    python_path           import path entries for the user's functions
+    publish               whether result rows reach the sinks; else they stay staged, and every replay is a job of its
+                          own
+    open_end              the end closes no window, with or without a savepoint
+    storage               folder of the journal and of staged rows; None: the pipeline's checkpoint storage
+    allow_repeated        publishes an earlier run's decision although a sink may have forgotten which rows it has
+    allow_local_storage   a storage folder is a mount that all executors have
     """
 
     begin: str | None = None
@@ -77,7 +78,7 @@ class ReplayOptions:
     allow_repeated: bool = False
 
     def require_consistent(self) -> None:
-        """Raises UserError where two options contradict each other."""
+        """Raises UserError if two options contradict each other."""
         if self.final and self.savepoint is None:
             raise UserError("--final says how to end with a savepoint", remedy="give --savepoint DIR too")
         if self.origin is not None and self.begin is not None:
@@ -91,24 +92,24 @@ class ReplayOptions:
         conf: Mapping[str, str] | None = None,
         roles: tuple[str, ...] = (EXECUTOR,),
     ) -> None:
-        """Raises UserError where executors of that master cannot reach what the job keeps. storage: its checkpoints.
+        """Raises UserError if executors of that master cannot reach the job's storage. storage: its checkpoints.
 
-        conf   settings of Spark, as they hold; None: as they were chosen, with Spark's defaults file
-        roles  whose pods are meant, on Kubernetes
+        conf    the effective settings of Spark; None: the user's, with Spark's defaults file
+        roles   whose pods are meant, on Kubernetes
         """
         if not self.allow_local_storage:
             mounted = mounts(roles, with_defaults(self.conf) if conf is None else conf)
             require_reachable(master, {"checkpoint storage": storage, "--savepoint": self.savepoint}, mounted)
 
     def subtasks(self, plans: JobPlans, exchange: Exchange) -> int:
-        """Of nodes that set no parallelism: as asked for, else as many as the cluster runs tasks."""
+        """Returns the default parallelism of nodes: the user's, else the number of tasks that the cluster runs."""
         return min(self.parallelism or exchange.parallelism, plans.model(1).max_parallelism)
 
 
 def run_replay(
     pipeline: Pipeline, options: ReplayOptions, home: Home, say: Say, tell: Tell | None = None
 ) -> ReplayOutcome:
-    """Replays a pipeline in a Spark session of its own. tell: takes lines of progress.
+    """Replays a pipeline in a new Spark session. tell: receives lines of progress.
 
     Raises UserError, ExternalError.
     """
@@ -119,7 +120,7 @@ def run_replay(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A replay that can be run: what it runs, as which job, from where. origin is found once parallelism is known."""
+    """A replay that can run: its plans, its job, its storage. The origin is found once the parallelism is known."""
 
     plans: JobPlans
     options: ReplayOptions
@@ -127,9 +128,9 @@ class Prepared:
     job: str
 
     def replay(self, exchange: Exchange, say: Say, *, splits: Splits | None = None) -> Replay:
-        """The replay on an exchange.
+        """Returns the replay on an exchange.
 
-        splits   as `resolve` gave them; None: resolved when it runs
+        splits   the result of `resolve`; None: resolved when it runs
         """
         options = self.options
         parallelism = options.subtasks(self.plans, exchange)
@@ -150,12 +151,13 @@ class Prepared:
         return Replay(self.plans, wish, exchange, SystemClock(), say=say)
 
     def require_reachable(self, master: str, conf: Mapping[str, str]) -> None:
-        """Raises UserError where executors of that master cannot reach what the job keeps. conf: as it holds."""
+        """Raises UserError if executors of that master cannot reach the job's storage. conf: the effective settings."""
         self.options.require_reachable(master, self.storage, conf=conf)
 
     def resolve(self) -> Splits:
-        """What is to be read, for several engines to read the same. No sink is looked at. Raises UserError,
-        ExternalError."""
+        """Resolves the splits to read, so that several engines read the same. Checks no sink. Raises UserError,
+        ExternalError.
+        """
         return resolve_splits(OpenRequest(job=self.job, pipeline=self.plans.file_form(1), known={}, sinks=False))
 
     def _origin(self, parallelism: int) -> Origin | None:
@@ -165,7 +167,7 @@ class Prepared:
 
 
 def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
-    """Settles what is to be run. Raises UserError for a pipeline that cannot be replayed."""
+    """Prepares a replay. Raises UserError for a pipeline that cannot be replayed."""
     options.require_consistent()
     require_replayable(plan_logical(pipeline))
     end = options.end
@@ -183,7 +185,7 @@ def prepare(pipeline: Pipeline, options: ReplayOptions, home: Home) -> Prepared:
 
 
 def require_replayable(logical: LogicalPlan) -> None:
-    """Raises UserError that names every node whose result does not depend on the log alone, and why."""
+    """Raises UserError that names every node whose result depends on more than the log, and why."""
     reasons = [f"  {node.name}: {reason}" for node in logical.nodes for reason in node.not_replayable]
     if reasons:
         raise UserError(
@@ -194,7 +196,7 @@ def require_replayable(logical: LogicalPlan) -> None:
 
 @contextmanager
 def own_exchange(name: str, options: ReplayOptions, storage: str, tell: Tell | None) -> Iterator[Exchange]:
-    """A session of one's own, with the way to run things on it; stopped at the end. Raises UserError, ExternalError."""
+    """A new session's exchange; the session is stopped at the end. Raises UserError, ExternalError."""
     if options.master is not None:
         options.require_reachable(options.master, storage)
     with session(name, options.master, options.conf) as spark:
@@ -210,10 +212,10 @@ def own_exchange(name: str, options: ReplayOptions, storage: str, tell: Tell | N
 
 
 def exchange_for(spark: SparkSession) -> Exchange:
-    """By RDDs where the session has them, else (Spark Connect) by DataFrames."""
+    """Returns the session's exchange: by RDDs if it has them, else (Spark Connect) by DataFrames."""
     return exchange_of("dataframe" if getattr(spark, "sparkContext", None) is None else "rdd", spark)
 
 
 def exchange_of(back_end: BackEnd, spark: SparkSession, tell: Tell | None = None) -> Exchange:
-    """The way to run things on a session. tell: takes lines of progress."""
+    """Returns a back end's exchange on a session. tell: receives lines of progress."""
     return RddExchange(spark, tell) if back_end == "rdd" else DataFrameExchange(spark, tell)

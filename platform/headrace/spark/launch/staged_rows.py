@@ -1,8 +1,8 @@
-"""The result rows of a replay that did not publish: read from where they are staged, here or by Spark.
+"""The result rows of an unpublished replay: read from their staged files, in this process or by Spark.
 
     share of a subtask: file 0, file 1, ..   rows in the order in which they were made; a key's rows are in one share
 
-Rows that update are folded: what stands at the end is what a sink would hold. Hidden columns stay behind.
+Updating rows are reduced to the last row of each key, which a sink would hold at the end. Hidden columns are dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.spark.driver.replay import ReplayOutcome
 from headrace.spark.driver.staging_owner import Owner
 from headrace.spark.driver_machine.epoch import Splits
 from headrace.spark.launch.replay import Prepared, exchange_for, exchange_of
-from headrace.spark.task.staging_end import encode_staged, read_staged
+from headrace.spark.task.output.staging_end import encode_staged, read_staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,21 +37,21 @@ _NOWHERE = "empty"
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """The rows of an outcome, by sink. owner: keeps them for this process; None: they are published."""
+    """The rows of an outcome, by sink. owner: keeps them while this process lives; None: they are published."""
 
     outcome: ReplayOutcome
     sinks: Mapping[str, SinkSpec]
     owner: Owner | None = None
 
     def sink(self, name: str) -> SinkSpec:
-        """A sink as it was planned. Raises UserError with the nearest name."""
+        """Returns a sink's planned spec. Raises UserError with the nearest name."""
         if name not in self.sinks:
             hint = did_you_mean(name, tuple(self.sinks))
             raise UserError(f"there is no sink {name!r}", remedy=hint or f"sinks: {', '.join(self.sinks)}")
         return self.sinks[name]
 
     def frame(self, name: str) -> pl.DataFrame:
-        """The rows that stand at the end, in this process. Raises UserError, ExternalError."""
+        """Returns the final rows, in this process. Raises UserError, ExternalError."""
         spec = self.sink(name)
         batches = list(self.batches(name))
         rows = concat_batches(batches) if batches else spec.schema.empty()
@@ -59,27 +59,31 @@ class StagedRows:
         return standing.select(list(spec.schema.names))
 
     def dataframe(self, name: str, spark: SparkSession) -> DataFrame:
-        """The same as Spark reads it, when it is asked for rows: the files have to be where its executors find them.
-        Raises UserError."""
+        """Returns the same rows as a Spark DataFrame, which reads the files when it is evaluated: executors must reach
+        them. Raises UserError.
+        """
         spec = self.sink(name)
         rows = spark.read.parquet(*self._urls(spec))
         standing = rows if spec.update_key is None else _standing(rows, spec.update_key)
         return standing.select(*(f"`{column}`" for column in spec.schema.names))
 
     def delete(self) -> None:
-        """Deletes the job's folder in checkpoint storage, rows and journal; a savepoint in a folder of its own stays.
-        Idempotent."""
+        """Deletes the job's folder in checkpoint storage, rows and journal. A savepoint in another folder stays.
+        Idempotent.
+        """
         _delete(self.outcome.storage, self.owner)
 
     def batches(self, name: str) -> Iterator[pl.DataFrame]:
-        """All rows, updates one by one, with their hidden columns; a key's in order. Raises ExternalError."""
+        """Returns all rows, updates one by one, with their hidden columns; a key's rows in order. Raises
+        ExternalError.
+        """
         store = open_store(self.outcome.storage)
         for share in self.outcome.staged:
             if share.sink == name:
                 yield from read_staged(share.files, store)
 
     def _urls(self, spec: SinkSpec) -> list[str]:
-        """Of all files; of one without rows where there are none: it has the columns."""
+        """Returns the URLs of all files, or of one empty file with the columns if there are none."""
         store = open_store(self.outcome.storage)
         paths = [part.path for share in self.outcome.staged if share.sink == spec.node for part in share.files]
         if not paths:
@@ -89,10 +93,10 @@ class StagedRows:
 
 
 def stage(prepared: Prepared, spark: SparkSession, say: Say, *, splits: Splits | None = None) -> StagedRows:
-    """Runs a replay in a session that may be the user's own; where it fails, and none of its rows is published, nothing
-    of it is left. Raises UserError where executors do not reach its storage, and what it raises.
+    """Runs a replay in a session that may be the user's. If an unpublished replay fails, its files are deleted. Raises
+    UserError if executors do not reach its storage, and the replay's errors.
 
-    splits   as `Prepared.resolve` gave them; None: resolved now
+    splits   the result of `Prepared.resolve`; None: resolved now
     """
     context = getattr(spark, "sparkContext", None)
     if context is not None:
@@ -118,14 +122,14 @@ def _delete(folder: str, owner: Owner | None) -> None:
 
 
 def _spark_url(url: str) -> str:
-    """A store's URL as Hadoop's file systems know it."""
+    """Returns a store's URL in the form of Hadoop's file systems."""
     if "://" not in url:
         return f"file://{url}"
     return url.replace("s3://", "s3a://", 1)
 
 
 def _standing(rows: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """The last row of each key, unless it is a delete."""
+    """Returns the last row of each key, unless it is a delete."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

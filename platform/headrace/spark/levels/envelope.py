@@ -1,4 +1,4 @@
-"""What Spark shuffles: opaque blobs, each with a small header that says whose it is and where it goes. Pure.
+"""The blobs that Spark shuffles: opaque bytes with a small header that names sender and destination. Pure.
 
     header   kind u8 | level u16 | partition u32 | edge u16 | sender u32 | number u32      little-endian, 17 bytes
     ROWS     an Arrow IPC stream of one batch with its hidden columns; `number` counts a sender's blobs for its target
@@ -6,7 +6,7 @@
     TRAILER  i64 watermark of the sender (epoch ms); `number`: how many blobs it has sent to this target
     REPORT   JSON of what a task did, for the driver
 
-A blob goes from level to level until it has come to its own (`headrace.spark.levels.levels`).
+A blob passes from level to level until it reaches its own (`headrace.spark.levels.levels`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 class Kind(IntEnum):
-    """What a blob holds."""
+    """The content of a blob."""
 
     ROWS = 1
     TRAILER = 2
@@ -36,8 +36,9 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A blob. `level`, `partition`: where it goes; `edge`: index in the plan; `sender`: partition of that edge's task,
-    counted from 0 within the task."""
+    """A blob. `level`, `partition`: its destination; `edge`: index in the plan; `sender`: partition of that edge's
+    task, counted from 0 within the task.
+    """
 
     kind: Kind
     level: int
@@ -48,37 +49,37 @@ class Envelope:
     number: int = 0
 
     def pack(self) -> bytes:
-        """As bytes."""
+        """Returns header and payload as bytes."""
         head = _HEADER.pack(self.kind, self.level, self.partition, self.edge, self.sender, self.number)
         return head + self.payload
 
     @staticmethod
     def unpack(data: bytes) -> Envelope:
-        """Out of bytes."""
+        """The inverse of `pack`."""
         kind, level, partition, edge, sender, number = _HEADER.unpack_from(data)
         return Envelope(Kind(kind), level, partition, data[_HEADER.size :], edge, sender, number)
 
 
 def destination(data: bytes) -> tuple[int, int]:
-    """Level and partition that packed bytes go to."""
+    """Returns level and partition of the destination of packed bytes."""
     _, level, partition, *_ = _HEADER.unpack_from(data)
     return level, partition
 
 
 def encode_rows(batch: pl.DataFrame) -> bytes:
-    """A batch as an Arrow IPC stream."""
+    """Returns a batch as an Arrow IPC stream."""
     stream = io.BytesIO()
     batch.write_ipc_stream(stream, compression="uncompressed")
     return stream.getvalue()
 
 
 def decode_rows(payload: bytes) -> pl.DataFrame:
-    """The batch again."""
+    """The inverse of `encode_rows`."""
     return pl.read_ipc_stream(io.BytesIO(payload))
 
 
 def encode_partials(partials: Partials) -> bytes:
-    """Partial aggregates, part by part."""
+    """Returns partial aggregates as bytes, part by part."""
     pieces = [bytes([partials.ordered])]
     for part in partials.parts:
         data = encode_rows(part)
@@ -87,7 +88,7 @@ def encode_partials(partials: Partials) -> bytes:
 
 
 def decode_partials(payload: bytes) -> Partials:
-    """The partial aggregates again."""
+    """The inverse of `encode_partials`."""
     parts: list[pl.DataFrame] = []
     at = 1
     while at < len(payload):
@@ -98,11 +99,11 @@ def decode_partials(payload: bytes) -> Partials:
 
 
 def encode_watermark(watermark: int) -> bytes:
-    """Payload of a trailer."""
+    """Returns the payload of a trailer."""
     return _WATERMARK.pack(watermark)
 
 
 def decode_watermark(payload: bytes) -> int:
-    """The watermark of a trailer."""
+    """The inverse of `encode_watermark`."""
     (watermark,) = _WATERMARK.unpack(payload)
     return int(watermark)

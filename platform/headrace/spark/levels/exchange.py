@@ -1,13 +1,13 @@
-"""Running levels on Spark: what goes from one to the next is shuffled by Spark, and the last one comes to the driver.
+"""Runs levels on Spark: Spark shuffles the blobs from one level to the next, and the last level's arrive at the driver.
 
     RddExchange         RDDs of (partition, bytes) with an identity partitioner: the default, needs no pandas
     DataFrameExchange   mapInArrow and repartitionById, where a session has no RDDs (Spark Connect); needs pandas
 
-Spark schedules, retries and keeps what was shuffled; nothing here looks into a blob. The only module of this package
-that runs jobs on Spark.
+Spark schedules, retries and stores the shuffled blobs; this module never decodes one. It is the only module of this
+package that runs Spark jobs.
 
-Shares are published by Spark jobs of one task each, several at a time: Spark tries no task a second time beside the
-first one (speculation) that is alone in its stage. Two publishers of one share would shut each other out.
+A share is published by a Spark job of one task, several jobs at a time: Spark's speculation never runs a second copy of
+a task that is alone in its stage. Two publishers of one share would fence each other.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ if TYPE_CHECKING:
     from headrace.spark.task.order import JobOrder
 
 STATE_BYTES = "spark.headrace.state.bytes"
-"""Setting: bytes of state that a task holds in memory; what is more goes to local disk (`headrace.spark.task.fold`)."""
+"""Setting: bytes of state that a task holds in memory; beyond it, state goes to local disk
+(`headrace.spark.task.fold`).
+"""
 
 
 class Exchange(Protocol):
-    """A way to run things on Spark."""
+    """A way to run levels on Spark."""
 
     @property
     def parallelism(self) -> int:
-        """Tasks that the cluster runs at a time, about."""
+        """About the number of tasks that the cluster runs at a time."""
         ...
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
-        """Runs all levels. widths: partitions of each. Gives what the last one sends on, in any order.
+        """Runs all levels. widths: partitions of each. Returns the last level's blobs, in any order.
 
-        Raises HeadraceError: the task's own, where one failed as often as Spark lets it.
+        Raises HeadraceError: the task's own, if one failed as often as Spark allows.
         """
         ...
 
@@ -55,7 +57,7 @@ class Exchange(Protocol):
 
 
 class RddExchange:
-    """By RDDs. tell: is told how far it is."""
+    """Runs levels by RDDs. tell: receives lines of progress."""
 
     def __init__(self, spark: SparkSession, tell: Tell | None = None) -> None:
         self._context = spark.sparkContext
@@ -63,12 +65,13 @@ class RddExchange:
 
     @property
     def parallelism(self) -> int:
-        """As Spark says."""
+        """Spark's default parallelism."""
         return int(self._context.defaultParallelism)
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
-        """Runs all levels in one Spark job: a stage for each."""
+        """Runs all levels in one Spark job, one stage for each."""
         held = self._context.getConf().get(STATE_BYTES)
+        # once per executor, not pickled with every task
         shared = self._context.broadcast(order if held is None else replace(order, state_bytes_max=int(held)))
         group = f"headrace-{order.job}-{order.attempt}-{order.epoch}"
         watch = watched(self._context, group, len(widths), self._tell)
@@ -79,12 +82,13 @@ class RddExchange:
                 )
                 for level, width in enumerate(widths[1:], start=1):
                     blobs = blobs.partitionBy(width, _identity).mapPartitionsWithIndex(_reading(shared, level))
+                # only reports are left: the last level has consumed all rows
                 return [data for _, data in blobs.collect()]
         finally:
             shared.unpersist()
 
     def each(self, orders: Sequence[bytes]) -> None:
-        """A job of one task for each."""
+        """Runs a job of one task for each share."""
         side_by_side(self._published, orders, at_once=self.parallelism, tell=self._tell)
 
     def _published(self, order: bytes) -> None:
@@ -94,7 +98,7 @@ class RddExchange:
 
 @contextmanager
 def _grouped(context: SparkContext, group: str, description: str) -> Iterator[None]:
-    """Jobs of this thread go by these names inside: the session may be the user's own."""
+    """Sets the names of this thread's jobs, and restores them: the session may be the user's."""
     names = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
     before = {name: context.getLocalProperty(name) for name in names}
     context.setJobGroup(group, description)
@@ -116,20 +120,20 @@ def _identity(partition: int) -> int:
 
 
 PARALLELISM = "8"
-"""Tasks at a time on a cluster that does not say."""
+"""Assumed number of tasks at a time, for a cluster that does not report it."""
 _COLUMNS = "partition int, blob binary"
 _CONFIGURATION = {
-    # a blob is one value: few of them make a batch, and no more than fit into memory twice
+    # a blob is one value: a batch holds few of them, so that memory holds two batches
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
-    # the number of partitions means something
+    # adaptive execution would merge partitions, but a partition's number is its subtask
     "spark.sql.adaptive.enabled": "false",
 }
 
 
 class DataFrameExchange:
-    """By DataFrames of (partition, blob). tell: is told how far publishing is."""
+    """Runs levels by DataFrames of (partition, blob). tell: receives the progress of publishing."""
 
     def __init__(self, spark: SparkSession, tell: Tell | None = None) -> None:
         self._spark = spark
@@ -137,7 +141,7 @@ class DataFrameExchange:
 
     @property
     def parallelism(self) -> int:
-        """As its configuration says: such a session does not tell of its cluster."""
+        """The configured parallelism: such a session does not report its cluster."""
         return int(self._spark.conf.get("spark.default.parallelism", PARALLELISM) or PARALLELISM)
 
     def run(self, order: JobOrder, widths: Sequence[int]) -> list[bytes]:
@@ -150,7 +154,7 @@ class DataFrameExchange:
             return [bytes(row.blob) for row in blobs.collect()]
 
     def each(self, orders: Sequence[bytes]) -> None:
-        """A query of one task for each."""
+        """Runs a query of one task for each share."""
         side_by_side(self._published, orders, at_once=self.parallelism, tell=self._tell)
 
     def _published(self, order: bytes) -> None:
@@ -159,7 +163,7 @@ class DataFrameExchange:
 
     @contextmanager
     def _configured(self, settings: Mapping[str, str]) -> Iterator[None]:
-        """The session may be the user's own: afterwards it is as it was."""
+        """Sets these settings, and restores them: the session may be the user's."""
         conf = self._spark.conf
         before = {name: conf.get(name, None) for name in settings}
         for name, value in settings.items():
@@ -184,7 +188,7 @@ def _sharing(order: bytes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.R
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """A value that came with the task, unpickled when it is asked for: by then polars knows its threads."""
+    """A pickled value that came with the task. It is unpickled on use, after polars knows its number of threads."""
 
     pickled: bytes
 

@@ -4,8 +4,8 @@
     level k   tasks all of whose inputs come from lower levels, and one of them from level k - 1; a partition a subtask
     level n   past the last one: the driver, where reports end
 
-A level's partitions are those of its tasks, one task after the other. What leaves a task for a level further down than
-the next one passes through the levels in between, in any partition of theirs.
+A level's partitions are those of its tasks, one task after the other. A blob for a level beyond the next one passes
+through the levels in between, in any of their partitions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.plan.physical import PhysicalPlan, SourceSpec, Task
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """Where a task runs: its level, its first partition there, and how many it has."""
+    """The place of a task: its level, its first partition there, and its number of partitions."""
 
     level: int
     first: int
@@ -27,29 +27,29 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """widths: partitions of each level; stations: task -> where it runs."""
+    """widths: partitions of each level; stations: task -> its place."""
 
     widths: tuple[int, ...]
     stations: Mapping[str, Station]
 
     def at(self, level: int, partition: int) -> tuple[str, int]:
-        """The task in a partition of a level, and which of the task's partitions it is."""
+        """Returns the task in a partition of a level, and the partition's index within the task."""
         for task, station in self.stations.items():
             if station.level == level and station.first <= partition < station.first + station.width:
                 return task, partition - station.first
         raise AssertionError(f"level {level} has no partition {partition}")
 
     def next_hop(self, level: int, *, to_level: int, to_partition: int) -> int:
-        """The partition of level + 1 that something on its way from `level` goes to."""
+        """Returns the partition of level + 1 for a blob on its way from `level`."""
         if to_level == level + 1:
             return to_partition
         return to_partition % self.widths[level + 1]
 
 
 def levels_of(plan: PhysicalPlan, shares: Mapping[str, int]) -> Levels:
-    """The levels of a plan. shares: source task -> partitions that read its splits."""
+    """Returns the levels of a plan. shares: source task -> partitions that read its splits."""
     depth: dict[str, int] = {}
-    # tasks stand behind those that they read from
+    # the plan's tasks are in topological order
     for task in plan.tasks:
         before = [depth[edge.from_task] for edge in plan.edges if edge.to_task == task.name]
         depth[task.name] = max(before, default=-1) + 1

@@ -1,4 +1,4 @@
-"""Calls that wait for Spark, several at a time: each in a thread of the driver, as Spark takes jobs side by side."""
+"""Concurrent calls that wait for Spark: each in a thread of the driver, because Spark accepts jobs concurrently."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from headrace.spark.levels.progress import Tell
 
 AT_ONCE_MAX = 32
-"""Threads, however many tasks a cluster runs: each of them waits for one task."""
+"""Greatest number of threads, however many tasks a cluster runs: each thread waits for one task."""
 
 
 def side_by_side(call: Callable[[bytes], None], orders: Sequence[bytes], *, at_once: int, tell: Tell | None) -> None:
-    """Calls with each of the orders. After an error nothing new is begun, what runs comes to its end, and the first
-    error is raised."""
+    """Calls with each of the orders. After an error no call is started, running ones finish, and the first error is
+    raised.
+    """
     waiting = deque(orders)
     errors: list[Exception] = []
     done: list[None] = []
@@ -22,6 +23,7 @@ def side_by_side(call: Callable[[bytes], None], orders: Sequence[bytes], *, at_o
     def work() -> None:
         while not errors:
             try:
+                # popleft is atomic: threads share the queue without a lock
                 order = waiting.popleft()
             except IndexError:
                 return

@@ -1,7 +1,7 @@
-"""How far a computation on Spark is, told while it runs: by level, in words.
+"""The progress of a computation on Spark, level by level, as lines of text.
 
-Spark's stages of a job, in the order of their numbers, are the levels: a stage is numbered after those that it reads
-from, and keeps its number when it is run again.
+Spark's stages of a job, in the order of their ids, are the levels: a stage has a greater id than those that it reads
+from, and keeps its id when it is run again.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 Tell = Callable[[str], None]
-"""Takes a line that replaces the one before it; called from any thread."""
+"""Receives a line that replaces the one before it; called from any thread."""
 
 LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """One stage of a job: tasks that are done, and all of them."""
+    """One stage of a job: its finished tasks, and all of them."""
 
     done: int
     tasks: int
 
 
 def told(stages: Sequence[StageState | None]) -> str | None:
-    """Where a job stands: at its last level that has begun and is not done. None: nothing is going on.
+    """Returns a job's progress: its last level that has begun and is not done. None: nothing runs.
 
     stages   one for each level; None: not begun
     """
@@ -43,7 +43,9 @@ def told(stages: Sequence[StageState | None]) -> str | None:
 
 @contextmanager
 def watched(context: SparkContext, group: str, levels: int, tell: Tell | None) -> Iterator[None]:
-    """While inside, tells how far the job of this group is, whenever that has changed. tell None: to nobody."""
+    """Reports the progress of this group's job whenever it changes, until the context ends. tell None: reports
+    nothing.
+    """
     if tell is None:
         yield
         return
@@ -63,6 +65,7 @@ def _watch(context: SparkContext, group: str, levels: int, tell: Tell, over: thr
     before: str | None = None
     while not over.wait(LOOK_EVERY_S):
         try:
+            # an error of Spark's status tracker ends the progress, not the job
             now = told(_stages(context, group, levels))
         except Exception:
             return
@@ -72,7 +75,7 @@ def _watch(context: SparkContext, group: str, levels: int, tell: Tell, over: thr
 
 
 def _stages(context: SparkContext, group: str, levels: int) -> list[StageState | None]:
-    """The levels of the group's newest job."""
+    """Returns the levels of the group's newest job."""
     tracker = context.statusTracker()
     jobs = tracker.getJobIdsForGroup(group)
     job = tracker.getJobInfo(max(jobs)) if jobs else None

@@ -1,4 +1,4 @@
-"""Which partition of a source task reads which splits. Pure."""
+"""Assigns splits to the partitions of a source task. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from headrace.spark.task.order import SourceShare
 def shares_of(
     plan: PhysicalPlan, splits: Mapping[str, Iterable[SplitDocument]], states: Mapping[str, SourceState]
 ) -> dict[str, tuple[SourceShare, ...]]:
-    """Source task -> what each of its partitions reads: one split each, or all of them where a step behind the source
-    keeps state in the same task. A source without splits has one partition all the same: somebody says what time it is.
+    """Returns source task -> the share of each of its partitions: one split each, or all splits if a step in the same
+    task keeps state. A source without splits still has one partition, because its watermark must be sent.
 
-    states   what the savepoint that the run begins with knows of the sources
+    states   the sources' states in the savepoint that the run begins with
     """
     return {
         task.name: _shares(task, spec, splits.get(spec.node, ()), states.get(spec.node, SourceState()))
@@ -43,5 +43,5 @@ def _shares(
 
 
 def keeps_state(task: Task) -> bool:
-    """Whether a step of the task remembers anything."""
+    """Whether a step of the task keeps state."""
     return any(isinstance(node, StepSpec) and state_shape(node.config) for node in task.nodes)

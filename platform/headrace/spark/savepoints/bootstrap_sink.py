@@ -1,10 +1,10 @@
-"""What Spark tasks do for a bootstrap: they give rows their share, and write the state of each share.
+"""The Spark tasks of a bootstrap: assign rows to shares, and write the state of each share.
 
-A task's handles go to the driver as one object of the savepoint's folder, which the commit of the Spark write puts
-there: files of tries that Spark gave up are in no handle, so they do not exist. What is wrong with the user's rows is
-no failed task, which Spark would only try again: it travels in the same way.
+A task's handles travel to the driver as one object in the savepoint's folder, which the commit of the Spark write puts
+there. Files of failed attempts are in no handle, so they do not exist for the savepoint. An error in the user's rows
+does not fail the task, because Spark would only retry it: it travels in the same way.
 
-Imports pyspark: nothing but `headrace.spark.savepoints.bootstrapping` and Spark's own processes import this module.
+Imports pyspark: only `headrace.spark.savepoints.bootstrapping` and Spark's own processes import this module.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from headrace.operators.given.state import GivenState
 
 NAME = "headrace_bootstrap"
 SHARE = "__share"
-"""Column of the share that a row belongs to."""
+"""Column with the share of a row."""
 
 
 class WrittenShares(Document):
-    """What the tasks of one step have written, or what is wrong with their rows."""
+    """The state that the tasks of one step have written, or the errors in their rows."""
 
     handles: tuple[StateHandle, ...] = ()
     wrong: tuple[tuple[str, str | None], ...] = ()
@@ -45,7 +45,7 @@ WRITTEN = TypeAdapter(WrittenShares)
 
 @dataclass(frozen=True, slots=True)
 class ShareOrder:
-    """What the tasks of one step need to know. report: the object that the handles go to."""
+    """The order to the tasks of one step. report: the object for the handles."""
 
     config: AggregateConfig
     shares: tuple[Share, ...]
@@ -53,7 +53,7 @@ class ShareOrder:
     report: str
 
     def text(self) -> str:
-        """As an option of a Spark write: it holds no secrets."""
+        """Returns the order as an option of a Spark write. It contains no secrets."""
         return base64.b64encode(pickle.dumps(self)).decode("ascii")
 
     @staticmethod
@@ -65,20 +65,20 @@ class ShareOrder:
 
 
 class SharesMessage(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not typed here
-    """What one task has written."""
+    """The result of one task."""
 
     def __init__(self, written: WrittenShares) -> None:
         self.written = written
 
 
 class BootstrapWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is not typed here
-    """Writes the state of the shares that a task has rows of."""
+    """Writes the state of the shares whose rows a task has."""
 
     def __init__(self, order: ShareOrder) -> None:
         self._order = order
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SharesMessage:
-        """All rows of a share are in one task, which holds them in memory."""
+        """Writes the shares of one task, which has all rows of a share and holds them in memory."""
         batches = [batch for batch in iterator if batch.num_rows]
         if not batches:
             return SharesMessage(WrittenShares())
@@ -93,7 +93,7 @@ class BootstrapWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark i
         return SharesMessage(WrittenShares(handles=tuple(handles)))
 
     def commit(self, messages: Sequence[SharesMessage | None]) -> None:
-        """Hands over what all tasks have written."""
+        """Writes the results of all tasks for the driver."""
         parts = [message.written for message in messages if message is not None]
         written = WrittenShares(
             handles=tuple(handle for part in parts for handle in part.handles),
@@ -102,24 +102,24 @@ class BootstrapWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark i
         open_folder(self._order.folder).write(self._order.report, WRITTEN.dump_json(written))
 
     def abort(self, messages: Sequence[SharesMessage | None]) -> None:
-        """Leaves what was written to the driver, which deletes the folder."""
+        """Does nothing: the driver deletes the folder."""
 
 
 class BootstrapSink(DataSource):  # type: ignore[misc]  # pyspark is not typed here
-    """What the driver writes each step's rows to."""
+    """The data source that the driver writes each step's rows to."""
 
     @classmethod
     def name(cls) -> str:
-        """How it is asked for."""
+        """The format's name."""
         return NAME
 
     def writer(self, schema: StructType, overwrite: bool) -> BootstrapWriter:  # noqa: FBT001 - Spark's signature
-        """The writer of one task."""
+        """Returns the writer of one task."""
         return BootstrapWriter(ShareOrder.of(self.options["order"]))
 
 
 def numbering(config: AggregateConfig, shares: int, max_parallelism: int) -> Callable[[pa.Array], pa.Array]:
-    """A function for Spark: an array of structs with the key columns -> the share of each."""
+    """Returns a function for Spark: an array of structs with the key columns -> the share of each."""
 
     def numbers(keys: pa.Array) -> pa.Array:
         frame = pl.DataFrame(pl.from_arrow(pa.RecordBatch.from_struct_array(keys)))

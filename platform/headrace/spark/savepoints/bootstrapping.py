@@ -1,12 +1,13 @@
-"""A savepoint out of DataFrames: keys and values that a user has computed become the state that a job goes on from.
+"""A savepoint from DataFrames: keys and values that a user has computed become the state that a job starts from.
 
     path = bootstrap(spark, pipeline, "/savepoints", states={"totals": totals})
     headrace submit pipeline.yaml --from-savepoint <path>
 
     DataFrame ─ share of each key (key group) ─> repartition ─> one task for each share: files ─> manifest, last
 
-Which columns a step takes: `bootstrap_columns(pipeline, step)`. Rows are checked, hashed and written by the code that
-`headrace.checkpoint.savepoints.bootstrap` runs on frames; Spark only moves them.
+`bootstrap_columns(pipeline, step)` returns the columns that a step takes. The code of
+`headrace.checkpoint.savepoints.bootstrap`, which also runs on frames, checks, hashes and writes the rows; Spark only
+moves them.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Builder(Protocol):
-    """What makes a pipeline: the Python builder."""
+    """An object that builds a pipeline: the Python builder."""
 
     def build(self) -> Pipeline:
         """The pipeline as a model."""
@@ -67,7 +68,7 @@ AnyPipeline = Pipeline | Builder | str | Path
 
 
 def bootstrap_columns(pipeline: AnyPipeline, step: str) -> tuple[GivenColumn, ...]:
-    """The columns that a step's DataFrame has. Raises UserError for what keeps no state, InvalidPipeline."""
+    """Returns the columns of a step's DataFrame. Raises UserError for a node without state, InvalidPipelineError."""
     plan = JobPlans(_model(pipeline).to_dict()).plan(1)
     return given_states(plan, [step])[step].columns
 
@@ -81,16 +82,18 @@ def bootstrap(
     positions: Positions | None = None,
     reached: datetime | None = None,
 ) -> str:
-    """Makes a savepoint in the folder `path` and gives its own path.
+    """Writes a savepoint into the folder `path` and returns the savepoint's own path.
 
     states      step -> its keys and values, one row for each key (and window)
     positions   source -> topic -> partition -> the first position that is not in the state; None: as the pipeline says
-    reached     event time that the state, and what has been published, reach to: windows that end by then never fire
-    Raises UserError that names step and column where rows are wrong, InvalidPipeline, ExternalError.
+    reached     event time up to which the state, and published output, are complete: windows that end by then never
+                fire
+
+    Raises UserError that names step and column of wrong rows, InvalidPipelineError, ExternalError.
     """
     boot = _boot(_model(pipeline), positions or {}, reached)
     given = given_states(boot.plan, states)
-    source_states(boot)  # what is wrong with positions is said before anything is written
+    source_states(boot)  # raises for wrong positions, before anything is written
     for name, frame in states.items():
         given[name].check(_types(frame))
     store = new_folder(boot, path)
@@ -132,9 +135,10 @@ def _boot(model: Pipeline, positions: Positions, reached: datetime | None) -> Bo
 
 
 def _splits(plan: PhysicalPlan, source: str, positions: Mapping[str, Mapping[int, int]]) -> Sequence[Split]:
-    """A source's splits as its enumerator finds them; none for what is no source.
+    """Returns a source's splits as its enumerator finds them; none for a node that is no source.
 
-    Of a log the enumerator is told to begin there, so that it says what cannot be read. Raises UserError.
+    The enumerator of a log is opened at these positions, so that it rejects those that cannot be read. Raises
+    UserError.
     """
     found = [node for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec) and node.node == source]
     if not found:
@@ -166,13 +170,13 @@ _TYPES: Mapping[str, pl.DataType] = {
     "timestamp_ntz": pl.Datetime("us"),
     "void": pl.Null(),
 }
-"""By the names that Spark's schemas have as JSON."""
+"""Keys are the names of types in Spark's JSON schemas."""
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)\Z")
 _TEXT = re.compile(r"(var)?char\(\d+\)\Z")
 
 
 def _types(frame: DataFrame) -> dict[str, pl.DataType]:
-    """The columns of a DataFrame with the types that they have as Arrow; of what no step takes: Unknown."""
+    """Returns the columns of a DataFrame with their Arrow types; Unknown for types that no step takes."""
     return {field.name: _type(field.dataType.jsonValue()) for field in frame.schema.fields}
 
 
@@ -193,7 +197,7 @@ def _type(said: object) -> pl.DataType:
 def _write(
     spark: SparkSession, boot: Bootstrap, given: GivenState, name: str, frame: DataFrame, store: ObjectStore
 ) -> list[StateHandle]:
-    """Writes one step's state in Spark tasks; gives all handles."""
+    """Writes one step's state in Spark tasks; returns all handles."""
     from pyspark.sql import functions as sql
 
     from headrace.spark.savepoints import bootstrap_sink as sink

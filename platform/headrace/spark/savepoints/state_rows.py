@@ -1,7 +1,7 @@
-"""The rows of one state of a savepoint or checkpoint, part by part, as Arrow. Engine-free: Spark is not known here.
+"""The rows of one state of a savepoint or checkpoint, part by part, as Arrow. Independent of the engine and of Spark.
 
-A `StateTable` is what was found once, on the driver: it names files, so it stays what it is while the job goes on to
-later checkpoints. Files of a checkpoint that is no longer retained are gone; that is said as what it is.
+The driver finds a `StateTable` once. It names files, so it does not change while the job writes later checkpoints.
+Files of a checkpoint that is no longer retained are gone; the error says so.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from headrace.checkpoint.manifest import FilePart
 from headrace.checkpoint.savepoints.kept_state import KeptState, chosen_state, states_of
-from headrace.checkpoint.savepoints.savepoint import DamagedFile, checked_read, find
-from headrace.checkpoint.stores.store import ObjectMissing
+from headrace.checkpoint.savepoints.savepoint import CorruptFileError, checked_read, find
+from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError
 from headrace.core.keygroups import key_groups
 from headrace.state.parquet import plain_batches, plain_schema
 from headrace.state.snapshot import StateKind
 
 KEY_GROUP = "__kg"
-"""Column of the key group, in states that are kept by key."""
+"""Column with the key group, in keyed states."""
 NAMING = '.option("node", "{node}").option("state", "{state}")'
 
 
@@ -30,10 +30,10 @@ NAMING = '.option("node", "{node}").option("state", "{state}")'
 class StateTable:
     """One state as a table.
 
-    columns   name -> polars type as text; keys: those that the key group is computed from (none: it has none)
+    columns   name -> polars type as text; keys: the columns of the key group (none: it has none)
     parts     its files, with absolute paths
-    origin    what it is read from, for people: `checkpoint 7 of flight-delays`
-    pruned    its job deletes it when newer checkpoints are there
+    origin    its source as text: `checkpoint 7 of flight-delays`
+    pruned    its job deletes it when newer checkpoints exist
     """
 
     origin: str
@@ -44,12 +44,12 @@ class StateTable:
     parts: tuple[FilePart, ...]
 
     def schema(self) -> pa.Schema:
-        """Its columns as plain Arrow types, the key group last."""
+        """Returns its columns as plain Arrow types, the key group last."""
         schema = plain_schema(self.columns)
         return schema.append(pa.field(KEY_GROUP, pa.int32())) if self.keys else schema
 
     def batches(self, part: FilePart, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of one part, with the columns named. Raises ExternalError where the file is gone or damaged."""
+        """Returns the rows of one part, with the named columns. Raises ExternalError if the file is gone or damaged."""
         grouped = KEY_GROUP in names
         read = dict.fromkeys([*(name for name in names if name != KEY_GROUP), *(self.keys if grouped else ())])
         schema = plain_schema({name: self.columns[name] for name in read})
@@ -66,8 +66,8 @@ class StateTable:
     def _data(self, part: FilePart) -> bytes:
         try:
             return checked_read(part)
-        except DamagedFile as error:
-            if self.pruned and isinstance(error.__cause__, ObjectMissing):
+        except CorruptFileError as error:
+            if self.pruned and isinstance(error.__cause__, ObjectNotFoundError):
                 raise ExternalError(
                     f"{part.path} is gone: {self.origin} is no longer retained",
                     remedy="load again for the newest checkpoint, or read a savepoint, which nobody deletes",
@@ -76,10 +76,10 @@ class StateTable:
 
 
 def state_table(path: str, node: str | None = None, state: str | None = None, epoch: int | None = None) -> StateTable:
-    """The state that is meant, of what `path` names: a savepoint, a job's folder in checkpoint storage (`epoch`: which
-    of its checkpoints; None: the newest) or a record of its journal.
+    """Returns a state of what `path` names: a savepoint, a job's folder in checkpoint storage (`epoch`: which of its
+    checkpoints; None: the newest) or a record of its journal.
 
-    Raises UserError with the choice where none or several are meant; ExternalError.
+    Raises UserError with the candidates if no state or several match; ExternalError.
     """
     found = find(path, epoch)
     manifest = found.manifest
@@ -96,5 +96,5 @@ def state_table(path: str, node: str | None = None, state: str | None = None, ep
 
 
 def states(path: str, epoch: int | None = None) -> list[KeptState]:
-    """All states of what `path` names, as `headrace state list` shows them. Raises UserError, ExternalError."""
+    """Returns all states of what `path` names, as `headrace state list` shows them. Raises UserError, ExternalError."""
     return states_of(find(path, epoch).manifest)

@@ -1,7 +1,7 @@
-"""What one subtask has written of a node's state in earlier increments, unit by unit, and what of it stays as it is.
+"""The state of one node and subtask from earlier increments, in units, and the units that stay unchanged.
 
-A file of state that is part of a unit says so (`FilePart.portion`: epoch, number, and the operator's place). Files that
-say nothing are one unit without a place. What an operator takes is read; what it leaves is carried over by name.
+A file that is part of a unit has its `FilePart.portion`: epoch, number, and the operator's place. Files without one
+form one unit without a place. The units that an operator takes are read; the others are carried over by name.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from headrace.state.snapshot import RestoredStates
 from headrace.worker.state.restore import ReadFile, checked_rows
 
 UNITS_MAX = 32
-"""Units of a node before the newest ones are put together."""
+"""Units of a node before the newest ones are merged."""
 _GROWTH = 2
-"""A unit is put together with newer ones that have at least so many times fewer rows than all of them."""
+"""A unit is merged with newer ones if its rows are at most this many times all of theirs."""
 UNPLACED = (0, 0)
 
 
 @dataclass(slots=True)
 class WrittenUnits:
-    """An `operators.aggregation.deltas.EarlierState`."""
+    """Implements `operators.aggregation.deltas.EarlierState`."""
 
     _files: dict[Unit, list[tuple[str, FilePart]]]
     _read: ReadFile
@@ -37,11 +37,11 @@ class WrittenUnits:
 
     @property
     def units(self) -> Sequence[Unit]:
-        """What was not taken, by id."""
+        """The units that were not taken, by id."""
         return list(self._files)
 
     def take(self, units: Iterable[Unit]) -> RestoredStates:
-        """Reads these."""
+        """Reads these units."""
         taken: dict[str, list[pl.DataFrame]] = {}
         for unit in units:
             for state, part in self._files.pop(unit):
@@ -49,13 +49,14 @@ class WrittenUnits:
         return taken
 
     def left(self, state: str) -> list[FilePart]:
-        """Files of one state that were not taken."""
+        """Returns the files of one state that were not taken."""
         return [part for parts in self._files.values() for name, part in parts if name == state]
 
 
 def crowded(units: Sequence[Unit]) -> tuple[Unit, ...]:
-    """The newest units, as many as are worth putting together, where there are more than UNITS_MAX. So each row is
-    written again a logarithmic number of times."""
+    """Returns the newest units that are worth merging, if there are more than UNITS_MAX. Each row is thus rewritten a
+    logarithmic number of times.
+    """
     placed = sorted((unit for unit in units if unit.place), key=lambda unit: unit.id, reverse=True)
     if len(placed) <= UNITS_MAX:
         return ()
@@ -69,7 +70,7 @@ def crowded(units: Sequence[Unit]) -> tuple[Unit, ...]:
 
 
 def written_units(handles: Sequence[StateHandle], subtask: int, read: ReadFile) -> WrittenUnits:
-    """The units that a subtask wrote of one node. handles: of all its states and subtasks."""
+    """Returns the units that a subtask wrote for one node. handles: of all its states and subtasks."""
     found: dict[tuple[int, ...], list[tuple[str, FilePart]]] = {}
     for handle in handles:
         if handle.subtask == subtask:
@@ -83,8 +84,9 @@ def written_units(handles: Sequence[StateHandle], subtask: int, read: ReadFile) 
 
 
 def carries_over(handles: Sequence[StateHandle], folder: str, *, parallelism: int, max_parallelism: int) -> bool:
-    """Whether a node's state can be gone on with where it lies: it is in the job's own folder, and there were as many
-    subtasks as there are now."""
+    """Whether a node's state can be used in place: it is in the job's own folder, and was written at today's
+    parallelism.
+    """
     inside = f"{folder.rstrip('/')}/"
     return bool(handles) and all(
         handle.subtask < parallelism

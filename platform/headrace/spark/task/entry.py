@@ -1,7 +1,8 @@
-"""Where Spark's Python workers enter: polars must learn how many threads it has before it is loaded.
+"""The entry points of Spark's Python workers: polars reads its number of threads when it is imported, so it is set here
+first.
 
-Parallelism comes from Spark's tasks. Nothing is imported here before that is settled; what is pickled for a task refers
-to these functions only.
+Parallelism comes from Spark's tasks. This module imports nothing before that; what is pickled for a task refers only to
+these functions.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
 
 
 _SPARKS_OWN = ("pyspark", "py4j")
-"""What the names of Spark's own archives begin with."""
+"""Prefixes of the names of Spark's own archives."""
 
 
 class Shared(Protocol):
-    """What Spark brings to every executor once, unpickled when it is asked for."""
+    """A value that Spark sends to every executor once, unpickled on use."""
 
     @property
     def value(self) -> JobOrder:
-        """It."""
+        """The value."""
         ...
 
 
@@ -48,8 +49,9 @@ def share(data: bytes) -> bytes:
 
 def _enter() -> None:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    # Before every task Spark's worker has all finders look again. Those of packages in pyspark.zip, which does not
-    # change, each read its whole directory then: a quarter of a second of CPU for every task. New ones cost nothing.
+    # before every task Spark's worker invalidates all import caches. The finders of packages in pyspark.zip, which
+    # never changes, then each read its whole directory: a quarter of a second of CPU for every task. New finders cost
+    # nothing.
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter) and PurePath(finder.archive).name.startswith(_SPARKS_OWN):
             del sys.path_importer_cache[path]

@@ -1,4 +1,6 @@
-"""Errors on their way out of a Spark task: as text with a mark, for Spark keeps nothing but text; and back again."""
+"""Errors on their way out of a Spark task: Spark keeps only text, so they travel as marked JSON, and are parsed
+again.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +19,26 @@ _NOTE_CHARACTERS = 20_000
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _OF_ENVIRONMENT = {"headrace", "headrace_connectors", "polars", "pyarrow", "numpy"}
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)(: |$)")
-"""The last line of Python's traceback: nothing else of Spark's text begins a line so."""
+"""The last line of a Python traceback: no other line of Spark's text begins like this."""
 
 
-class TaskFailed(Exception):  # noqa: N818 - reads as the sentence it is
+class TaskFailedError(Exception):
     """A Spark task's error. Its text is for `failure_in`."""
 
 
 @contextmanager
 def task_failures() -> Iterator[None]:
-    """Every error inside leaves as TaskFailed."""
+    """Every error inside leaves as TaskFailedError."""
     try:
         yield
     except GeneratorExit:
         raise
     except Exception as error:
-        raise TaskFailed(_MARK + json.dumps(asdict(failure_of(error)))) from error
+        raise TaskFailedError(_MARK + json.dumps(asdict(failure_of(error)))) from error
 
 
 def failure_in(text: str) -> HeadraceError | None:
-    """The error of ours that Spark's text tells of; None: there is none in it."""
+    """Returns headrace's own error in Spark's text, or None."""
     begin = text.rfind(_MARK)
     if begin < 0:
         return None
@@ -48,7 +50,7 @@ def failure_in(text: str) -> HeadraceError | None:
 
 
 def spark_failure(error: Exception) -> HeadraceError:
-    """What Spark raised, as an error of ours: the task's own where it has one, else that Spark failed."""
+    """Returns Spark's exception as a headrace error: the task's own if it has one, else that Spark failed."""
     text = str(error)
     own = failure_in(text)
     if own is not None:
@@ -57,7 +59,7 @@ def spark_failure(error: Exception) -> HeadraceError:
 
 
 def _of_tasks_python(text: str) -> HeadraceError | None:
-    """Where Python on the hosts is not what it has to be: the user has brought none, or another."""
+    """Returns the error for a Python on the hosts that lacks a module or has another version."""
     missing = _MISSING_MODULE.search(text)
     if missing is not None and missing[1].partition(".")[0] in _OF_ENVIRONMENT:
         failure = UserError(
@@ -90,7 +92,7 @@ def _of_spark(text: str, name: str) -> HeadraceError:
 
 @contextmanager
 def spark_failures() -> Iterator[None]:
-    """Around a job, on the driver: what Spark raises inside leaves as an error of ours."""
+    """Around a job, on the driver: Spark's exceptions leave as headrace errors."""
     try:
         yield
     except HeadraceError:

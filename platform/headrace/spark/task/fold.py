@@ -1,4 +1,5 @@
-"""All rows of a task into its chain, then one step of time; where they are too many for memory, by shares of the keys.
+"""Passes all rows of a task into its chain, then advances time once. Rows that are too many for memory are processed by
+shares of their keys.
 
     rows ──> chain                          as long as what its operators hold stays below a bound
                │ more
@@ -7,8 +8,8 @@
     at the end, share by share:  a fresh chain, its states, its rows, time, its snapshot      (a share that is still too
                                                                                                large is divided again)
 
-Key groups cannot be too large for this: shares cut across them. A task whose rows have no key, or whose steps keep
-state by other keys than its rows are spread by, stays in memory.
+Key groups cannot be too large for this, because shares divide them. A task stays in memory if its rows have no key, or
+if its steps keep state by other keys than those that partition its rows.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ BUCKETS = 16
 DEPTH_MAX = 3
 """How often a share is divided: into 4,096 at most."""
 LOOK_BYTES = 32 * 1024 * 1024
-"""How many bytes of rows are taken between looks at what the operators hold."""
+"""Bytes of rows between two measurements of the operators' state."""
 _LENGTH_BYTES = 8
 
 
@@ -53,7 +54,7 @@ class Fold:
         self._shares: _Shares | None = None
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Takes rows."""
+        """Processes rows, or sets them aside."""
         if self._shares is not None:
             self._shares.add_rows(batch)
             return
@@ -61,7 +62,7 @@ class Fold:
         self._grown(batch)
 
     def on_partials(self, partials: Partials) -> None:
-        """Takes partial aggregates of the step that the task begins with."""
+        """Processes partial aggregates of the task's first step, or sets them aside."""
         if self._shares is not None:
             self._shares.add_partials(partials)
             return
@@ -71,7 +72,7 @@ class Fold:
         self._grown(*partials.parts)
 
     def _grown(self, *frames: pl.DataFrame) -> None:
-        """Looks now and then at how much the chain holds."""
+        """Measures now and then how much state the chain holds."""
         if self._keys is None:
             return
         self._taken_bytes += sum(int(frame.estimated_size()) for frame in frames)
@@ -81,7 +82,9 @@ class Fold:
                 self._divide(self._keys)
 
     def end(self, watermark: int) -> Iterator[None]:
-        """All rows are there: time comes to `watermark`, then the states are kept. Gives control back now and then."""
+        """All rows have arrived: advances time to `watermark`, then writes the states. A generator, so that output can
+        be sent meanwhile.
+        """
         if self._shares is None:
             if watermark > TIME_MIN:
                 self._head.on_signal(Watermark(watermark))
@@ -111,11 +114,13 @@ class Fold:
         )
 
     def _divide(self, keys: tuple[str, ...]) -> None:
-        """Sets aside what the chain holds, and from now on what comes."""
+        """Sets the chain's state aside, and all rows from now on."""
         steps = self._chain.steps.values()
+        # a state that cannot be divided by the rows' keys keeps the whole task in memory
         if not all(_follows(state, keys) for operator in steps for state in operator.snapshot()):
             self._keys = None
             return
+        # the barrier makes the operators return their states; here they are divided, not written
         self._head.on_signal(Barrier(self._task.order.epoch))
         shares = _Shares(keys, self._task.plan.max_parallelism, self._depth)
         for node, state in self._task.take_states():
@@ -125,7 +130,7 @@ class Fold:
 
 
 def _spread_by(task: OpenTask) -> tuple[str, ...] | None:
-    """The columns by which all rows of a task are spread; None: not all of them are."""
+    """Returns the columns that partition all rows of a task, or None."""
     spreads = {edge.partitioning for edge in task.plan.edges if edge.to_task == task.task.name}
     if len(spreads) != 1:
         return None
@@ -134,13 +139,13 @@ def _spread_by(task: OpenTask) -> tuple[str, ...] | None:
 
 
 def _follows(state: StateSnapshot, keys: tuple[str, ...]) -> bool:
-    """Whether a state's rows can be divided as the rows of the task are."""
+    """Whether a state's rows can be divided like the rows of the task."""
     return state.kind is StateKind.UNION or (state.kind is StateKind.KEYED and state.keys == keys)
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A state that was set aside: of which node, and whether every share gets all of it."""
+    """A state that was set aside: its node, and whether every share gets all of it."""
 
     node: str
     name: str
@@ -148,11 +153,11 @@ class _State:
 
 
 class _Shares:
-    """States and rows on local disk, by share. Removed at the end of its context."""
+    """States and rows on local disk, by share. Deleted when the context ends."""
 
     def __init__(self, keys: tuple[str, ...], max_parallelism: int, depth: int) -> None:
         self._keys = keys
-        # groups finer than key groups: the lower part of the number is the key group, or the share that this one is of
+        # finer than key groups: the lower part of the number is the key group, or the share that this one divides
         self._above = max_parallelism * BUCKETS**depth
         self._folder = TemporaryDirectory(prefix="headrace-shares-", dir=_local_disk(), ignore_cleanup_errors=True)
         self._states: list[_State] = []
@@ -164,17 +169,17 @@ class _Shares:
         self._folder.cleanup()
 
     def add_rows(self, batch: pl.DataFrame) -> None:
-        """Sets rows aside."""
+        """Appends rows."""
         for number, rows in self._divided(batch):
             self._append(f"rows-{number}", encode_rows(rows))
 
     def add_partials(self, partials: Partials) -> None:
-        """Sets partial aggregates aside."""
+        """Appends partial aggregates."""
         for number, own in split_partials(partials, self._divided):
             self._append(f"partials-{number}", encode_partials(own))
 
     def add_state(self, node: str, state: StateSnapshot) -> None:
-        """Sets a state aside."""
+        """Appends a state."""
         kept = _State(node, state.name, whole=state.kind is StateKind.UNION)
         place = len(self._states)
         self._states.append(kept)
@@ -186,15 +191,15 @@ class _Shares:
                 self._append(f"state-{place}-{number}", encode_rows(frame))
 
     def rows(self, number: int) -> Iterator[pl.DataFrame]:
-        """The rows of a share, in the order in which they came."""
+        """Returns the rows of a share, in their order of arrival."""
         return map(decode_rows, self._read(f"rows-{number}"))
 
     def partials(self, number: int) -> Iterator[Partials]:
-        """The partial aggregates of a share."""
+        """Returns the partial aggregates of a share."""
         return map(decode_partials, self._read(f"partials-{number}"))
 
     def states(self, number: int) -> NodeStates:
-        """The states of a share."""
+        """Returns the states of a share."""
         states: NodeStates = {}
         for place, state in enumerate(self._states):
             states.setdefault(state.node, {})[state.name] = [
@@ -221,6 +226,6 @@ class _Shares:
 
 
 def _local_disk() -> str | None:
-    """A folder that Spark says is on local disk; None: the system's."""
+    """Returns Spark's folder on local disk; None: the system's."""
     named = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     return named if named and Path(named).is_dir() else None

@@ -1,7 +1,6 @@
-"""What runs in one partition of one level, whatever back end started it: bytes in, (partition of the next level, bytes)
-out.
+"""Runs one partition of one level, for any back end: bytes in, (partition of the next level, bytes) out.
 
-Errors of ours leave a Spark task as text that the driver can read them out of again (`headrace.spark.task.failures`).
+Errors leave a Spark task as text that the driver can parse (`headrace.spark.task.failures`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Blobs = Iterator[tuple[int, bytes]]
 
 
 def run_level(order: JobOrder, level: int, partition: int, arriving: Iterable[bytes]) -> Blobs:
-    """Runs the task in this partition. Raises TaskFailed for every error."""
+    """Runs the task in this partition. Raises TaskFailedError for every error."""
     with task_failures():
         yield from _run(order, level, partition, arriving)
 
@@ -40,10 +39,12 @@ def _run(order: JobOrder, level: int, partition: int, arriving: Iterable[bytes])
             if destination(data)[0] == level:
                 yield Envelope.unpack(data)
             else:
+                # for a later level: it must be sent on, whatever this task does
                 passing.append(data)
 
     def onward(data: bytes) -> tuple[int, bytes]:
         to_level, to_partition = destination(data)
+        # the last level's blobs are collected by the driver: their partition means nothing
         return 0 if last else levels.next_hop(level, to_level=to_level, to_partition=to_partition), data
 
     name, index = levels.at(level, partition)

@@ -1,4 +1,4 @@
-"""One task of the plan in a Spark task: its chain opened as a worker opens it, what it sends, and its report.
+"""One plan task in a Spark task: its chain, opened as a worker opens it, its output, and its report.
 
     range_task, reading_task ──rows, time──> chain ──> outlets ──> ready: blobs for other tasks
                                                └─────> staged result rows, states ──> report
@@ -22,11 +22,11 @@ from headrace.plan.contexts import sink_context
 from headrace.plan.physical import PhysicalPlan, SinkSpec, Task
 from headrace.spark.levels.envelope import Envelope, Kind
 from headrace.spark.levels.levels import Levels
-from headrace.spark.task.checked_sink import CheckedSink, open_checks
 from headrace.spark.task.order import JobOrder
-from headrace.spark.task.outlets import Outgoing, outgoing
+from headrace.spark.task.output.checked_sink import CheckedSink, open_checks
+from headrace.spark.task.output.outlets import Outgoing, outgoing
+from headrace.spark.task.output.staging_end import StagedSink
 from headrace.spark.task.report import StagedShare, TaskReport
-from headrace.spark.task.staging_end import StagedSink
 from headrace.spark.task.states import TaskStates
 from headrace.state.snapshot import StateSnapshot
 from headrace.worker.state.restore import NodeStates
@@ -38,7 +38,7 @@ from headrace.worker.task.source_task import SourceTiming
 
 @dataclass(slots=True)
 class _Taken:
-    """Where the chain's snapshot arrives."""
+    """Receives the chain's snapshot."""
 
     snapshot: SubtaskSnapshot | None = None
 
@@ -47,13 +47,14 @@ class _Taken:
         self.snapshot = snapshot
 
     def input_ended(self, task: str, subtask: int) -> None:
-        """Says nothing new here."""
+        """Does nothing: the end of the blobs is the end of the input."""
 
 
 @dataclass(slots=True)
 class OpenTask:
-    """The live parts of one partition of a task: its chain, or one after the other for shares of its keys. `ready`:
-    blobs to hand to Spark."""
+    """The live parts of one partition of a task: its chain, or one chain after the other for shares of its keys.
+    `ready`: blobs to return to Spark.
+    """
 
     order: JobOrder
     plan: PhysicalPlan
@@ -78,7 +79,7 @@ class OpenTask:
         )
 
     def open_chain(self, restored: NodeStates | None = None) -> ChainBuilder:
-        """The task's chain, live, with state that was set aside; None: with what the job begins with."""
+        """Opens the task's chain with state that was set aside; None: with the state that the job begins with."""
         if restored is None:
             restored = self._states.restored()
             resume = self._states.resume
@@ -125,12 +126,14 @@ class OpenTask:
         return CheckedSink(open_checks(spec, context), sink)
 
     def take_ready(self) -> Iterator[Envelope]:
-        """Blobs that are complete."""
+        """Returns the complete blobs."""
         while self.ready:
             yield self.ready.popleft()
 
     def take_states(self) -> list[tuple[str, StateSnapshot]]:
-        """All of the task's state, after a barrier: what the chain gave, and what it had left where it was."""
+        """Returns all of the task's state after a barrier: the chain's snapshot, and the units that it had left
+        unread.
+        """
         return self._states.with_left(self._given())
 
     def keep_states(self) -> None:
@@ -143,7 +146,7 @@ class OpenTask:
         return list(self._taken.snapshot.states)
 
     def finish(self, source: tuple[str, SourceState] | None = None) -> Iterator[Envelope]:
-        """After `keep_states`: what is left to send, and the report. `source`: what the task knows of it."""
+        """Called after `keep_states`: returns the remaining blobs and the report. `source`: a source task's state."""
         for outlet in self._outgoing.outlets:
             outlet.finish()
         yield from self.take_ready()
@@ -164,7 +167,7 @@ class OpenTask:
         return Envelope(Kind.REPORT, len(self.levels.widths), 0, report.model_dump_json().encode())
 
     def _staged(self) -> tuple[StagedShare, ...]:
-        """One share for each sink, in the order in which its rows came."""
+        """Returns one share for each sink, in its rows' order of arrival."""
         shares: dict[str, StagedShare] = {}
         for sink in self._sinks:
             own = sink.share
@@ -179,7 +182,7 @@ class OpenTask:
             self.drop_chain(self._chains[0])
 
     def drop_chain(self, chain: ChainBuilder) -> None:
-        """Closes a chain that has given its states, and lets go of what it held."""
+        """Closes a chain after its snapshot, and drops what it held."""
         self._chains.remove(chain)
         for part in chain.opened:
             part.close()

@@ -1,4 +1,4 @@
-"""What the tasks of one Spark job are told: plain data, pickled once and the same for all of them."""
+"""The order to the tasks of one Spark job: plain data, pickled once and the same for all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STATE_BYTES_MAX = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SourceShare:
-    """The splits that one partition of a source task reads, and what was emitted before (`connect.source`)."""
+    """The splits that one partition of a source task reads, and the time that was emitted before (`connect.source`)."""
 
     splits: tuple[AssignedSplitDocument, ...]
     emitted: int | None = None
@@ -25,17 +25,17 @@ class SourceShare:
 class JobOrder:
     """A job's run over a range, for its tasks.
 
-    pipeline     file form, with secrets: tasks plan it again, and compare `plan_hash`
-    shares       source task -> what each of its partitions reads
-    storage      URL of the job's folder: result rows are staged there
-    states       URL of the folder that states are written to; None: no state is kept
-    restore      located handles of the state that operators begin with
-    hand_over    the end of the input closes no window
-    deltas       states are written to the job's folder in units, and what stays as it is is not read
-    publish      result rows will reach the sinks: rows that these could not write are refused
-    closed       sources that have ended for good all the same: nobody waits for their time
-    state_bytes_max   a task that holds more goes on with shares of its keys on local disk
-    python_path  import path entries for the user's functions, where they exist
+    pipeline          file form, with secrets: tasks plan it again, and compare `plan_hash`
+    shares            source task -> the share of each of its partitions
+    storage           URL of the job's folder: result rows are staged there
+    states            URL of the folder for states; None: no state is kept
+    restore           located handles of the state that operators begin with
+    hand_over         the end of the input closes no window
+    deltas            states are written to the job's folder in units, and unchanged units are not read
+    publish           result rows will reach the sinks: rows that these could not write are rejected
+    closed            sources that have ended permanently all the same: nobody waits for their time
+    state_bytes_max   a task with more state continues with shares of its keys on local disk
+    python_path       import path entries for the user's functions, where they exist
     """
 
     job: str

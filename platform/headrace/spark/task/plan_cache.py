@@ -1,4 +1,4 @@
-"""The plan that a Spark task runs, planned once in each process: a worker of Spark runs many small tasks of one job."""
+"""Caches the plan of a Spark task in its process: a worker of Spark runs many small tasks of one job."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from headrace.plan.physical import PhysicalPlan
 from headrace.worker.slot.deployed_plan import plan_again
 
 PLANS = 4
-"""Plans that a process keeps: jobs that run at the same time share its workers."""
+"""Plans that a process keeps: concurrent jobs share its workers."""
 
 
 def known_plan(pipeline: Mapping[str, Any], plan_hash: str) -> PhysicalPlan:
-    """The physical plan of a pipeline in its file form. Raises as `plan_again`."""
+    """Returns the physical plan of a pipeline in its file form. Raises as `plan_again`."""
     return _planned(json.dumps(pipeline), plan_hash)
 
 

@@ -1,9 +1,10 @@
-"""A source task in a Spark task: reads its splits from start to stop, and sends what its chain makes of them.
+"""A source task in a Spark task: reads its splits from start to stop, and sends its chain's output.
 
     reader ──poll──> ingest ──> event time ──> chain      until every split has come to its stop
     time goes to where it stands at the stop (hand-over) or to the end (+inf); then the barrier; then the report
 
-Time moves once: rows are judged by the watermark that they carry, so when operators hear of it changes nothing.
+Time advances once: rows are judged by the watermark that they carry, so results do not depend on when operators receive
+it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from headrace.rpc.deployment import AssignedSplitDocument
 from headrace.spark.levels.envelope import Envelope
 from headrace.spark.task.open_task import OpenTask
 from headrace.spark.task.order import SourceShare
-from headrace.worker.task.ingest import open_ingest
-from headrace.worker.task.source_rows import SourceRows
+from headrace.worker.task.ingest import Ingest, open_ingest
 from headrace.worker.task.source_time import SourceTime
 
 POLL_MS = 100
@@ -42,21 +42,19 @@ def _run(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
     time = SourceTime(spec.node, spec.out_of_orderness_ms, task.order.floors, hand_over=keeps_open)
     chain = task.open_chain()
     rows, bad = chain.receiver(spec.node, MAIN), chain.receiver(spec.node, BAD)
-    counters = chain.counters(spec.node)
-    taken = SourceRows(spec, ingest=open_ingest(spec), time=time, rows=rows, bad=bad, counters=counters)
+    ingest = open_ingest(spec, time, rows=rows, bad=bad, counters=chain.counters(spec.node))
 
     def open_reader() -> Reader:
         reader = spec.config.open_reader(source_context(spec, task.plan.pipeline, task.plan.batch_rows_max))
         chain.opened.append(reader)
         return reader
 
-    for _ in _read(spec, share, time, taken, open_reader):
+    for _ in _read(share, time, ingest, open_reader):
         yield from task.take_ready()
     watermark = _last_watermark(time, closes=not keeps_open) if spec.time is not None else None
-    for receiver in (rows, bad):
-        if watermark is not None:
-            receiver.on_signal(Watermark(watermark))
-        receiver.on_signal(Barrier(task.order.epoch))
+    if watermark is not None:
+        ingest.on_signal(Watermark(watermark))
+    ingest.on_signal(Barrier(task.order.epoch))
     task.keep_states()
     yield from task.take_ready()
     yield from task.finish((spec.node, time.snapshot()))
@@ -64,13 +62,12 @@ def _run(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
 
 def _last_watermark(time: SourceTime, *, closes: bool) -> int | None:
     advanced = time.advance(None)
+    # TIME_MAX fires every window; on a hand-over time stays where the rows have brought it
     return TIME_MAX if closes else advanced
 
 
-def _read(
-    spec: SourceSpec, share: SourceShare, time: SourceTime, taken: SourceRows, open_reader: Callable[[], Reader]
-) -> Iterator[None]:
-    """Reads all splits; gives control back after every poll."""
+def _read(share: SourceShare, time: SourceTime, ingest: Ingest, open_reader: Callable[[], Reader]) -> Iterator[None]:
+    """Reads all splits; yields after every poll."""
     unread = [split for each in share.splits if (split := _begin(each, share, time)) is not None]
     waiting = {split.id for split in unread}
     if not waiting:
@@ -80,7 +77,7 @@ def _read(
     while waiting:
         polled = reader.poll(POLL_MS)
         if polled.batch is not None and len(polled.batch):
-            taken.take(polled.batch)
+            ingest.on_batch(polled.batch)
         if polled.positions:
             time.moved(polled.positions)
         if polled.finished:
@@ -90,7 +87,7 @@ def _read(
 
 
 def _begin(each: AssignedSplitDocument, share: SourceShare, time: SourceTime) -> Split | None:
-    """Adds a split to the source's time; gives it where something of it is to be read."""
+    """Adds a split to the source's time; returns it if it has rows to read."""
     split = each.split.split()
     assert split.stop is not None, "shares have an end"
     time.add(split.id, split.start, each.state, share.emitted)

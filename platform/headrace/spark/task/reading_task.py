@@ -1,10 +1,10 @@
-"""A task that reads from other tasks, in a Spark task: takes their blobs in any order, then lets time pass once.
+"""A task that reads from other tasks, in a Spark task: accepts their blobs in any order, then advances time once.
 
     blobs of all senders ──> in a sender's own order ──> chain
     the last trailer     ──> W = the least watermark of all senders ──> windows fire ──> barrier ──> report
 
-Blobs of one sender go to the chain in the order in which it made them, for of updating rows the last one counts. Which
-sender comes first makes no difference to any result.
+The blobs of one sender reach the chain in the order in which it made them, because the last of a key's updating rows
+counts. The order of the senders makes no difference to any result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.spark.task.fold import Fold
 from headrace.spark.task.open_task import OpenTask
 
 MERGE_ROWS = 65_536
-"""Smaller blobs are put together up to so many rows: each call of a chain has its price."""
+"""Smaller blobs are merged up to about this number of rows: each call of a chain has its cost."""
 
 Channel = tuple[int, int]
 """Edge and sender."""
@@ -28,7 +28,7 @@ Channel = tuple[int, int]
 
 @dataclass(slots=True)
 class _Sender:
-    """What came of one sender. held: blobs that overtook others, by number; count: how many there are in all."""
+    """The blobs of one sender. held: blobs that overtook others, by number; count: their total number."""
 
     next: int = 0
     held: dict[int, Envelope] = field(default_factory=dict)
@@ -41,18 +41,19 @@ class _Sender:
 
 
 class Inbox:
-    """Puts each sender's blobs in order, and knows when all of them are there."""
+    """Restores each sender's order, and checks that every blob has arrived."""
 
     def __init__(self, channels: Iterable[Channel]) -> None:
         self._senders = {channel: _Sender() for channel in channels}
 
     def take(self, blob: Envelope) -> Iterator[Envelope]:
-        """Takes one; gives those with rows or partials that are in order now. One that came before is passed over."""
+        """Accepts a blob; returns the rows and partials that are in order now. A blob that came before is ignored."""
         sender = self._senders[blob.edge, blob.sender]
         match blob.kind:
             case Kind.TRAILER:
                 sender.count, sender.watermark = blob.number, decode_watermark(blob.payload)
             case Kind.ROWS | Kind.PARTIALS if blob.number >= sender.next:
+                # a retried sender may deliver a blob twice, with the same content
                 sender.held[blob.number] = blob
                 while sender.next in sender.held:
                     yield sender.held.pop(sender.next)
@@ -61,7 +62,7 @@ class Inbox:
                 pass
 
     def watermark(self) -> int:
-        """The least watermark of all senders. Raises InternalError where something is missing."""
+        """Returns the least watermark of all senders. Raises InternalError if a blob is missing."""
         for (edge, number), sender in self._senders.items():
             if not sender.complete:
                 raise InternalError(f"sender {number} of edge {edge} sent {sender.count} blobs, {sender.next} came")
@@ -82,6 +83,7 @@ def _run(task: OpenTask, blobs: Iterable[Envelope]) -> Iterator[Envelope]:
     merged = _Merged(fold)
     for blob in blobs:
         for ordered in inbox.take(blob):
+            # partials overtake rows that are still being merged: aggregates do not depend on that order
             if ordered.kind is Kind.PARTIALS:
                 fold.on_partials(decode_partials(ordered.payload))
             else:
@@ -101,7 +103,7 @@ def _channels(task: OpenTask) -> Iterator[Channel]:
 
 
 class _Merged:
-    """Puts small batches together before the chain gets them."""
+    """Merges small batches for the chain."""
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
@@ -109,14 +111,14 @@ class _Merged:
         self._bytes = 0
 
     def add(self, payload: bytes) -> None:
-        """Takes a batch."""
+        """Adds a batch."""
         self._parts.append(payload)
         self._bytes += len(payload)
         if self._bytes >= MERGE_ROWS * 8:
             self.pass_on()
 
     def pass_on(self) -> None:
-        """Hands down what there is."""
+        """Passes the merged batches to the chain."""
         if not self._parts:
             return
         batches = [decode_rows(part) for part in self._parts]

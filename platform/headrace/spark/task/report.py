@@ -1,4 +1,4 @@
-"""What a Spark task did, as it comes to the driver: documents only."""
+"""The report of a Spark task to the driver: documents only."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from headrace.checkpoint.manifest import Document, FilePart, SubtaskDocument
 
 
 class StagedShare(Document):
-    """Result rows of one sink that one task staged, in the order of its files. Paths are relative to the job's
-    folder."""
+    """The result rows of one sink that one task staged, in the order of its files. Paths are relative to the job's
+    folder.
+    """
 
     sink: str
     subtask: int
@@ -15,13 +16,14 @@ class StagedShare(Document):
     files: tuple[FilePart, ...]
 
     def followed_by(self, other: StagedShare) -> StagedShare:
-        """The rows of this one, then those of the other."""
+        """Returns these rows, then those of the other."""
         return self.model_copy(update={"rows": self.rows + other.rows, "files": (*self.files, *other.files)})
 
 
 class TaskReport(Document):
-    """One task's end. level, partition: which it was; a task that was tried twice may report twice, and either report
-    is right."""
+    """The end of one task. level, partition: its place; a task that ran twice may report twice, and either report is
+    right.
+    """
 
     level: int
     partition: int

@@ -1,7 +1,8 @@
-"""The state of one partition of a task: what its operators begin with, and what is written of them.
+"""The state of one partition of a task: what its operators restore, and what is written of it.
 
-whole     every state is read, and all of it is written: a replay, a savepoint, the first increment after a rescale
-deltas    operators that can (`aggregation.deltas`) read what they need, and write what is new; the rest stays named
+whole    all state is read and written: a replay, a savepoint, the first increment after a rescale
+deltas   operators that support it (`aggregation.deltas`) read what they need and write what is new; the rest is carried
+         over by name
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from headrace.worker.state.restore import NodeStates, restored_states
 from headrace.worker.state.state_files import write_whole
 
 Given = Sequence[tuple[str, StateSnapshot]]
-"""(node, one of its states), as a barrier gathered them."""
+"""(node, one of its states), as collected at a barrier."""
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ class TaskStates:
         self._order = order
         self._task = task
         self._index = index
-        # a source task that keeps state has one partition, however many splits there are
+        # a source task with state has one partition, however many splits it reads
         self._parallelism = 1 if reads_source(task) else task.parallelism
         self._max_parallelism = plan.max_parallelism
         self._before: dict[str, list[StateHandle]] = {node.node: [] for node in task.nodes}
@@ -60,11 +61,11 @@ class TaskStates:
     # ---- the beginning -------------------------------------------------------------------------------------------
 
     def restored(self) -> NodeStates:
-        """What operators begin with that read all of it."""
+        """Returns the state of operators that read all of it."""
         return self._whole([node for node in self._before if not self._goes_on(node)])
 
     def resume(self, node: str, operator: Operator) -> bool:
-        """Lets an operator go on with what it needs, where its state lies as it is. Whether that was done."""
+        """Lets an operator continue with its units in place. Returns whether it did."""
         if not self._goes_on(node):
             return False
         if isinstance(operator, DeltaOperator):
@@ -95,7 +96,7 @@ class TaskStates:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def with_left(self, given: Given) -> list[tuple[str, StateSnapshot]]:
-        """The states that operators gave, and with them what they had left unread: nothing is left behind now."""
+        """Returns the operators' states together with the units that they had left unread, which are read now."""
         left = {node: earlier.take(earlier.units) for node, earlier in self._earlier.items()}
         whole: list[tuple[str, StateSnapshot]] = []
         for node, state in given:
@@ -105,7 +106,7 @@ class TaskStates:
         return whole
 
     def keep(self, given: Given, operators: Mapping[str, Operator]) -> None:
-        """Writes what a chain holds. given: its states at the barrier; operators: its operators by node."""
+        """Writes a chain's state. given: its states at the barrier; operators: its operators by node."""
         if self._into is None:
             return
         for node, state in given:
@@ -139,7 +140,7 @@ class TaskStates:
         kept.columns |= columns
 
     def handles(self) -> tuple[StateHandle, ...]:
-        """All that is written of the task's states, and what was left as it was; paths relative to the folder."""
+        """Returns the handles of the task's written and carried-over states; paths relative to the folder."""
         for node, earlier in self._earlier.items():
             for handle in self._before[node]:
                 if handle.subtask == self._index and (left := earlier.left(handle.state)):

@@ -1,1 +1,1 @@
-"""From YAML text to the model: the tree with places, variables, overrides, errors in words."""
+"""From YAML text to the model: the tree with places, variables, overrides, readable errors."""

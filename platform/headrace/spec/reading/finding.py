@@ -1,7 +1,7 @@
-"""What is wrong with a piece of a pipeline, before anyone knows where in a file it stands.
+"""Problems in a part of a pipeline, before their position in a file is known.
 
-A `Finding` holds the path from the top of the pipeline (or of the piece that was read); `Wrong` carries findings out of
-a reader, through pydantic validators too. The loader turns paths into file positions.
+A `Finding` holds the path from the top of the pipeline (or of the part that was read); `FindingsError` carries findings
+out of a reader, also through pydantic validators. The loader maps paths to file positions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing wrong: a path, what, and how to put it right. `on_key`: the last key of the path itself is to blame."""
+    """One problem: path, message and remedy. `on_key`: the last key of the path itself is wrong."""
 
     message: str
     remedy: str | None = None
@@ -23,12 +23,12 @@ class Finding:
     on_key: bool = False
 
     def under(self, *prefix: str) -> Finding:
-        """The same finding seen from further up."""
+        """The same finding with a longer path, relative to an enclosing part."""
         return replace(self, path=(*prefix, *self.path))
 
 
-class Wrong(ValueError):  # noqa: N818 - it carries findings, it is not one error
-    """A reader's way to give up: one or more findings, with paths relative to what it was given."""
+class FindingsError(ValueError):
+    """Raised by a reader that fails: one or more findings, with paths relative to the reader's input."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         assert findings, "there is something wrong"
@@ -36,22 +36,22 @@ class Wrong(ValueError):  # noqa: N818 - it carries findings, it is not one erro
         self.findings = tuple(findings)
 
 
-def wrong(message: str, remedy: str | None = None, *path: str, on_key: bool = False) -> Wrong:
-    """A `Wrong` of one finding."""
-    return Wrong([Finding(message, remedy, path, on_key)])
+def wrong(message: str, remedy: str | None = None, *path: str, on_key: bool = False) -> FindingsError:
+    """A `FindingsError` with one finding."""
+    return FindingsError([Finding(message, remedy, path, on_key)])
 
 
 @contextmanager
 def collecting(findings: list[Finding], *prefix: str) -> Iterator[None]:
-    """Takes what a block finds wrong into `findings`, under `prefix`, and goes on after the block."""
+    """Collects a block's findings into `findings`, under `prefix`, and continues after the block."""
     try:
         yield
-    except Wrong as found:
+    except FindingsError as found:
         findings.extend(finding.under(*prefix) for finding in found.findings)
 
 
 def joined(*sentences: str | None) -> str | None:
-    """Sentences that are there, as one remedy."""
+    """Joins the sentences that are not None to one remedy."""
     text = ""
     for sentence in sentences:
         if sentence:

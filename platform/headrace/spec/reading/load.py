@@ -1,7 +1,7 @@
 """Loads a pipeline file: YAML text -> tree -> variables and `--set` -> plain data -> Pipeline.
 
-The only module of this package that reads a file. Everything wrong is raised at once as InvalidPipeline, in file order,
-each problem with its line and column.
+The only module of this package that reads a file. All problems are raised together as InvalidPipelineError, in file
+order, each with its line and column.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
-from headrace.core.errors import InvalidPipeline, Location, Problem, UserError
+from headrace.core.errors import InvalidPipelineError, Location, Problem, UserError
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.finding import Finding, Path
 from headrace.spec.reading.overrides import SetLocation, apply_overrides
@@ -23,36 +23,36 @@ from headrace.spec.reading.yaml_tree import compose
 
 @dataclass(frozen=True, slots=True)
 class LoadedPipeline:
-    """A pipeline and where everything in it stands. Paths are those of the file: ("steps", "hourly", "filter")."""
+    """A pipeline and the places of its fields. Paths are those of the file: ("steps", "hourly", "filter")."""
 
     pipeline: Pipeline
     places: Places
 
     def locate(self, path: Path, *, on_key: bool = False) -> Location:
-        """Where the field at `path` stands, or its nearest parent. See Places.locate."""
+        """The place of the field at `path`, or of its nearest parent. See Places.locate."""
         return self.places.locate(path, on_key=on_key)
 
     def locate_in(self, path: Path, offset: int) -> Location:
-        """Where character `offset` (from 0) of the text at `path` stands."""
+        """The place of character `offset` (from 0) of the text at `path`."""
         return self.places.locate_in(path, offset)
 
 
 def load_pipeline(path: FilePath, *, set_: Sequence[str] = (), environ: Mapping[str, str]) -> LoadedPipeline:
     """Reads and checks a pipeline file; `set_` holds `path=value` texts that override fields.
 
-    Raises UserError where there is no readable file, InvalidPipeline with every problem otherwise.
+    Raises UserError if the file cannot be read, InvalidPipelineError with every problem otherwise.
     """
     return load_text(_read_text(path), str(path), set_=set_, environ=environ)
 
 
 def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mapping[str, str]) -> LoadedPipeline:
-    """Like `load_pipeline`, from text; `file` is the name that problems carry."""
+    """As `load_pipeline`, from text; `file` is the file name in problems."""
     tree = compose(text, file)
     if tree.root is None:
         flaws = tree.flaws or [
             Flaw("the file is empty", "a pipeline needs at least name, sources and sinks", Location(file, 1, 1))
         ]
-        raise InvalidPipeline(_in_order(_problem_of(flaw) for flaw in flaws))
+        raise InvalidPipelineError(_in_order(_problem_of(flaw) for flaw in flaws))
     if set_ and isinstance(tree.root, MappingNode):
         apply_overrides(tree.root, set_, TOP_KEYS)
     places = Places(tree.root.location)
@@ -66,7 +66,7 @@ def load_text(text: str, file: str, *, set_: Sequence[str] = (), environ: Mappin
     located += [_located(finding, places) for finding in plain.findings]
     located += [_located(finding, places) for finding in findings if finding.path not in cut]
     if pipeline is None or located:
-        raise InvalidPipeline(_in_order(located or [_located(finding, places) for finding in findings]))
+        raise InvalidPipelineError(_in_order(located or [_located(finding, places) for finding in findings]))
     return LoadedPipeline(pipeline, places)
 
 
@@ -88,7 +88,7 @@ def _read_text(path: FilePath) -> str:
         before = body[body.rfind(b"\n", 0, error.start) + 1 : error.start]
         location = Location(str(path), line, len(before.decode("utf-8", "replace")) + 1)
         problem = Problem("this is not UTF-8 text", (), location, "save the file as UTF-8")
-        raise InvalidPipeline([problem]) from error
+        raise InvalidPipelineError([problem]) from error
 
 
 def _problem_of(flaw: Flaw) -> Problem:
@@ -100,7 +100,7 @@ def _located(finding: Finding, places: Places) -> Problem:
 
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Sorted by place; what an alias shows at several paths is one mistake."""
+    """Sorted by place and deduplicated: an alias repeats one mistake at several paths."""
     once = {(str(problem.location), problem.message): problem for problem in problems}
     return sorted(once.values(), key=_order)
 

@@ -1,6 +1,6 @@
-"""`--set sources.flights.kafka.topic=x`: puts values into a file's tree before it is read.
+"""`--set sources.flights.kafka.topic=x`: sets values in a file's tree before it is read.
 
-Maps that are missing on the way are made; nodes are not: a name that no source, step or sink has is a slip.
+Creates missing maps on the path, but no nodes: a name that no source, step or sink has is an error.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _NULL = ("", "~", "null")
 
 @dataclass(frozen=True, slots=True)
 class SetLocation(Location):
-    """A place that is no file: the `--set` that gave the value. Shows no value: it may be a secret."""
+    """A location outside of files: the `--set` that set the value. Omits the value, which may be a secret."""
 
     def __str__(self) -> str:
         return self.file
 
 
 def apply_overrides(root: Node, settings: SequenceOf[str], top_keys: SequenceOf[str]) -> None:
-    """Changes the tree in place, in order. Raises UserError for a setting that cannot be applied."""
+    """Applies the settings to the tree in place, in order. Raises UserError for a setting that cannot be applied."""
     for setting in settings:
         path, equals, value = setting.partition("=")
         segments = _segments(path)
@@ -42,7 +42,7 @@ def apply_overrides(root: Node, settings: SequenceOf[str], top_keys: SequenceOf[
 
 
 def _segments(path: str) -> list[str]:
-    """`a.b."c.d"` -> a, b, c.d; empty where the path is broken."""
+    """`a.b."c.d"` -> a, b, c.d; empty for a malformed path."""
     segments: list[str] = []
     at = 0
     while at < len(path):
@@ -59,7 +59,7 @@ def _segments(path: str) -> list[str]:
 
 
 def _value(text: str, location: SetLocation) -> Node:
-    """Text as it is; what begins with a bracket or a quote is YAML, so that lists and maps can be given."""
+    """The text as a scalar; text that begins with a bracket or a quote is YAML, so that lists and maps can be set."""
     if text.strip()[:1] not in ("[", "{", '"', "'"):
         return Scalar(None if text.strip() in _NULL else text, location, text)
     tree = compose(text, location.file)
@@ -72,7 +72,7 @@ def _value(text: str, location: SetLocation) -> Node:
 
 
 def _moved(node: Node, location: SetLocation) -> Node:
-    """The node as if all of it stood in the `--set`."""
+    """A copy of the node with all locations in the `--set`."""
     match node:
         case Scalar():
             return Scalar(node.text, location, node.text or "")
@@ -113,7 +113,7 @@ def _set(root: Node, segments: SequenceOf[str], value: Node, path: str) -> None:
 
 
 def _own(node: Node) -> Node:
-    """A copy of one level: aliases share nodes, and a setting changes one of the places only."""
+    """A copy of one level: aliases share nodes, and a setting changes only one of the places."""
     match node:
         case Mapping(entries, location):
             return Mapping(dict(entries), location)

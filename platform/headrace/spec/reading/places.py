@@ -1,4 +1,4 @@
-"""Where things stand in a pipeline file: paths of the data to lines and columns."""
+"""Places in a pipeline file: from paths of the data to lines and columns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headrace.spec.reading.yaml_errors import QUOTE, takes_expression, unbalance
 from headrace.spec.reading.yaml_tree import JOINED, Mapping, Node, Scalar, Sequence
 
 NODES_MAX = 200_000
-"""Values in a file after aliases are followed; more is an alias bomb."""
+"""Most values in a file after expanding aliases; protects against alias bombs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value in the file, its final text where it is a scalar, and the key that it stands under."""
+    """A value in the file, its final text if it is a scalar, and the location of its key."""
 
     node: Node
     key: Location | None
@@ -32,9 +32,9 @@ class Places:
     places: dict[Path, Place] = field(default_factory=dict)
 
     def locate(self, path: Path, *, on_key: bool = False) -> Location:
-        """Where `path` stands: a scalar itself; a list or mapping (or with `on_key`, anything) by its key.
+        """The place of `path`: of a scalar itself; of a list or mapping (or with `on_key`, of anything) its key.
 
-        A path that is not in the file gives its nearest parent. An element of a list may be named by its text.
+        A path that is not in the file yields its nearest parent. An element of a list may be named by its text.
         """
         found = self._find(path)
         place = self.places.get(found)
@@ -46,7 +46,7 @@ class Places:
         return place.key or place.node.location
 
     def locate_in(self, path: Path, offset: int) -> Location:
-        """Where character `offset` of the text at `path` stands; the text's start where that cannot be told."""
+        """The place of character `offset` of the text at `path`; the text's start if the exact place is unknown."""
         found = self._find(path)
         place = self.places.get(found)
         if place is None or len(found) != len(path) or not isinstance(place.node, Scalar) or place.text is None:
@@ -54,7 +54,7 @@ class Places:
         return _inside(place.node, place.text, offset) or place.node.location
 
     def _find(self, path: Path) -> Path:
-        """The longest beginning of `path` that is in the file, with texts of list elements as their indices."""
+        """The longest prefix of `path` that is in the file, with texts of list elements replaced by their indices."""
         found: Path = ()
         for name in path:
             here = (*found, name)
@@ -76,7 +76,7 @@ class Places:
 
 @dataclass(slots=True)
 class Plain:
-    """Turns a tree into plain data, replacing variables and noting every place."""
+    """Converts a tree to plain data, replaces variables, and records every place."""
 
     environ: MappingOf[str, str]
     places: Places
@@ -112,12 +112,12 @@ class Plain:
 
 
 def _is_broken(text: str, path: Path) -> bool:
-    """Whether what stands before a comment is no whole expression or type."""
+    """Whether the text before a comment is an incomplete expression or type."""
     if unbalanced(text):
         return True
     if "schema" in path[2:] or path[-1].isdigit() or "${" in text:
         return False
-    # the parser takes longer to load than most files to read
+    # the SQL parser takes longer to import than most files to read
     from headrace.expr.sql.parse import parse
 
     try:
@@ -128,7 +128,7 @@ def _is_broken(text: str, path: Path) -> bool:
 
 
 def _inside(node: Scalar, text: str, offset: int) -> Location | None:
-    """Walks source and text side by side; None where an escape or a variable makes them differ."""
+    """Walks source and text in parallel; None if an escape or a variable makes them differ."""
     raw, at = node.raw, 0
     if node.style in ("|", ">"):
         at = raw.find("\n") + 1

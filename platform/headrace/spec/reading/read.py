@@ -1,6 +1,6 @@
-"""From the file form (plain data) to a Pipeline, finding everything wrong at once.
+"""From the file form (plain data) to a Pipeline, with all problems collected.
 
-Each node is read by itself, so a mistake in one hides none in another. Paths of findings are those of the data.
+Each node is read on its own, so a mistake in one hides none in another. Paths of findings are those of the data.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from headrace.core.errors import InvalidPipeline, Problem, did_you_mean
+from headrace.core.errors import InvalidPipelineError, Problem, did_you_mean
 from headrace.spec.connectors import Connections, read_connections, read_connector
 from headrace.spec.graph import check_graph
 from headrace.spec.pipeline import (
@@ -22,7 +22,7 @@ from headrace.spec.pipeline import (
     StepNode,
     TestCase,
 )
-from headrace.spec.reading.finding import Finding, Wrong, collecting, joined, wrong
+from headrace.spec.reading.finding import Finding, FindingsError, collecting, joined, wrong
 from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
 from headrace.spec.rows import row_values
 from headrace.spec.verbs import BESIDE_AGGREGATE, LATER_KEYS, LATER_VERBS, VERBS, Verb, read_verb
@@ -35,10 +35,10 @@ _Node = TypeVar("_Node", SourceNode, StepNode, SinkNode)
 
 
 def pipeline_from_dict(data: object) -> Pipeline:
-    """A pipeline from plain data. Raises InvalidPipeline whose problems carry paths."""
+    """A pipeline from plain data. Raises InvalidPipelineError whose problems carry paths."""
     pipeline, findings = read_pipeline(data)
     if pipeline is None or findings:
-        raise InvalidPipeline([Problem(item.message, item.path, None, item.remedy) for item in findings])
+        raise InvalidPipelineError([Problem(item.message, item.path, None, item.remedy) for item in findings])
     return pipeline
 
 
@@ -110,7 +110,7 @@ def _read_source(body: Mapping[str, Any], connections: Connections) -> SourceNod
         name, config = read_connector(body, (*own, "partition"), "source", connections)
         if fields is not None and not findings:
             return SourceNode(**dict(fields), connector=name, config=config)
-    raise Wrong(findings)
+    raise FindingsError(findings)
 
 
 def _read_sink(body: Mapping[str, Any], connections: Connections) -> SinkNode:
@@ -123,7 +123,7 @@ def _read_sink(body: Mapping[str, Any], connections: Connections) -> SinkNode:
         name, config = read_connector(body, own, "sink", connections)
         if fields is not None and not findings:
             return SinkNode(**dict(fields), connector=name, config=config)
-    raise Wrong(findings)
+    raise FindingsError(findings)
 
 
 def _read_step(body: Mapping[str, Any]) -> StepNode:
@@ -138,7 +138,7 @@ def _read_step(body: Mapping[str, Any]) -> StepNode:
     with collecting(findings):
         _check_from(body)
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
     assert fields is not None and verb is not None, "without findings, both were read"
     return StepNode(**dict(fields), verb=verb)
 
@@ -166,7 +166,7 @@ def _read_step_verb(body: Mapping[str, Any], own: tuple[str, ...]) -> Verb:
             verb = read_verb(verbs[0], body)
             if not findings:
                 return verb
-    raise Wrong(findings)
+    raise FindingsError(findings)
 
 
 def _check_from(body: Mapping[str, Any]) -> None:
@@ -237,7 +237,7 @@ def _check_case(case: TestCase, data: Mapping[str, Any], sources: Mapping[str, S
                 with collecting(findings, "inputs", name, str(index)):
                     row_values(row, node.columns, also=tuple(node.config.metadata_columns.values()))
     if findings:
-        raise Wrong(findings)
+        raise FindingsError(findings)
 
 
 def _names(data: Mapping[str, Any], group: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""Pydantic's errors in our words: a path that the user wrote, what is wrong, and the valid names.
+"""Rewrites pydantic's errors for users: a path that the user wrote, the problem, and the valid names.
 
-Knows pydantic's error types and nothing of what the models mean.
+Knows pydantic's error types and nothing of the models' meaning.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from headrace.core.errors import did_you_mean
-from headrace.spec.reading.finding import Finding, Path, Wrong, joined
+from headrace.spec.reading.finding import Finding, FindingsError, Path, joined
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 SHOWN_MAX = 80
-"""Characters of a value that a message repeats."""
+"""Most characters of a value that a message repeats."""
 
 _BOUNDS = {
     "greater_than": ("more than", "gt"),
@@ -43,23 +43,23 @@ _KINDS = {
 
 
 def read_model(model: type[_Model], data: object) -> _Model:
-    """`data` in its file form as a `model`. Raises Wrong with every error, paths relative to `data`."""
+    """`data` in its file form as a `model`. Raises FindingsError with every error, paths relative to `data`."""
     if not isinstance(data, Mapping):
-        raise Wrong([Finding(f"takes a mapping, not {kind_of(data)}")])
+        raise FindingsError([Finding(f"takes a mapping, not {kind_of(data)}")])
     nulls = _nulls(model, data)
     try:
         read = model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
         found = translate(error, data, model)
         known = {finding.path for finding in nulls}
-        raise Wrong([*nulls, *(finding for finding in found if finding.path not in known)]) from error
+        raise FindingsError([*nulls, *(finding for finding in found if finding.path not in known)]) from error
     if nulls:
-        raise Wrong(nulls)
+        raise FindingsError(nulls)
     return read
 
 
 def _nulls(model: type[BaseModel], data: Mapping[Any, Any]) -> list[Finding]:
-    """Keys without a value whose field must have one; a model's own validators may read None as text."""
+    """Keys without a value whose field requires one; a model's own validators may read None as text."""
     fields = {file_key(name, info): info.annotation for name, info in model.model_fields.items()}
     empty = [key for key, value in data.items() if value is None and key in fields]
     return [
@@ -81,13 +81,13 @@ def file_key(name: str, info: FieldInfo) -> str:
 
 
 def unknown_key(key: str, valid: Sequence[str], path: Path = ()) -> Finding:
-    """The finding for a key that nobody knows."""
+    """The finding for an unknown key."""
     remedy = joined(did_you_mean(key, tuple(valid)), f"valid keys: {', '.join(valid)}" if valid else None)
     return Finding(f"unknown key {key!r}", remedy, (*path, key), on_key=True)
 
 
 def kind_of(data: object) -> str:
-    """What a value is, for people."""
+    """The kind of a value, for messages."""
     match data:
         case None:
             return "nothing"
@@ -101,7 +101,7 @@ def kind_of(data: object) -> str:
 
 
 def translate(error: ValidationError, data: Mapping[Any, Any], model: type[BaseModel]) -> list[Finding]:
-    """All findings of a pydantic error, one for each place: the branches of a union become one sentence."""
+    """All findings of a pydantic error, one per place: the branches of a union become one sentence."""
     places: dict[Path, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         places.setdefault(_written_path(details, data), []).append(details)
@@ -121,13 +121,13 @@ def _nested(branches: list[ErrorDetails]) -> list[Finding]:
     found: list[Finding] = []
     for details in branches:
         cause = details.get("ctx", {}).get("error")
-        if isinstance(cause, Wrong):
+        if isinstance(cause, FindingsError):
             found.extend(cause.findings)
     return found
 
 
 def _written_path(details: ErrorDetails, data: object) -> Path:
-    """The part of pydantic's location that the user wrote: union branches and validators leave names in between."""
+    """The part of pydantic's location that the user wrote; union branches and validators insert further names."""
     path: list[str] = []
     here = data
     names = details["loc"]
@@ -142,7 +142,7 @@ def _written_path(details: ErrorDetails, data: object) -> Path:
 
 
 def _below(data: object, name: int | str) -> tuple[object] | None:
-    """What stands at `name` inside of `data`, in a tuple since it may be None."""
+    """The value at `name` inside of `data`, in a tuple because it may be None."""
     if isinstance(data, Mapping) and name in data:
         return (data[name],)
     if isinstance(data, list | tuple) and isinstance(name, int) and name < len(data):
@@ -179,7 +179,7 @@ def _finding(path: Path, details: ErrorDetails, model: type[BaseModel]) -> Findi
 
 
 def _label(path: Path) -> str:
-    """What to call the value at a path."""
+    """The name of the value at a path, for messages."""
     if not path:
         return "it"
     if path[-1].isdigit() and len(path) > 1:
@@ -188,7 +188,7 @@ def _label(path: Path) -> str:
 
 
 def _takes(kind: str) -> str | None:
-    """What a field of the wrong type takes, from pydantic's name for the error; None for other errors."""
+    """The expected kind of a field, from pydantic's name of a type error; None for other errors."""
     wrong_type = kind.endswith(("_type", "_parsing")) or kind == "int_from_float"
     return _KINDS.get(kind.split("_", maxsplit=1)[0]) if wrong_type else None
 
@@ -206,7 +206,8 @@ def _choice(path: Path, details: ErrorDetails, expected: str, *, hidden: bool) -
 
 
 def _merged(path: Path, branches: list[ErrorDetails], model: type[BaseModel]) -> Finding:
-    """Several branches of one union refused the value: say what would have been right, or the best of their words."""
+    """The finding for a value that several branches of a union rejected: the valid choices, or the best branch's
+    message."""
     own = [branch for branch in branches if branch["type"] == "value_error"]
     if own:
         return _finding(path, own[0], model)
@@ -223,7 +224,7 @@ def _merged(path: Path, branches: list[ErrorDetails], model: type[BaseModel]) ->
 
 
 def _model_at(model: type[BaseModel] | None, path: Path) -> type[BaseModel] | None:
-    """The model that reads what stands at `path`; None where no single one does."""
+    """The model that reads the value at `path`; None if there is not exactly one."""
     for name in path:
         if model is None:
             return None

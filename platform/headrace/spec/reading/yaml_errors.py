@@ -1,4 +1,4 @@
-"""YAML syntax errors in our words: what is wrong, where, and what to do; and the test for text that was cut apart."""
+"""YAML syntax errors for users: the problem, its place and a remedy; and the test for text that a comma has split."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERBS_WITH_EXPRESSIONS = ("filter", "select", "with_columns", "aggregate")
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Something wrong with the text of a file, at a place; `path` where it is known."""
+    """A problem in the text of a file, at a place; `path` if it is known."""
 
     message: str
     remedy: str | None
@@ -26,8 +26,8 @@ class Flaw:
 
 @dataclass(slots=True)
 class Near:
-    """What was read just before an error: the last key (its path, its line from 0), and the last text in quotes that
-    runs over lines (where it begins, the line it ends in)."""
+    """The context of an error: the last key read (its path, its line from 0), and the last quoted text that spans lines
+    (its begin, its last line)."""
 
     path: Path = ()
     line: int = 0
@@ -36,7 +36,7 @@ class Near:
 
 
 def takes_expression(path: Path) -> bool:
-    """Whether the field at this path, or what it stands in, takes an expression or a type."""
+    """Whether the field at this path, or an enclosing one, takes an expression or a type."""
     match path:
         case ("steps", _, verb, *_) if verb in _VERBS_WITH_EXPRESSIONS:
             return True
@@ -47,7 +47,7 @@ def takes_expression(path: Path) -> bool:
 
 
 def unbalanced(text: str) -> int:
-    """Brackets that `text` opens and does not close (negative: closes and did not open); an open quote counts one."""
+    """Brackets that `text` opens and does not close (negative: closes without opening); an open quote counts as one."""
     depth = 0
     quote = ""
     for char in text:
@@ -89,7 +89,7 @@ def syntax_flaw(error: MarkedYAMLError, text: str, file: str, near: Near) -> Fla
 
 
 def _start(error: MarkedYAMLError, file: str) -> Location | None:
-    """What is never closed is blamed where it opens, a line without a colon where it begins."""
+    """The place of the opening for an unclosed construct, of the line's begin for a line without a colon."""
     problem = error.problem or ""
     open_ended = any(words in problem for words in ("end of stream", "<stream end>", "could not find expected ':'"))
     mark = error.context_mark
@@ -115,7 +115,7 @@ _SAYINGS: tuple[tuple[str, str, str], ...] = (
     (r"block scalar", "a value that begins with | or > is a block of the lines below", "quote the value"),
     (r"<block end>", "this does not fit the lines above", "check the indentation, or quote the value"),
 )
-"""Pattern over ruamel's context and problem -> what is wrong, what to do."""
+"""Pattern over ruamel's context and problem -> message, remedy."""
 
 
 def _words(error: MarkedYAMLError, char: str) -> tuple[str, str]:

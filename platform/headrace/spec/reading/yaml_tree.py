@@ -1,10 +1,11 @@
-"""A YAML file as a tree of text: every scalar keeps its text and its place, nothing is typed.
+"""A YAML file as a tree of text: every scalar keeps its text and its place, and has no type.
 
     compose(text, file) -> Tree(root, flaws)
 
-Built from ruamel's parse events, so no YAML rule ever turns `no` into a bool or `123` into an int. Anchors, aliases and
-merge keys work; tags are refused. What flow collections cut apart at a comma is put together again, with a flaw that
-says to quote it, so that one mistake is reported once. Knows nothing of pipelines but which fields take expressions.
+Built from ruamel's parse events, so no YAML rule ever turns `no` into a bool or `123` into an int. Supports anchors,
+aliases and merge keys; rejects tags. An expression that a flow collection splits at a comma is rejoined, with a flaw
+whose remedy is to quote it, so that one mistake is reported once. Knows nothing of pipelines except which fields take
+expressions.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _COMMENT = re.compile(r"[ \t]+#")
 
 @dataclass(slots=True)
 class Scalar:
-    """A scalar: its text (None: null), where it is, and its source text for mapping offsets.
+    """A scalar: its text (None: null), its location, and its source text for mapping offsets.
 
     `cut`: a comment follows on the same line. `style` is `'`, `"`, `|`, `>` or "" for a plain one.
     """
@@ -82,14 +83,14 @@ Node = Scalar | Mapping | Sequence
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A file's root (None where it cannot be read) and what is wrong with it so far."""
+    """A file's root (None if it cannot be read) and the flaws found so far."""
 
     root: Node | None
     flaws: list[Flaw]
 
 
 def compose(text: str, file: str) -> Tree:
-    """Reads a YAML text. Never raises for what the text holds."""
+    """Parses a YAML text. Never raises for its content."""
     composer = _Composer(text, file)
     try:
         root = composer.document()
@@ -108,13 +109,13 @@ def _unreadable(error: Any, text: str, file: str) -> Flaw:
     return Flaw(f"the character U+{code:04X} cannot stand in YAML", "remove it", Location(file, line, column))
 
 
-class _Stop(Exception):  # noqa: N818 - leaves the composer, never this module
-    """The rest of the file cannot be read."""
+class _StopComposingError(Exception):
+    """Raised when the rest of the file cannot be read."""
 
 
 @dataclass
 class _Composer:
-    """Turns parse events into nodes. `near` is what was seen last: for syntax errors."""
+    """Converts parse events to nodes. `near` is the context for syntax errors."""
 
     text: str
     file: str
@@ -137,7 +138,7 @@ class _Composer:
                         break
                 elif isinstance(event, NodeEvent):
                     root = self._node(event, events, ())
-        except _Stop:
+        except _StopComposingError:
             return None
         return root
 
@@ -149,12 +150,13 @@ class _Composer:
             return self._alias(event)
         if len(path) > DEPTH_MAX:
             self.flaws.append(Flaw(f"nested more than {DEPTH_MAX} levels deep", None, self._at(event)))
-            raise _Stop
+            raise _StopComposingError
         if event.tag is not None:
             remedy = QUOTE if takes_expression(path) else "write the value without it"
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
             self.flaws.append(Flaw(f"YAML tags such as {tag} are not used here", remedy, self._at(event), path))
         if event.anchor is not None:
+            # None until the node is complete: an alias inside of it would be recursive
             self.anchors[event.anchor] = None
         node: Node
         if isinstance(event, MappingStartEvent):
@@ -199,7 +201,7 @@ class _Composer:
             key = self._node(start, events, path)
             if not isinstance(key, Scalar):
                 self.flaws.append(Flaw("a key is text, not a list or mapping", QUOTE, self._at(start), path))
-                raise _Stop
+                raise _StopComposingError
             name = key.text or ""
             self.near.path, self.near.line = (*path, name), start.start_mark.line
             value = self._node(next(events), events, (*path, name))
@@ -225,6 +227,7 @@ class _Composer:
             for node in source.items if isinstance(source, Sequence) else [source]:
                 if isinstance(node, Mapping):
                     for name, entry in node.entries.items():
+                        # merge keys (YAML 1.1): the mapping's own keys win, then earlier sources
                         entries.setdefault(name, entry)
                 else:
                     self.flaws.append(
@@ -243,7 +246,7 @@ class _Composer:
         return Sequence(items, self._at(event))
 
     def _rejoined_pairs(self, pairs: list[tuple[Scalar, Node]], path: Path) -> list[tuple[Scalar, Node]]:
-        """`{a: round(x, 2)}` comes as a: `round(x` and `2)`: null."""
+        """Rejoins pairs: `{a: round(x, 2)}` is parsed as a: `round(x` and `2)`: null."""
         result: list[tuple[Scalar, Node]] = []
         for key, value in pairs:
             before = result[-1][1] if result else None
@@ -261,7 +264,7 @@ class _Composer:
             self._cut_flaw(pair[1], (*path, pair[0].text or ""))
 
     def _rejoined_items(self, items: list[Node], path: Path) -> list[Node]:
-        """`[decimal(10, 2)]` comes as `decimal(10` and `2)`."""
+        """Rejoins items: `[decimal(10, 2)]` is parsed as `decimal(10` and `2)`."""
         result: list[Node] = []
         for item in items:
             before = result[-1] if result else None
@@ -286,7 +289,7 @@ class _Composer:
 
 
 JOINED = ","
-"""Style of a scalar that was put together again."""
+"""Style of a rejoined scalar."""
 
 
 def _is_open(node: Node | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from headrace.core.errors import Unreachable, UserError
+from headrace.core.errors import UnreachableError, UserError
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -18,7 +18,7 @@ def split_address(text: str) -> tuple[str, int]:
 def address_towards(coordinator: str) -> str:
     """The local address of the way to `HOST:PORT`: loopback to loopback, else that of the network in between.
 
-    Nothing is sent. Raises Unreachable where there is no way, or no host of that name.
+    Nothing is sent. Raises UnreachableError where there is no way, or no host of that name.
     """
     host, port = split_address(coordinator)
     try:
@@ -27,4 +27,4 @@ def address_towards(coordinator: str) -> str:
             sock.connect(target)
             return str(sock.getsockname()[0])
     except OSError as error:
-        raise Unreachable(f"there is no way to the coordinator at {coordinator}: {error}") from error
+        raise UnreachableError(f"there is no way to the coordinator at {coordinator}: {error}") from error

@@ -1,7 +1,11 @@
-"""The pipe between a supervisor and a slot: protobuf frames over an inherited socket pair, and beats both ways.
+"""The pipe between a supervisor and a slot: bytes in frames over an inherited socket pair, and beats both ways.
 
-A frame is its length (4 bytes, big endian) and a `SlotFrame` or `SupervisorFrame`. Each end has a thread that writes;
-beats overtake what is queued and carry the time at which they are written. Reading belongs to whoever owns the end.
+    frame   (`core.network.frames`) when it was written (8 bytes, big-endian; ns of the host's monotonic clock), message
+    beat    a frame without a message
+
+Each end has a thread that writes; beats overtake queued messages. Because a beat carries its time, beats that waited in
+a frozen reader's pipe are recognised as old. The owner of an end reads. The two ends know what the messages mean: the
+slot's first one is its SlotInfo, all others are FromSlot and ToSlot.
 """
 
 from __future__ import annotations
@@ -11,40 +15,35 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import NamedTuple
 
-from google.protobuf.message import Message
+from headrace.core.errors import InternalError
+from headrace.core.network.frames import encode_frame, receive_frame
 
 FRAME_BYTES_MAX = 80 << 20
 """Above what a frame of the control plane's stream may have: what came over that passes here."""
 QUEUED_FRAMES_MAX = 10_000
 QUEUED_BYTES_MAX = 128 << 20
-_LENGTH = struct.Struct(">I")
-
-_Out = TypeVar("_Out", bound=Message)
-_In = TypeVar("_In", bound=Message)
+_SENT_NS = struct.Struct(">Q")
 
 
-class PipeFull(Exception):  # noqa: N818 - reads as the sentence it is
+class PipeFullError(Exception):
     """The other end takes nothing for so long that no more can be queued."""
 
 
-class SlotPipe(Generic[_Out, _In]):
-    """One end. `send*` may be called by any thread, `receive` by one.
+class Frame(NamedTuple):
+    """What the other end has written. sent_ns: when (monotonic); message: empty in a beat."""
 
-    parse   bytes of a frame from the other end -> frame
-    beat    a time (monotonic, ns) -> this end's beat
-    beat_s  between two beats
-    """
+    sent_ns: int
+    message: bytes
 
-    def __init__(
-        self, sock: socket.socket, parse: Callable[[bytes], _In], beat: Callable[[int], _Out], beat_s: float
-    ) -> None:
+
+class SlotPipe:
+    """One end. `send*` may be called by any thread, `receive` by one. beat_s: between two beats."""
+
+    def __init__(self, sock: socket.socket, beat_s: float) -> None:
         self._sock = sock
-        self._parse = parse
-        self._beat = beat
         self._beat_s = beat_s
         self._changed = threading.Condition()
         self._queue: deque[bytes] = deque()
@@ -54,31 +53,28 @@ class SlotPipe(Generic[_Out, _In]):
         self._writer = threading.Thread(target=self._write, name="slot-pipe", daemon=True)
         self._writer.start()
 
-    def send(self, frame: _Out) -> None:
-        """Queues a frame; waits for room. On a closed pipe nothing happens."""
-        data = _framed(frame)
+    def send(self, message: bytes) -> None:
+        """Queues a message; waits for room. On a closed pipe nothing happens. Raises InternalError: it is too large."""
+        _check_size(_SENT_NS.size + len(message))
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._has_room(data))
-            self._enqueue(data)
+            self._changed.wait_for(lambda: self._closed or self._has_room(message))
+            self._enqueue(message)
 
-    def send_nowait(self, frame: _Out) -> None:
-        """Queues a frame. Raises PipeFull. On a closed pipe nothing happens."""
-        data = _framed(frame)
+    def send_nowait(self, message: bytes) -> None:
+        """Queues a message. On a closed pipe nothing happens. Raises PipeFullError; InternalError: it is too large."""
+        _check_size(_SENT_NS.size + len(message))
         with self._changed:
-            if not self._closed and not self._has_room(data):
-                raise PipeFull
-            self._enqueue(data)
+            if not self._closed and not self._has_room(message):
+                raise PipeFullError
+            self._enqueue(message)
 
-    def receive(self) -> _In | None:
+    def receive(self) -> Frame | None:
         """Waits for the next frame; None: the other end, or this one, is closed."""
         with suppress(OSError):
-            head = self._exactly(_LENGTH.size)
-            if head is not None:
-                (length,) = _LENGTH.unpack(head)
-                assert length <= FRAME_BYTES_MAX, f"a frame of {length} bytes"
-                body = self._exactly(length)
-                if body is not None:
-                    return self._parse(body)
+            body = receive_frame(self._sock.recv_into, bytes_max=FRAME_BYTES_MAX)
+            if body is not None and len(body) >= _SENT_NS.size:
+                (sent_ns,) = _SENT_NS.unpack_from(body)
+                return Frame(sent_ns, body[_SENT_NS.size :])
         return None
 
     def flush(self, timeout_s: float) -> bool:
@@ -99,34 +95,34 @@ class SlotPipe(Generic[_Out, _In]):
             self._writer.join()
         self._sock.close()
 
-    def _has_room(self, data: bytes) -> bool:
-        fits = len(self._queue) < QUEUED_FRAMES_MAX and self._bytes + len(data) <= QUEUED_BYTES_MAX
+    def _has_room(self, message: bytes) -> bool:
+        fits = len(self._queue) < QUEUED_FRAMES_MAX and self._bytes + len(message) <= QUEUED_BYTES_MAX
         return fits or not self._queue
 
-    def _enqueue(self, data: bytes) -> None:
+    def _enqueue(self, message: bytes) -> None:
+        assert message, "a frame without a message is a beat"
         if not self._closed:
-            self._queue.append(data)
-            self._bytes += len(data)
+            self._queue.append(message)
+            self._bytes += len(message)
             self._changed.notify_all()
 
     def _write(self) -> None:
         beat_at_s = time.monotonic()
         with suppress(OSError):
             while True:
-                data = self._next(beat_at_s)
-                if data is None:
+                message = self._next(beat_at_s)
+                if message is None:
                     return
-                if not data:
+                if not message:
                     beat_at_s = time.monotonic() + self._beat_s
-                    data = _framed(self._beat(time.monotonic_ns()))
-                self._sock.sendall(data)
+                self._sock.sendall(_framed(time.monotonic_ns(), message))
         with self._changed:
             # nobody is there to read: who waits for room or for a flush need not wait
             self._closed = True
             self._changed.notify_all()
 
     def _next(self, beat_at_s: float) -> bytes | None:
-        """What is to be written next: a frame, nothing (a beat is due), or None: the end."""
+        """What is to be written next: a message, nothing (a beat is due), or None: the end."""
         with self._changed:
             self._writing = False
             self._changed.notify_all()
@@ -135,25 +131,18 @@ class SlotPipe(Generic[_Out, _In]):
                 if left_s <= 0:
                     return b""
                 if self._queue:
-                    data = self._queue.popleft()
-                    self._bytes -= len(data)
+                    message = self._queue.popleft()
+                    self._bytes -= len(message)
                     self._writing = True
-                    return data
+                    return message
                 self._changed.wait(left_s)
         return None
 
-    def _exactly(self, count: int) -> bytes | None:
-        data = bytearray(count)
-        view = memoryview(data)
-        while view:
-            got = self._sock.recv_into(view)
-            if not got:
-                return None
-            view = view[got:]
-        return bytes(data)
+
+def _check_size(size: int) -> None:
+    if size > FRAME_BYTES_MAX:
+        raise InternalError(f"a frame of {size} bytes between a worker and its slot: at most {FRAME_BYTES_MAX} pass")
 
 
-def _framed(frame: Message) -> bytes:
-    data = frame.SerializeToString()
-    assert len(data) <= FRAME_BYTES_MAX, f"a frame of {len(data)} bytes"
-    return _LENGTH.pack(len(data)) + data
+def _framed(sent_ns: int, message: bytes) -> bytes:
+    return encode_frame(_SENT_NS.pack(sent_ns) + message, bytes_max=FRAME_BYTES_MAX)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX = 0.2, 10.0
+from headrace.core.retry import Backoff
+
+BACKOFF = Backoff(first_s=0.2, max_s=10.0)
 SOON_SECONDS = 10.0
 """A slot that lived longer than this did not die of starting."""
 
@@ -23,5 +25,5 @@ class StartBackoff:
         if healthy or lived_s > SOON_SECONDS:
             self._wait_s = self._from_s = 0.0
         else:
-            self._wait_s = min(max(self._wait_s * 2, BACKOFF_SECONDS_MIN), BACKOFF_SECONDS_MAX)
+            self._wait_s = BACKOFF.next_s(self._wait_s)
             self._from_s = now_s + self._wait_s

@@ -4,8 +4,9 @@
                                                   ├── Supervisor ──┤
                                                   ┘                └ SlotProcess <── pipe ──> slot
 
-Words pass at once, in the thread that brings them. Everything about the life of processes (starting, killing what
-should have left, replacing what has ended) is done by one thread, a look at all slots several times a second.
+Messages pass at once, in the thread that brings them; those of slots are not decoded here. Everything about the life of
+processes (starting, killing what should have left, replacing what has ended) is done by one thread, a look at all slots
+several times a second.
 A slot runs one attempt and exits; a replacement is started at once, so that the next attempt finds it loaded.
 """
 
@@ -24,12 +25,10 @@ from pathlib import Path
 from typing import assert_never
 
 from headrace import __version__
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable, UserError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.messages import (
-    ClusterTimes,
-    FromSlot,
     Heartbeat,
     KillSlot,
     Refused,
@@ -44,6 +43,7 @@ from headrace.rpc.messages import (
     ToWorker,
     WorkerLeaving,
 )
+from headrace.rpc.time_settings import ClusterTimes
 from headrace.tls.files import TlsFiles
 from headrace.worker.host.slot_log import prune_logs
 from headrace.worker.host.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
@@ -121,7 +121,7 @@ class Supervisor:
     def run(self) -> None:
         """Runs until SIGTERM, SIGINT or the coordinator's StopWorker. Call it in the main thread.
 
-        Raises UserError when the coordinator refuses the worker, Unreachable when it gave up.
+        Raises UserError when the coordinator refuses the worker, UnreachableError when it gave up.
         """
         asked: list[int] = []
         before = {
@@ -173,11 +173,11 @@ class Supervisor:
 
     def _told(self, message: ToWorker) -> None:
         match message:
-            case TellSlot(name, command):
+            case TellSlot(name):
                 with self._lock:
                     slot = self._slots.get(name)
                     if slot is not None:
-                        slot.tell(command)
+                        slot.tell(message)
             case KillSlot(name):
                 with self._lock:
                     slot = self._slots.get(name)
@@ -203,8 +203,8 @@ class Supervisor:
             _log.info("slot %s is up (pid %d)", slot.name, slot.pid)
             self._client.send(SlotUp(info))
 
-    def _on_said(self, slot: SlotProcess, said: FromSlot) -> None:
-        self._client.send(SlotSaid(slot.name, said))
+    def _on_said(self, slot: SlotProcess, payload: bytes) -> None:
+        self._client.send(SlotSaid(slot.name, payload))
 
     def _on_closed(self, _slot: SlotProcess) -> None:
         self._look.set()
@@ -278,7 +278,8 @@ class Supervisor:
             self._slots[name] = SlotProcess(name, setup, handlers)
 
     def _bury(self, slot: SlotProcess, now_s: float) -> None:
-        reason, clean = slot.end()
+        ending = slot.end()
+        reason, clean = ending.reason, ending.clean
         with self._lock:
             del self._slots[slot.name]
         if not clean:
@@ -314,7 +315,7 @@ class Supervisor:
                     slot.kill(f"killed: no word of the coordinator for {config.times.lease / 1_000:g} s")
         if config.reconnect_for_ms is not None and silent_s > config.reconnect_for_ms / 1_000:
             trouble = self._client.trouble
-            raise Unreachable(f"no coordinator answered at {config.coordinator} for {silent_s:.0f} s: {trouble}")
+            raise UnreachableError(f"no coordinator answered at {config.coordinator} for {silent_s:.0f} s: {trouble}")
 
     def _measure(self, now_s: float) -> None:
         """Bounds memory and logs."""

@@ -20,8 +20,9 @@ def deployed_plan(deployment: Deployment) -> PhysicalPlan:
 
 
 def plan_again(document: Mapping[str, Any], plan_hash: str) -> PhysicalPlan:
-    """The physical plan of a pipeline in its file form. Raises InvalidPipeline, and UserError where it is not the one
-    with that hash."""
+    """The physical plan of a pipeline in its file form. Raises InvalidPipelineError, and UserError where it is not the
+    one with that hash.
+    """
     pipeline = pipeline_from_dict(dict(document))
     plan = plan_physical(plan_logical(pipeline), pipeline)
     found = plan_dict(plan)["hash"]

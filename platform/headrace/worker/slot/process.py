@@ -28,11 +28,11 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import TYPE_CHECKING, NoReturn
 
+from headrace.core.errors import ExternalError
 from headrace.processes.template import die_with_parent
 from headrace.processes.title import replace_last_argument
 from headrace.rpc import codec
-from headrace.rpc.messages import Address, Deploy, Failed, FromSlot, Left, SlotInfo, ToSlot
-from headrace.rpc.v1 import slot_pipe_pb2
+from headrace.rpc.messages import Address, Deploy, Failed, FromSlot, Left, SlotInfo
 from headrace.tls.files import TlsFiles, tls_files
 from headrace.worker.host.slot_pipe import SlotPipe
 from headrace.worker.slot.lease import Lease
@@ -48,8 +48,6 @@ _FLUSH_SECONDS = 5.0
 _LEFT_SECONDS = 10.0
 NO_JOB = "idle".ljust(64)
 """Stands in a slot's command line until the job's id is written over it."""
-
-_Pipe = SlotPipe[slot_pipe_pb2.SlotFrame, slot_pipe_pb2.SupervisorFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +108,8 @@ class _Slot:
     def __init__(self, options: SlotOptions) -> None:
         self._options = options
         self._lease: Lease | None = None
-        self._commands: Queue[ToSlot | None] = Queue(WAITING_MAX)
-        self._pipe: _Pipe = SlotPipe(
-            socket.socket(fileno=options.fd), slot_pipe_pb2.SupervisorFrame.FromString, _beat, options.heartbeat / 1_000
-        )
+        self._commands: Queue[bytes | None] = Queue(WAITING_MAX)
+        self._pipe = SlotPipe(socket.socket(fileno=options.fd), options.heartbeat / 1_000)
         threading.Thread(target=self._read, name="slot-commands", daemon=True).start()
 
     def run(self) -> NoReturn:
@@ -132,14 +128,9 @@ class _Slot:
         # not before: loading a library may hold up every thread for seconds, and there is nothing yet to let out
         self._lease = lease = Lease(options.lease)
         threading.Thread(target=self._watch, args=(lease,), name="slot-lease", daemon=True).start()
-        hello = codec.slot_info_proto(SlotInfo(options.slot, os.getpid(), address))
-        self._pipe.send(slot_pipe_pb2.SlotFrame(hello=hello))
-        command = self._commands.get()
-        while not isinstance(command, Deploy):
-            # a word for an attempt that never began here: there is nothing to leave
-            command = self._commands.get()
+        self._pipe.send(codec.slot_info_bytes(SlotInfo(options.slot, os.getpid(), address)))
         try:
-            clean = self._run_attempt(command, listener, lease)
+            clean = self._run_attempt(self._next_deploy(), listener, lease)
         except BaseException:  # the shell of the process: its log has it, and its end tells the supervisor
             traceback.print_exc()
             clean = False
@@ -149,6 +140,13 @@ class _Slot:
         # threads that did not let go, of clients say, do not keep the process
         os._exit(0 if clean else FAILED)
 
+    def _next_deploy(self) -> Deploy:
+        while (payload := self._commands.get()) is not None:
+            # any other command is for an attempt that never began here: there is nothing to leave
+            if isinstance(command := codec.to_slot(payload), Deploy):
+                return command
+        raise AssertionError("a slot that has not said anything has not said its last word")
+
     def _run_attempt(self, deploy: Deploy, listener: Listener, lease: Lease) -> bool:
         """Runs the attempt to its end. Gives whether it was left on command."""
         from headrace.worker.slot.runtime import SlotRuntime
@@ -157,8 +155,11 @@ class _Slot:
         runtime = SlotRuntime(
             deploy, listener, partial(self._say, lease), lease=lease, cancel_grace_ms=self._options.cancel
         )
-        while (command := self._commands.get()) is not None:
-            runtime.obey(command)
+        while (payload := self._commands.get()) is not None:
+            try:
+                runtime.obey(codec.to_slot(payload))
+            except ExternalError as error:
+                runtime.fail(error)
         runtime.left.wait(_LEFT_SECONDS)
         runtime.close()
         listener.close()
@@ -168,23 +169,20 @@ class _Slot:
         """Passes on a word, unless the slot's time is over."""
         if lease.expired():
             os._exit(LEASE_EXPIRED)
-        self._pipe.send(slot_pipe_pb2.SlotFrame(said=codec.from_slot_proto(said)))
+        self._pipe.send(codec.from_slot_bytes(said))
         if isinstance(said, Left | Failed):
             self._commands.put(None)
 
     def _read(self) -> None:
         """Takes beats and commands until the pipe closes; then the process has no reason to be."""
         while (frame := self._pipe.receive()) is not None:
-            match frame.WhichOneof("kind"):
-                case "beat" if self._lease is not None:
-                    self._lease.renew(frame.beat.sent_ns)
-                case "told":
-                    try:
-                        self._commands.put_nowait(codec.to_slot(frame.told))
-                    except Full:
-                        os._exit(OVERRUN)
-                case _:
-                    pass
+            if frame.message:
+                try:
+                    self._commands.put_nowait(frame.message)
+                except Full:
+                    os._exit(OVERRUN)
+            elif self._lease is not None:
+                self._lease.renew(frame.sent_ns)
         os._exit(SUPERVISOR_GONE)
 
     def _watch(self, lease: Lease) -> None:
@@ -193,10 +191,6 @@ class _Slot:
         while not lease.expired():
             time.sleep(every_s)
         os._exit(LEASE_EXPIRED)
-
-
-def _beat(sent_ns: int) -> slot_pipe_pb2.SlotFrame:
-    return slot_pipe_pb2.SlotFrame(beat=slot_pipe_pb2.Beat(sent_ns=sent_ns))
 
 
 def preload() -> None:

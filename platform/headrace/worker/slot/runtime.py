@@ -22,7 +22,7 @@ from typing import assert_never
 
 from headrace.checkpoint.stores.opening import open_folder, open_store, read_url
 from headrace.core.clock import SystemClock
-from headrace.exchange.channel import Cancelled
+from headrace.exchange.channel import TaskCancelledError
 from headrace.exchange.network.transport import Listener
 from headrace.plan.physical import Task
 from headrace.rpc.deployment import Deployment
@@ -150,14 +150,14 @@ class SlotRuntime:
     def _guard(self, task: str | None, run: Callable[[], None]) -> None:
         try:
             run()
-        except Cancelled:
+        except TaskCancelledError:
             pass
         except BaseException as error:  # the shell of a task: every failure is the attempt's failure
             subtask = None if task is None or self._slice is None else self._slice.index
             self._queue.put(Broken(failure_of(error, node=task, subtask=subtask)))
 
-    def _on_lost(self, error: Exception) -> None:
-        """A peer is gone: called by the threads of the exchange."""
+    def fail(self, error: Exception) -> None:
+        """Fails the attempt: a peer is lost, or a command cannot be read. Called by any thread."""
         self._queue.put(Broken(failure_of(error)))
 
     # ---- events and effects ------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class SlotRuntime:
     def _execute_opening(self, effect: LoadPlan | Connect | OpenSubtasks) -> None:
         try:
             self._queue.put(self._opened(effect))
-        except Cancelled:
+        except TaskCancelledError:
             # the CancelSlot that interrupted the step is the next event; a peer that is lost interrupts it as well, and
             # then no command comes
             if not self._cancelled.is_set():
@@ -275,7 +275,7 @@ class SlotRuntime:
     def _check_cancelled(self) -> None:
         """Interrupts a long step of opening."""
         if self._cancelled.is_set():
-            raise Cancelled
+            raise TaskCancelledError
 
     def _load_plan(self) -> Planned:
         deploy = self._deploy
@@ -299,7 +299,7 @@ class SlotRuntime:
     def _connect(self) -> Connected:
         assert self._deployment is not None, "the plan is loaded"
         self._start_uploader(self._deployment, self._running)
-        self._links = SlotLinks(self._deploy, self._deployment, self._listener, self._on_lost)
+        self._links = SlotLinks(self._deploy, self._deployment, self._listener, self.fail)
         self._links.open(self._running.mailboxes, self._running.fed_slots, self._check_cancelled)
         return Connected()
 

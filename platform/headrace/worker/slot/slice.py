@@ -17,9 +17,9 @@ from headrace.exchange.channel import ChannelBounds, Mailbox
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import Channel, EdgeOutput
 from headrace.plan.physical import PhysicalPlan, SourceSpec, Task
+from headrace.state.snapshot import RestoredStates
 from headrace.worker.slot.lease import Lease
-from headrace.worker.slot.wiring import wire
-from headrace.worker.state.restore import NodeStates
+from headrace.worker.slot.wiring import Wiring, wire
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.build import ChainBuilder, FindOutlet, SubtaskContext, outgoing
 from headrace.worker.task.control import Command, Finish, SubtaskEvents
@@ -70,13 +70,22 @@ class OpenSubtask:
 class Slice:
     """The subtasks of one slot."""
 
-    def __init__(self, plan: PhysicalPlan, options: SliceOptions, events: SubtaskEvents, clock: Clock) -> None:
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        options: SliceOptions,
+        events: SubtaskEvents,
+        clock: Clock,
+        *,
+        wiring: Wiring | None = None,
+    ) -> None:
+        """`wiring`: the plan's, which is the same for all slices; None: made here."""
         self.plan = plan
         self.index = options.index
         self._options = options
         self._events = events
         self._clock = clock
-        self._wiring = wire(plan)
+        self._wiring = wire(plan) if wiring is None else wiring
         self._threads: list[SubtaskThread] = []
         self.tasks = tuple(task for task in plan.tasks if options.index < task.parallelism)
         self.subtasks: list[OpenSubtask] = []
@@ -105,8 +114,12 @@ class Slice:
 
     # ---- opening -----------------------------------------------------------------------------------------------------
 
-    def open(self, restored: Callable[[Task], NodeStates], remote: FindOutlet) -> None:
-        """Opens every subtask, the last task first. `remote`: the way to a subtask of another slot."""
+    def open(self, restored: Callable[[Task], Mapping[str, RestoredStates]], remote: FindOutlet) -> None:
+        """Opens every subtask, the last task first.
+
+        restored   a task -> node -> this subtask's share of the node's states
+        remote     the way to a subtask of another slot
+        """
 
         def find(task: str, subtask: int, number: int) -> Outlet:
             if subtask == self._options.index:
@@ -116,7 +129,7 @@ class Slice:
         for task in reversed(self.tasks):
             self._open(task, restored(task), find)
 
-    def _open(self, task: Task, restored: NodeStates, find: FindOutlet) -> None:
+    def _open(self, task: Task, restored: Mapping[str, RestoredStates], find: FindOutlet) -> None:
         options = self._options
         counters: dict[str, Counter[str]] = {}
         snapshots = SubtaskSnapshots(task.name, options.index, self._events, counters)
@@ -200,10 +213,16 @@ class Slice:
         for mailbox in self.mailboxes.values():
             mailbox.cancel()
 
-    def join(self, timeout_s: float) -> list[str]:
-        """Waits for all threads; names those that did not end in time."""
-        join_all(self._threads, timeout_s, lambda: None)
+    @property
+    def alive(self) -> list[str]:
+        """Names of the threads that were started and have not ended."""
         return [thread.name for thread in self._threads if thread.alive]
+
+    def join(self, timeout_s: float, waiting: Callable[[], None] = lambda: None) -> list[str]:
+        """Waits for all threads; names those that did not end in time. `waiting` is called about 20 times a second
+        meanwhile."""
+        join_all(self._threads, timeout_s, waiting)
+        return self.alive
 
     def close(self) -> list[Exception]:
         """Closes the parts of every thread that has ended; gives what went wrong."""

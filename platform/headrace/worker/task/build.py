@@ -110,17 +110,16 @@ class ChainBuilder:
         context = self._context
         reader = spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max))
         self.opened.append(reader)
+        time = SourceTime(spec.node, spec.out_of_orderness_ms, context.floors, hand_over=context.hand_over)
+        rows, bad = self.receiver(spec.node, MAIN), self.receiver(spec.node, BAD)
         return SourceTask(
             spec,
             reader=reader,
-            ingest=open_ingest(spec),
-            time=SourceTime(spec.node, spec.out_of_orderness_ms, context.floors, hand_over=context.hand_over),
+            ingest=open_ingest(spec, time, rows=rows, bad=bad, counters=self.counters(spec.node)),
+            time=time,
             hand_over=context.hand_over,
-            rows=self.receiver(spec.node, MAIN),
-            bad=self.receiver(spec.node, BAD),
             clock=context.clock,
             timing=context.timing,
-            counters=self.counters(spec.node),
             snapshots=context.snapshots,
         )
 

@@ -1,91 +1,116 @@
-"""From what a reader polled to rows with time and place: decoding, metadata, event time, bad rows.
+"""From a polled batch to dated rows: decode, metadata, event time, watermarks of rows, bad rows.
 
-Owns one source subtask's path from messages to the hidden columns `__ts` and the order columns. Knows nothing of
-watermarks (`worker.task.source_time`) and of loops (`worker.task.source_task`).
+One source subtask's way from messages to its two outputs, main and bad rows. Every engine uses it: it knows no loop
+(`worker.task.source_task`), no commands and no clock. The rules of time are those of `worker.task.source_time`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from headrace.connect.format import Decoder
-from headrace.connect.metadata import BAD_SCHEMA, METADATA
-from headrace.connect.source import MessageBatch, RowBatch, Run
-from headrace.core.batch import O_INDEX, O_MAJOR, O_MINOR, O_NODE, O_TEXT, TS
-from headrace.core.types import polars_type
+from headrace.connect.source import MessageBatch, RowBatch, Run, SplitId
+from headrace.core.batch import TS, WM
+from headrace.core.errors import DataError, InternalError
+from headrace.core.signals import Signal
 from headrace.expr.compiler import compile_scalar
+from headrace.operators.chain import Receiver
+from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
+from headrace.worker.task.source_columns import bad_rows, metadata_columns, order_columns
+from headrace.worker.task.source_time import SourceTime
 
 Indices = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Ingested:
-    """Good rows with hidden columns (but `__wm`), their places, and the bad ones beside them.
+@dataclass(slots=True)
+class _Taken:
+    """A batch on its way.
 
-    rows       visible columns, `__ts` and, if asked for, the order columns
-    ts         int64[rows.height] epoch ms, or None where the source has no time
-    positions  int64[rows.height]
-    runs       over the good rows
-    bad        rows of BAD_SCHEMA, or None
-    skipped    tombstones
+    rows     the good rows
+    good     their indices in the batch, ascending; None: all of it
+    bad      indices of the bad rows, ascending, with a reason each
+    skipped  number of tombstones
     """
 
     rows: pl.DataFrame
-    ts: Indices | None
-    positions: Indices
-    runs: tuple[Run, ...]
-    bad: pl.DataFrame | None
-    skipped: int
+    good: Indices | None
+    bad: Indices
+    reasons: list[str]
+    skipped: int = 0
 
 
 class Ingest:
-    """The live decoder of one source subtask."""
+    """The live half of one source subtask, below its reader. Used by one thread."""
 
-    def __init__(self, spec: SourceSpec, decoder: Decoder | None) -> None:
+    def __init__(
+        self,
+        spec: SourceSpec,
+        decoder: Decoder | None,
+        *,
+        time: SourceTime,
+        rows: Receiver,
+        bad: Receiver,
+        counters: Counter[str],
+    ) -> None:
+        """`decoder`: None where the reader returns rows. `rows`, `bad`: receivers of the two outputs."""
         self._spec = spec
         self._decoder = decoder
+        self._time = time
+        self._rows = rows
+        self._bad = bad
+        self._counters = counters
         self._names = list(spec.schema.names)
         self._required = [field.name for field in spec.schema if not field.nullable]
-        self._time_column = _plain_column(spec)
-        self._time = None
-        if isinstance(spec.time, RowTime) and self._time_column is None:
-            self._time = compile_scalar(spec.time.expression, spec.output, has_time=False)
+        self._time_value, self._time_fails = _time_expression(spec)
 
-    def ingest(self, batch: MessageBatch | RowBatch) -> Ingested:
-        """Makes rows of a batch of n >= 1 messages or rows."""
-        rows, good, bad, reasons, skipped = self._decode(batch)
+    def on_batch(self, batch: MessageBatch | RowBatch) -> None:
+        """Sends the rows of a batch of n >= 1 messages or rows down both outputs.
+
+        Raises DataError for a bad message where the source fails on it, InternalError for a reader or a decoder that
+        breaks its contract.
+        """
+        self._counters["rows_in"] += len(batch)
+        taken = self._decode(batch)
         if self._spec.metadata:
-            rows = rows.hstack(_metadata(self._spec, batch, good))
-        ts, null_time = self._event_time(rows, batch, good)
-        if null_time is not None:
-            keep = np.flatnonzero(~null_time)
-            index = np.arange(len(batch), dtype=np.int64) if good is None else good
-            dropped = index[null_time]
-            bad, order = _merge(bad, dropped)
-            reasons = [[*reasons, *["event time is NULL"] * len(dropped)][i] for i in order]
-            rows, good = rows[keep], index[keep]
-            ts = None if ts is None else ts[keep]
-        return self._finish(batch, rows, ts, good, _Bad(bad, reasons), skipped)
+            taken.rows = taken.rows.hstack(metadata_columns(self._spec, batch, taken.good))
+        ts = self._event_time(taken, batch)
+        if taken.skipped:
+            self._counters["skipped"] += taken.skipped
+        bad = bad_rows(batch, taken.bad, taken.reasons)
+        if bad is not None:
+            self._on_bad(bad)
+        if taken.rows.height:
+            rows = taken.rows.hstack(self._hidden_columns(batch, taken, ts))
+            self._counters["rows_out"] += rows.height
+            self._rows.on_batch(rows)
 
-    def _decode(self, batch: MessageBatch | RowBatch) -> tuple[pl.DataFrame, Indices | None, Indices, list[str], int]:
-        if isinstance(batch, MessageBatch):
-            assert self._decoder is not None, "messages need a format"
-            decoded = self._decoder.decode(batch.values)
-            assert decoded.rows.height + len(decoded.bad) + decoded.skipped == len(batch), (
-                "every message is accounted for"
-            )
-            return decoded.rows, decoded.good, decoded.bad, list(decoded.reasons), decoded.skipped
-        return self._take_rows(batch)
+    def on_signal(self, signal: Signal) -> None:
+        """Sends a signal down both outputs."""
+        self._rows.on_signal(signal)
+        self._bad.on_signal(signal)
 
-    def _take_rows(self, batch: RowBatch) -> tuple[pl.DataFrame, Indices | None, Indices, list[str], int]:
-        rows = batch.rows
+    # ---- decoding ------------------------------------------------------------------------------------------------
+
+    def _decode(self, batch: MessageBatch | RowBatch) -> _Taken:
+        if isinstance(batch, RowBatch):
+            return self._check_rows(batch.rows)
+        if self._decoder is None:
+            raise InternalError(f"source {self._spec.node} has no format, and its reader returned messages")
+        decoded = self._decoder.decode(batch.values)
+        known = decoded.rows.height + len(decoded.bad) + decoded.skipped
+        if known != len(batch):
+            raise InternalError(f"source {self._spec.node}: the decoder returned {known} of {len(batch)} messages")
+        return _Taken(decoded.rows, decoded.good, decoded.bad, list(decoded.reasons), decoded.skipped)
+
+    def _check_rows(self, rows: pl.DataFrame) -> _Taken:
         missing = [field for field in self._spec.schema if field.name not in rows.columns]
         types = self._spec.schema.polars()
         if missing:
@@ -95,119 +120,114 @@ class Ingest:
             rows = rows.select(pl.col(name).cast(dtype) for name, dtype in types.items())
         nulls = {name: rows.get_column(name) for name in self._required if rows.get_column(name).null_count()}
         if not nulls:
-            return rows, None, np.empty(0, dtype=np.int64), [], 0
+            return _Taken(rows, None, np.empty(0, dtype=np.int64), [])
         wrong = np.zeros(rows.height, dtype=bool)
         for column in nulls.values():
             wrong |= column.is_null().to_numpy()
         bad = np.flatnonzero(wrong)
-        reasons = [self._null_reason(nulls, int(row)) for row in bad]
         good = np.flatnonzero(~wrong)
-        return rows[good], good, bad, reasons, 0
+        return _Taken(rows[good], good, bad, [_null_reason(nulls, int(row)) for row in bad])
 
-    @staticmethod
-    def _null_reason(nulls: dict[str, pl.Series], row: int) -> str:
-        name = next(name for name, column in nulls.items() if column[row] is None)
-        return f'field "{name}" is not null but missing'
+    # ---- time ----------------------------------------------------------------------------------------------------
 
-    def _event_time(
-        self, rows: pl.DataFrame, batch: MessageBatch | RowBatch, good: Indices | None
-    ) -> tuple[Indices | None, npt.NDArray[np.bool_] | None]:
-        """Event time in ms of each row, and which rows have none (None: all have)."""
+    def _event_time(self, taken: _Taken, batch: MessageBatch | RowBatch) -> Indices | None:
+        """Event time in ms of each good row, None for a source without time. A row whose time is NULL becomes bad."""
         match self._spec.time:
             case None:
-                return None, None
+                return None
             case RecordTime():
-                assert batch.timestamps is not None, "the source was asked for record timestamps"
-                return (batch.timestamps if good is None else batch.timestamps[good]), None
+                if batch.timestamps is None:
+                    raise InternalError(f"source {self._spec.node}: the reader returned no record timestamps")
+                return batch.timestamps if taken.good is None else batch.timestamps[taken.good]
             case RowTime():
-                return _milliseconds(self._time_values(rows))
+                ts, null = _milliseconds(self._time_values(taken.rows))
+        if null is None:
+            return ts
+        keep = np.flatnonzero(~null)
+        index = np.arange(len(batch), dtype=np.int64) if taken.good is None else taken.good
+        dropped = index[null]
+        taken.bad, order = _merge(taken.bad, dropped)
+        reasons = [*taken.reasons, *["event time is NULL"] * len(dropped)]
+        taken.reasons = [reasons[each] for each in order]
+        taken.rows, taken.good = taken.rows[keep], index[keep]
+        return ts[keep]
 
     def _time_values(self, rows: pl.DataFrame) -> pl.Series:
-        if self._time_column is not None:
-            return rows.get_column(self._time_column)
-        assert self._time is not None
-        value = self._time.value
-        if self._time.fails is not None:
-            value = pl.when(self._time.fails).then(None).otherwise(value)
+        if isinstance(self._time_value, str):
+            return rows.get_column(self._time_value)
+        value = self._time_value
+        if self._time_fails is not None:
+            value = pl.when(self._time_fails).then(None).otherwise(value)
         return rows.select(value.alias(TS)).to_series()
 
-    def _finish(
-        self,
-        batch: MessageBatch | RowBatch,
-        rows: pl.DataFrame,
-        ts: Indices | None,
-        good: Indices | None,
-        bad: _Bad,
-        skipped: int,
-    ) -> Ingested:
+    def _hidden_columns(self, batch: MessageBatch | RowBatch, taken: _Taken, ts: Indices | None) -> list[pl.Series]:
+        good = taken.good
         positions = batch.positions if good is None else batch.positions[good]
         runs = batch.runs if good is None else _good_runs(batch.runs, good)
-        hidden = [_time_series(ts, rows.height)]
+        hidden = [_time_series(ts, taken.rows.height)]
         if self._spec.order_columns:
             hidden += order_columns(self._spec.node, runs, positions)
-        return Ingested(rows.hstack(hidden), ts, positions, runs, bad.frame(batch), skipped)
+        if ts is not None:
+            watermarks = self._time.observe(runs, ts, positions)
+            if watermarks is not None:
+                hidden.append(pl.Series(WM, watermarks, dtype=pl.Int64))
+        return hidden
 
+    # ---- bad rows ------------------------------------------------------------------------------------------------
 
-def open_ingest(spec: SourceSpec) -> Ingest:
-    """A source's, with the decoder of its format; a reader of whole files decodes them itself."""
-    form = spec.format
-    return Ingest(spec, None if form is None or form.config.file_only else form.config.open_decoder(spec.schema))
+    def _on_bad(self, bad: pl.DataFrame) -> None:
+        self._counters["bad"] += bad.height
+        match self._spec.on_error:
+            case OnError.FAIL:
+                raise self._failure(bad.row(0, named=True))
+            case OnError.SKIP:
+                pass
+            case OnError.DIVERT:
+                self._bad.on_batch(bad.with_columns(pl.lit(None, dtype=pl.Int64).alias(TS)))
+            case _:
+                assert_never(self._spec.on_error)
 
-
-@dataclass(frozen=True, slots=True)
-class _Bad:
-    index: Indices
-    reasons: Sequence[str]
-
-    def frame(self, batch: MessageBatch | RowBatch) -> pl.DataFrame | None:
-        """The bad ones of a batch as rows of BAD_SCHEMA."""
-        count = len(self.index)
-        if not count:
-            return None
-        topic, partition = places(batch.runs, len(batch))
-        stamps = None if batch.timestamps is None else batch.timestamps[self.index] * 1000
-        keys = batch.keys if isinstance(batch, MessageBatch) else None
-        values = _values_as_text(batch, self.index)
-        bad = pl.DataFrame(
-            {
-                "topic": topic.gather(self.index),
-                "partition": partition[self.index].astype(np.int32),
-                "offset": batch.positions[self.index],
-                "timestamp": pl.Series([None] * count if stamps is None else stamps, dtype=pl.Int64),
-                "key": _binary(keys, self.index),
-                "value": values,
-                "reason": pl.Series(list(self.reasons), dtype=pl.String),
-            }
+    def _failure(self, row: dict[str, object]) -> DataError:
+        split = SplitId(str(row["topic"]), int(str(row["partition"])))
+        place = self._spec.config.describe_position(split, int(str(row["offset"])))
+        value = row["value"]
+        shown = value[:200].decode(errors="replace") if isinstance(value, bytes) else "NULL"
+        return DataError(
+            f"source {self._spec.node}: {place}: {row['reason']}: {shown}",
+            remedy="fix the data, or set `on_error:` to skip, divert or {dead_letter: <topic>}",
+            place=place,
+            node=self._spec.node,
         )
-        return bad.select(pl.col(name).cast(dtype) for name, dtype in BAD_SCHEMA.polars().items())
 
 
-def _values_as_text(batch: MessageBatch | RowBatch, index: Indices) -> pl.Series:
-    if isinstance(batch, MessageBatch):
-        return _binary(batch.values, index)
-    rows = batch.rows[index]
-    return rows.select(pl.struct(pl.all()).struct.json_encode().cast(pl.Binary)).to_series()
+def open_ingest(spec: SourceSpec, time: SourceTime, *, rows: Receiver, bad: Receiver, counters: Counter[str]) -> Ingest:
+    """A source's, with the decoder of its format. A reader of whole files decodes them itself."""
+    form = spec.format
+    decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)
+    return Ingest(spec, decoder, time=time, rows=rows, bad=bad, counters=counters)
 
 
-def _binary(array: pa.Array | None, index: Indices) -> pl.Series:
-    """The values at `index`. Polars gathers them: Arrow takes nothing from a binary_view."""
-    if array is None:
-        return pl.Series([None] * len(index), dtype=pl.Binary)
-    return pl.Series(pl.from_arrow(array)).gather(index).cast(pl.Binary)
+def _time_expression(spec: SourceSpec) -> tuple[str | pl.Expr, pl.Expr | None]:
+    """The column or expression of a row's event time, and the mask of rows for which the expression fails."""
+    if not isinstance(spec.time, RowTime):
+        return "", None
+    if spec.time.expression in spec.output:
+        return spec.time.expression, None
+    compiled = compile_scalar(spec.time.expression, spec.output, has_time=False)
+    return compiled.value, compiled.fails
 
 
-def _plain_column(spec: SourceSpec) -> str | None:
-    if isinstance(spec.time, RowTime) and spec.time.expression in spec.output:
-        return spec.time.expression
-    return None
+def _null_reason(nulls: dict[str, pl.Series], row: int) -> str:
+    name = next(name for name, column in nulls.items() if column[row] is None)
+    return f'field "{name}" is not null but missing'
 
 
 def _milliseconds(values: pl.Series) -> tuple[Indices, npt.NDArray[np.bool_] | None]:
-    """Timestamps (us) floored to ms, and which are NULL."""
+    """Timestamps (us) floored to ms, and the mask of NULLs; None where there is none."""
     physical = values.to_physical()
-    null_time = physical.is_null().to_numpy() if physical.null_count() else None
-    micros = (physical.fill_null(0) if null_time is not None else physical).to_numpy()
-    return np.floor_divide(micros, 1000), null_time
+    null = physical.is_null().to_numpy() if physical.null_count() else None
+    micros = (physical.fill_null(0) if null is not None else physical).to_numpy()
+    return np.floor_divide(micros, 1000), null
 
 
 def _time_series(ts: Indices | None, height: int) -> pl.Series:
@@ -227,69 +247,3 @@ def _good_runs(runs: Sequence[Run], good: Indices) -> tuple[Run, ...]:
     bounds = np.searchsorted(good, [edge for run in runs for edge in (run.begin, run.end)])
     edges = iter(bounds.tolist())
     return tuple(Run(run.split, begin, end) for run, begin, end in zip(runs, edges, edges, strict=True))
-
-
-def places(runs: Sequence[Run], height: int) -> tuple[pl.Series, Indices]:
-    """Topic (categorical-sized string column) and partition of each row."""
-    counts = [run.end - run.begin for run in runs]
-    assert sum(counts) == height, "runs cover the batch"
-    partition = np.repeat(np.array([run.split.partition for run in runs], dtype=np.int64), counts)
-    if len({run.split.topic for run in runs}) == 1:
-        return pl.Series([runs[0].split.topic], dtype=pl.String).new_from_index(0, height), partition
-    rows = np.repeat(np.arange(len(runs)), counts)
-    return pl.Series([run.split.topic for run in runs], dtype=pl.String).gather(rows), partition
-
-
-def order_columns(node: str, runs: Sequence[Run], positions: Indices) -> list[pl.Series]:
-    """The place of each row in the total order of source rows."""
-    height = len(positions)
-    topic, partition = places([run for run in runs if run.end > run.begin], height) if height else (_NO_TEXT, positions)
-    return [
-        pl.Series(O_NODE, [node], dtype=pl.String).new_from_index(0, height),
-        topic.alias(O_TEXT),
-        pl.Series(O_MAJOR, partition, dtype=pl.Int64),
-        pl.Series(O_MINOR, positions, dtype=pl.Int64),
-        pl.Series(O_INDEX, [0], dtype=pl.Int64).new_from_index(0, height),
-    ]
-
-
-_NO_TEXT = pl.Series([], dtype=pl.String)
-
-
-def _metadata(spec: SourceSpec, batch: MessageBatch | RowBatch, good: Indices | None) -> list[pl.Series]:
-    """The metadata columns of the good rows, in the order asked for."""
-    topic, partition = places(batch.runs, len(batch))
-    made = []
-    for kind, column in spec.metadata:
-        series = _metadata_column(kind, batch, topic, partition)
-        made.append((series if good is None else series.gather(good)).alias(column))
-    return made
-
-
-def _metadata_column(kind: str, batch: MessageBatch | RowBatch, topic: pl.Series, partition: Indices) -> pl.Series:
-    match kind:
-        case "topic":
-            return topic
-        case "partition":
-            return pl.Series(partition, dtype=pl.Int64).cast(pl.Int32)
-        case "offset":
-            return pl.Series(batch.positions, dtype=pl.Int64)
-        case "timestamp":
-            stamps = pl.Series([None] * len(batch), dtype=pl.Int64) if batch.timestamps is None else None
-            micros = stamps if batch.timestamps is None else pl.Series(batch.timestamps * 1000, dtype=pl.Int64)
-            assert micros is not None
-            return micros.cast(pl.Datetime("us", "UTC"))
-        case "key":
-            keys = batch.keys if isinstance(batch, MessageBatch) else None
-            if keys is None:
-                return pl.Series([None] * len(batch), dtype=pl.Binary)
-            return pl.Series(pl.from_arrow(keys.cast(pa.large_binary())))
-        case "headers":
-            headers = batch.headers if isinstance(batch, MessageBatch) else None
-            return (
-                headers
-                if headers is not None
-                else pl.Series([None] * len(batch), dtype=polars_type(METADATA["headers"].type))
-            )
-        case _:
-            raise AssertionError(f"unknown metadata field {kind}")

@@ -12,7 +12,6 @@ Decides nothing about time (`worker.task.source_time`) or about what a message m
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -21,11 +20,10 @@ from typing import assert_never
 
 from headrace.connect.source import MessageBatch, Polled, Reader, RowBatch, SplitId
 from headrace.core.clock import Clock
-from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Signal, Watermark
+from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Watermark
 from headrace.core.source_state import AppliedFloor, SplitState
-from headrace.exchange.channel import Cancelled
+from headrace.exchange.channel import TaskCancelledError
 from headrace.exchange.waiting import WaitTime
-from headrace.operators.chain import Receiver
 from headrace.plan.physical import SourceSpec
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.control import (
@@ -42,7 +40,6 @@ from headrace.worker.task.control import (
     Trigger,
 )
 from headrace.worker.task.ingest import Ingest
-from headrace.worker.task.source_rows import SourceRows
 from headrace.worker.task.source_time import SourceTime
 
 SNAPSHOTS_MAX = 64
@@ -73,31 +70,25 @@ class _Phase(Enum):
 class SourceTask:
     """One subtask of a source. `run` belongs to one thread; `tell`, `cancel` and `status` may be called by others."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a source, each with a name
+    def __init__(
         self,
         spec: SourceSpec,
         *,
         reader: Reader,
         ingest: Ingest,
         time: SourceTime,
-        rows: Receiver,
-        bad: Receiver,
         clock: Clock,
         timing: SourceTiming,
-        counters: Counter[str],
         snapshots: SubtaskSnapshots | None = None,
         hand_over: bool = False,
     ) -> None:
         """`snapshots`: where barriers and the end of input are reported. `hand_over`: the end closes no window."""
         self._spec = spec
         self._reader = reader
-        self._taken = SourceRows(spec, ingest=ingest, time=time, rows=rows, bad=bad, counters=counters)
+        self._ingest = ingest
         self._time = time
-        self._rows = rows
-        self._bad = bad
         self._clock = clock
         self._timing = timing
-        self.counters = counters
         self.waited = WaitTime()
         """In polls; other threads may look."""
         self._snapshots = snapshots
@@ -136,7 +127,7 @@ class SourceTask:
                     self._commands.put(command)
 
     def cancel(self) -> None:
-        """Makes the loop leave with Cancelled."""
+        """Makes the loop leave with TaskCancelledError."""
         self._cancelled = True
         self._commands.put(None)  # wakes it
 
@@ -157,11 +148,11 @@ class SourceTask:
         )
 
     def run(self) -> None:
-        """Reads until the end or `StopReading`, then passes barriers on until `Finish`. Raises Cancelled after
+        """Reads until the end or `StopReading`, then passes barriers on until `Finish`. Raises TaskCancelledError after
         `cancel`."""
         while not self._left:
             if self._cancelled:
-                raise Cancelled
+                raise TaskCancelledError
             self._obey()
             if self._phase is _Phase.READING and not self._left:
                 if self._all_read():
@@ -188,14 +179,14 @@ class SourceTask:
         if closes:
             self._close_time()
         self._phase = _Phase.ENDED
-        self._signal(EndOfInput())
+        self._ingest.on_signal(EndOfInput())
         if self._snapshots is not None:
             self._snapshots.input_ended()
 
     def _close_time(self) -> None:
         if self._spec.time is not None and self._watermark < TIME_MAX:
             self._watermark = TIME_MAX
-            self._signal(Watermark(TIME_MAX))
+            self._ingest.on_signal(Watermark(TIME_MAX))
 
     def _obey(self) -> None:
         """Does what it was told, in order; where there is nothing to read, waits for it."""
@@ -261,7 +252,7 @@ class SourceTask:
         self._published[epoch] = read
         while len(self._published) > SNAPSHOTS_MAX:
             del self._published[min(self._published)]
-        self._signal(Barrier(epoch))
+        self._ingest.on_signal(Barrier(epoch))
         if self._snapshots is not None:
             self._snapshots.complete(epoch)
         if stop and self._phase is _Phase.READING:
@@ -302,7 +293,7 @@ class SourceTask:
         for run in batch.runs:
             self._last_row_ms[run.split] = now_ms
             self._at_end.discard(run.split)
-        self._taken.take(batch)
+        self._ingest.on_batch(batch)
 
     def _note(self, polled: Polled) -> None:
         if polled.positions:
@@ -330,11 +321,7 @@ class SourceTask:
         ts = self._time.advance(self._relayed)
         if ts is not None and ts > self._watermark:
             self._watermark = ts
-            self._signal(Watermark(ts))
-
-    def _signal(self, signal: Signal) -> None:
-        self._rows.on_signal(signal)
-        self._bad.on_signal(signal)
+            self._ingest.on_signal(Watermark(ts))
 
 
 def _still_true(assigned: AssignedSplit) -> SplitState | None:

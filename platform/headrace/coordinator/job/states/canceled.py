@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.ended import Over, answered
+from headrace.coordinator.job.states.shared.ended import Over, answered
 
 
 class Canceled(Over):
-    """The end on request."""
+    """The requested end."""
 
     name: ClassVar[JobState] = JobState.CANCELED
 
@@ -19,7 +19,7 @@ class Canceled(Over):
         self._requests = requests
 
     def answer(self, job: Job) -> None:
-        """Who asked is told that it is done."""
+        """Answers the users who requested the cancel."""
         for request in self._requests:
             answered(job, request)
         super().answer(job)

@@ -1,11 +1,11 @@
-"""CANCELLING: the user wants no more of it. Checkpoints stay."""
+"""CANCELLING: the user has cancelled it; its slots end. Checkpoints stay."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.leaving import Leaving
+from headrace.coordinator.job.states.shared.leaving import Leaving
 from headrace.coordinator.job.states.transitions import ToCanceled
 from headrace.rpc.messages import Failure
 
@@ -21,13 +21,13 @@ class Cancelling(Leaving):
         self._failure: Failure | None = None
 
     def end(self) -> ToCanceled:
-        """CANCELED."""
+        """Returns the transition to CANCELED."""
         return ToCanceled(tuple(self.asked))
 
     def error(self) -> str | None:
-        """Nothing went wrong, or what the user has to know of the output."""
+        """None, or the failure that the user must know because output is visible in part."""
         return None if self._failure is None else self._failure.message
 
     def visible_in_part(self, failure: Failure) -> None:
-        """Stands in the record."""
+        """Keeps the failure for the `finished` record."""
         self._failure = failure

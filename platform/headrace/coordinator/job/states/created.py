@@ -7,17 +7,17 @@ from typing import ClassVar
 from headrace.coordinator.job.events import Event, StopAsked, Tick
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import on_any
+from headrace.coordinator.job.states.shared.base import on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToScheduling
 
 
 class Created:
-    """Waits to be looked at."""
+    """Waits for the first tick."""
 
     name: ClassVar[JobState] = JobState.CREATED
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Nothing to do."""
+        """Does nothing."""
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
@@ -26,6 +26,7 @@ class Created:
             case Tick():
                 return ToScheduling()
             case StopAsked(request, folder, drain) if job.stop is None:
+                # kept for later: a stop needs a running attempt to take its last epoch
                 job.stop = Request(request, folder, drain)
                 return STAY
             case _:

@@ -9,14 +9,14 @@ from headrace.coordinator.job.effects import Answer, DeploySlots
 from headrace.coordinator.job.events import Event, HostFailed, SlotDeployed, SlotFailed, StopAsked, Tick
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import failed, on_any
+from headrace.coordinator.job.states.shared.base import failed, on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToRunning, ToStopping
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
 
 
 class Deploying:
-    """Waits for every slot."""
+    """Waits until every slot has deployed."""
 
     name: ClassVar[JobState] = JobState.DEPLOYING
 
@@ -35,7 +35,7 @@ class Deploying:
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """The last slot that is ready starts the job."""
+        """The last slot that deploys starts the attempt."""
         match event:
             case SlotDeployed(index):
                 self._waiting.discard(index)
@@ -43,6 +43,7 @@ class Deploying:
             case SlotFailed(_, failure) | HostFailed(failure):
                 return failed(job, failure, now_ms)
             case StopAsked(request, folder, drain) if job.stop is None:
+                # kept for later: there is no epoch before every slot has deployed
                 job.stop = Request(request, folder, drain)
                 return STAY
             case Tick() if now_ms >= self._deadline_ms:
@@ -53,7 +54,7 @@ class Deploying:
                 return on_any(self.name, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
-        """When slots have taken too long."""
+        """When slots have exceeded `deploy_timeout_ms`."""
         return self._deadline_ms
 
     def _start(self, job: Job, now_ms: int) -> Next:
@@ -65,4 +66,5 @@ class Deploying:
         if job.rescale is not None:
             job.do(Answer(job.rescale.id))
             job.rescale = None
+        # a stop may have arrived meanwhile, or stand in the journal
         return ToRunning(attempt) if job.stop is None else ToStopping(attempt)

@@ -1,10 +1,9 @@
-"""From a transition to the state that it names. Only the machine imports this module: it imports every state."""
+"""Makes the state that a transition names. Only the machine imports this module, because it imports every state."""
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from headrace.coordinator.job.states.base import State
 from headrace.coordinator.job.states.canceled import Canceled
 from headrace.coordinator.job.states.cancelling import Cancelling
 from headrace.coordinator.job.states.deploying import Deploying
@@ -15,6 +14,7 @@ from headrace.coordinator.job.states.rescaling import Rescaling
 from headrace.coordinator.job.states.restarting import Restarting
 from headrace.coordinator.job.states.running import Running
 from headrace.coordinator.job.states.scheduling import Scheduling
+from headrace.coordinator.job.states.shared.base import State
 from headrace.coordinator.job.states.stopping import Stopping
 from headrace.coordinator.job.states.suspended import Suspended
 from headrace.coordinator.job.states.transitions import (
@@ -35,7 +35,7 @@ from headrace.coordinator.job.states.transitions import (
 
 
 def state_after(transition: Transition) -> State:
-    """Returns the state that follows. The machine has not entered it yet."""
+    """Returns the next state. The machine has not entered it yet."""
     state: State
     match transition:
         case ToScheduling():

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.ended import Over, answered
+from headrace.coordinator.job.states.shared.ended import Over, answered
 from headrace.rpc.messages import Failure
 
 
 class Failed(Over):
-    """The bad end."""
+    """The end by a failure."""
 
     name: ClassVar[JobState] = JobState.FAILED
 
@@ -20,7 +20,7 @@ class Failed(Over):
         self._requests = requests
 
     def answer(self, job: Job) -> None:
-        """Who wanted it to end has that."""
+        """Answers the users who cancelled it meanwhile: the job has ended, as they requested."""
         for request in self._requests:
             answered(job, request)
         super().answer(job)

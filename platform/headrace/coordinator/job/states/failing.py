@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.leaving import Leaving
+from headrace.coordinator.job.states.shared.leaving import Leaving
 from headrace.coordinator.job.states.transitions import Next, ToFailed
 from headrace.rpc.messages import Failure
 
@@ -21,12 +21,12 @@ class Failing(Leaving):
         self._failure = failure
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Keeps the failure, ends the slots."""
+        """Records the failure and ends the slots."""
         job.note(self._failure, "the job fails")
         return super().enter(job, now_ms)
 
     def end(self) -> ToFailed:
-        """FAILED."""
+        """Returns the transition to FAILED."""
         return ToFailed(self._failure, tuple(self.asked))
 
     def error(self) -> str | None:
@@ -34,5 +34,5 @@ class Failing(Leaving):
         return self._failure.message
 
     def visible_in_part(self, failure: Failure) -> None:
-        """The user's choice comes first, whatever else failed."""
+        """Replaces the failure: the user has to choose, whatever else failed."""
         self._failure = failure

@@ -6,16 +6,16 @@ from typing import ClassVar
 
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.ended import Over, answered
+from headrace.coordinator.job.states.shared.ended import Over, answered
 
 
 class Finished(Over):
-    """The good end."""
+    """The successful end."""
 
     name: ClassVar[JobState] = JobState.FINISHED
 
     def answer(self, job: Job) -> None:
-        """Who asked for a stop gets the path."""
+        """Answers the user who requested the stop with its path."""
         if job.stop is not None:
             answered(job, job.stop.id, self._savepoint)
             job.stop = None

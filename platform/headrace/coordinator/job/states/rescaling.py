@@ -7,13 +7,13 @@ from typing import ClassVar
 from headrace.coordinator.job.attempt import Attempt
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.live import Live
+from headrace.coordinator.job.states.shared.live import Live
 from headrace.coordinator.job.states.transitions import STAY, Next, ToScheduling
 from headrace.execution.epochs import Pending, Purpose
 
 
 class Rescaling(Live):
-    """Takes the checkpoint that the next attempt begins with."""
+    """Takes the checkpoint that the next attempt restores."""
 
     name: ClassVar[JobState] = JobState.RESCALING
 
@@ -23,17 +23,18 @@ class Rescaling(Live):
         self._ticket = ticket
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Begins at once, or after the epoch in flight."""
+        """Triggers the epoch at once, or after the epoch in flight."""
         return self.advance(job, now_ms)
 
     def advance(self, job: Job, now_ms: int) -> Next:
-        """Begins the epoch."""
+        """Triggers the epoch."""
         if self.attempt.epochs.pending is None:
             self.begin(job, Purpose.RESCALE, now_ms)
         return STAY
 
     def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
         """Ends the attempt; the next one has the new parallelism."""
+        # the epoch that was in flight before: sources still emitted after its barrier
         if pending.purpose is not Purpose.RESCALE:
             return STAY
         job.release()

@@ -7,13 +7,13 @@ from typing import ClassVar
 from headrace.coordinator.job.events import Event, JournalFailed, StopAsked, Tick
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import on_any
+from headrace.coordinator.job.states.shared.base import on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToScheduling
 from headrace.rpc.messages import Failure
 
 
 class Restarting:
-    """Waits."""
+    """Waits for the end of the delay."""
 
     name: ClassVar[JobState] = JobState.RESTARTING
 
@@ -22,7 +22,7 @@ class Restarting:
         self._until_ms = until_ms
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Ends what is left of the attempt."""
+        """Ends the attempt's remaining slots."""
         delay_s = (self._until_ms - now_ms) / 1000
         job.restarts += 1
         job.message = f"starts again in {delay_s:.1f} s: {self._failure.message}"
@@ -31,15 +31,16 @@ class Restarting:
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """The time being up, another attempt begins."""
+        """After the delay, the next attempt begins."""
         match event:
             case Tick() if now_ms >= self._until_ms:
                 return ToScheduling()
             case StopAsked(request, folder, drain) if job.stop is None:
+                # kept for the next attempt: a cut needs running slots
                 job.stop = Request(request, folder, drain)
                 return STAY
             case JournalFailed():
-                # of a record of the attempt that is over: what stands is read before the next one
+                # a record of the ended attempt failed: the journal is read again before the next one
                 return STAY
             case _:
                 return on_any(self.name, job, event, now_ms)

@@ -9,7 +9,7 @@ from headrace.coordinator.job.effects import Answer, TellAll, WriteFinished
 from headrace.coordinator.job.events import Event, RecordWritten, RescaleAsked, SavepointAsked, StopAsked
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.live import Live
+from headrace.coordinator.job.states.shared.live import Live
 from headrace.coordinator.job.states.transitions import STAY, Next, ToFinished, ToRescaling, ToStopping
 from headrace.core.errors import Domain
 from headrace.execution.epochs import Pending, Purpose, SavepointRequest
@@ -19,7 +19,7 @@ SAVEPOINTS_WAITING_MAX = 16
 
 
 class Running(Live):
-    """The job works."""
+    """Rows flow; one epoch is in flight at a time."""
 
     name: ClassVar[JobState] = JobState.RUNNING
 
@@ -27,10 +27,10 @@ class Running(Live):
         super().__init__(attempt)
         self._savepoints: list[SavepointRequest] = []
         self._finishing = 0
-        """Ticket of the `finished` record."""
+        """Ticket of the `finished` record; 0: not written yet."""
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Time passes until something is due."""
+        """Does nothing until an epoch is due."""
         return STAY
 
     def due_ms(self, job: Job) -> int | None:
@@ -38,7 +38,7 @@ class Running(Live):
         return self.attempt.due_ms(job, periodic=not self._finishing)
 
     def on_own(self, job: Job, event: Event, now_ms: int) -> Next | None:
-        """Users' requests, and the end."""
+        """Handles users' requests and the `finished` record."""
         match event:
             case SavepointAsked(request, folder) if not self._finishing:
                 if len(self._savepoints) >= SAVEPOINTS_WAITING_MAX:
@@ -50,6 +50,7 @@ class Running(Live):
             case StopAsked(request, folder, drain) if not self._finishing:
                 job.stop = Request(request, folder, drain)
                 self._drop_waiting(job, "the job was asked to stop")
+                # the ticket goes along: an epoch in flight still waits for its record
                 return ToStopping(self.attempt, self._ticket)
             case RescaleAsked(request, parallelism) if not self._finishing:
                 job.rescale = Request(request)
@@ -62,7 +63,7 @@ class Running(Live):
                 return None
 
     def advance(self, job: Job, now_ms: int) -> Next:
-        """Savepoints first, then the last epoch, then the periodic one."""
+        """Begins a requested savepoint, else the last epoch, else a periodic one."""
         if self.attempt.epochs.pending is not None or self._finishing:
             return STAY
         if self._savepoints and self.attempt.epochs.takes_savepoints:
@@ -83,7 +84,7 @@ class Running(Live):
         return STAY
 
     def drop_savepoints(self, job: Job, failure: Failure) -> None:
-        """Those that wait for their turn as well."""
+        """Fails the waiting savepoint requests, too."""
         super().drop_savepoints(job, failure)
         self._drop_waiting(job, failure.message)
 

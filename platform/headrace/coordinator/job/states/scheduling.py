@@ -7,15 +7,15 @@
                    RequestSlots (at the same time)
                 ─> all there: `attempt` record ─> Fence what earlier attempts left open ─> DEPLOYING
 
-Nothing of the new attempt is told to any slot, and nothing fenced, before its record stands.
+No slot receives anything of the new attempt, and nothing is fenced, before the attempt's record stands.
 
-What connectors refuse before the job's first attempt ends the job, as it ends `headrace run`: a wrong address is no
-better later. From the first attempt on it is a failure like any other.
+A connector's refusal before the job's first attempt ends the job, as it ends `headrace run`: a wrong address stays
+wrong. From the first attempt on it is a failure like any other.
 
-A stop that somebody waits for is answered when slots are long in coming: it takes an attempt to stop a job at a cut.
+A stop whose user waits is refused when slots take long: stopping a job at a cut needs an attempt.
 
-Where the outside has given up decided output, the journal is read once more, for another coordinator may have gone on:
-all of it lost ─> from the checkpoint before; some of it ─> FAILING, with the choice that is the user's.
+If decided output is lost, the journal is read once more, because another coordinator may have continued the job. All
+output lost ─> the checkpoint before is restored; some of it ─> FAILING, and the user has to choose.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from headrace.coordinator.job.effects import (
     Commit,
     Fence,
     OpenHost,
-    ReadJournal,
     RequestSlots,
     WriteAttempt,
     WriteCommitted,
@@ -56,36 +55,36 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import failed, on_any
-from headrace.coordinator.job.states.lost_output import all_lost, mixed_loss, output_lost
-from headrace.coordinator.job.states.recorded_end import recorded_end
+from headrace.coordinator.job.states.shared.base import failed, on_any
+from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, output_lost
+from headrace.coordinator.job.states.shared.recorded_end import recorded_end
 from headrace.coordinator.job.states.transitions import STAY, Next, ToDeploying, ToFailing, ToFinished, ToSuspended
 from headrace.core.errors import Domain
 from headrace.execution.manifests import savepoint_of
 from headrace.rpc.messages import Failure
 
 STOP_PATIENCE_MS = 10_000
-"""How long a stop waits for the slots of an attempt, which are there at once unless there are too few."""
+"""How long a stop waits for slots. They are granted at once unless there are too few."""
 
 
 class Step(Enum):
-    """The answer that the state waits for before it goes on.
+    """The answer that the state waits for.
 
         WAITING ─> COMMIT ─> COMMITTED_RECORD ─┬─> WAITING ─> ATTEMPT_RECORD ─> FENCE ─> DEPLOYING
            ^         │                         └─> SAVEPOINT ─> FINISHED_RECORD ─> LAST_FENCE ─> FINISHED
            └─────────┘ all of the epoch's output is lost
 
-    WAITING           the journal's answer, the connector host or slots are missing
-    COMMIT            committers make the decided epoch visible
-    COMMITTED_RECORD  its `committed` record is written
-    ATTEMPT_RECORD    the new attempt's record is written
-    FENCE             committers end what earlier attempts left open; skipped where nothing is
-    SAVEPOINT         the manifest of the stop's savepoint is written; skipped where the stop has none
-    FINISHED_RECORD   the `finished` record of a stop is written
-    LAST_FENCE        committers end what is open after the stop; skipped without a host, and where nothing is
+    WAITING            the journal's answer, the connector host or slots are missing
+    COMMIT             committers commit the decided epoch
+    COMMITTED_RECORD   its `committed` record is written
+    ATTEMPT_RECORD     the new attempt's record is written
+    FENCE              committers end the transactions of earlier attempts; skipped if none are open
+    SAVEPOINT          the manifest of the stop's savepoint is written; skipped if the stop has none
+    FINISHED_RECORD    the `finished` record of a stop is written
+    LAST_FENCE         committers end open transactions after the stop; skipped without a host, and if none are open
 
-    WAITING goes to COMMITTED_RECORD where the decided epoch has no output, and where a COMMIT of an earlier attempt is
-    answered. It goes to SAVEPOINT where the epoch of the stop is committed already.
+    WAITING goes to COMMITTED_RECORD if the decided epoch has no output, and if a Commit of an earlier attempt is
+    answered. It goes to SAVEPOINT if the stop's epoch is committed already.
     """
 
     WAITING = "waiting"
@@ -99,21 +98,25 @@ class Step(Enum):
 
 
 class Scheduling:
-    """Gets an attempt ready."""
+    """Prepares an attempt."""
 
     name: ClassVar[JobState] = JobState.SCHEDULING
 
     def __init__(self) -> None:
         self._decided: CheckpointRecord | None = None
-        """The epoch that is to be committed first."""
+        """The epoch to commit first."""
         self._before: Manifest | None = None
-        """What to go on from where its output is lost."""
+        """The checkpoint to restore if the output of `_decided` is lost."""
         self._lost: tuple[CommittableDocument, ...] = ()
         self._stopped: CheckpointRecord | None = None
         self._unfinished: CheckpointRecord | None = None
-        """An epoch whose savepoint may lack its manifest: it is finished on the way, whatever comes of it."""
+        """An epoch whose savepoint may lack its manifest: the manifest is written on the way, best effort."""
         self._read: JournalRead | None = None
-        """The journal's answer: nothing that comes before it is an answer to anything asked for here."""
+        """The journal's answer. Events that arrive before it answer nothing that this state asked for."""
+        self._reading = 0
+        """Ticket of the unanswered read, or 0. The answer to an earlier read may lack the record of an attempt that was
+        put since, and a second attempt would get its number.
+        """
         self._host = False
         self._workers: tuple[str, ...] | None = None
         self._deadline_ms: int | None = None
@@ -121,28 +124,31 @@ class Scheduling:
         """When a stop has waited for slots long enough."""
         self._step = Step.WAITING
         self._ticket = 0
-        """Of the record that the step waits for."""
+        """Ticket of the record that the step waits for."""
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Asks the journal."""
+        """Reads the journal."""
         job.message = "reading its journal"
-        job.do(ReadJournal())
+        self._reading = job.read_journal()
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911, PLR0912 - one step a case
-        """Goes from step to step."""
+        """Handles one step."""
         match event:
-            case JournalRead() if self._read is None:
-                return self._on_journal(job, event, now_ms)
-            case JournalRead() if self._lost:
+            case JournalRead(ticket) if ticket == self._reading:
+                self._reading = 0
+                if self._read is None:
+                    return self._on_journal(job, event, now_ms)
                 return self._on_read_again(job, event, now_ms)
             case HostOpened() | HostFailed() | SlotFailed() | CommitFailed() if self._read is None:
+                # these are late events of the previous attempt
                 return STAY
             case HostOpened():
                 self._on_host(job, event)
                 self._name_wait(job)
                 return self._next(job, now_ms)
             case SlotsGranted(attempt, workers) if attempt == job.attempt + 1:
+                # any other grant is stale: its slots were released with their attempt
                 self._workers = workers
                 return self._next(job, now_ms)
             case Committed(epoch, lost) if self._is_decided(epoch):
@@ -155,8 +161,10 @@ class Scheduling:
             case RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
             case SavepointWritten() if self._stopped is not None:
+                # without a stop nobody waits for this event: the savepoint of `_unfinished` is written best effort
                 return self._finish(job)
             case HostFailed() if self._stopped is not None and self._decided is None:
+                # a stop whose epoch is committed needs no connectors any more
                 return self._on_stop_without_host(job)
             case HostFailed(failure, refused=True) if job.ends_if_refused:
                 return ToFailing(failure)
@@ -179,7 +187,7 @@ class Scheduling:
                 return on_any(self.name, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
-        """When something has been waited for long enough, or an alarm is due."""
+        """When a wait has been long enough, or an alarm is due."""
         times = (self._patience_due_ms(), self._alarm_due_ms(job), self._stop_refused_ms(job))
         return min((each for each in times if each is not None), default=None)
 
@@ -196,7 +204,7 @@ class Scheduling:
         return self._ended() if self._step is Step.LAST_FENCE else failed(job, self._too_few(job), now_ms)
 
     def _alarm_due_ms(self, job: Job) -> int | None:
-        """When what is decided has waited for its commit for half of the time that the outside gives it."""
+        """When decided output has waited for its commit for half of its transaction timeout."""
         within_ms = job.facts.commit_within_ms
         if (
             self._decided is None
@@ -208,17 +216,17 @@ class Scheduling:
         return self._decided.manifest.created_at_ms - job.config.wall_offset_ms + within_ms // 2
 
     def _patience_due_ms(self) -> int | None:
-        """For slots, sources and the last fence; commits and records take the time that they take."""
+        """The deadline of slots, sources and the last fence. Commits and records have none."""
         return self._deadline_ms if self._step in {Step.WAITING, Step.LAST_FENCE} else None
 
     def _stop_refused_ms(self, job: Job) -> int | None:
-        """When the user who waits for a stop gets an answer though the job has not got its slots."""
+        """When the user of a stop gets an answer although the job has no slots yet."""
         if job.stop is None or not job.stop.id or self._workers is not None or self._patience_due_ms() is None:
             return None
         return self._stop_due_ms
 
     def _refuse_stop(self, job: Job) -> None:
-        """Without an attempt there is no cut. A stop that the journal holds stays: it is taken when the job runs."""
+        """Refuses a stop without an attempt. A stop that is in the journal stays: it is performed when the job runs."""
         assert job.stop is not None and self._read is not None, "a stop waits for slots"
         stop, recorded = job.stop, self._read.stopping is not None
         then = "it is stopped as soon as it runs" if recorded else "only a job that runs can be stopped"
@@ -229,7 +237,7 @@ class Scheduling:
 
     def _is_decided(self, epoch: int) -> bool:
         decided = self._decided is not None and epoch == self._decided.manifest.epoch
-        # WAITING: an earlier attempt may have asked for the same commit
+        # WAITING: an earlier attempt may have requested the same commit
         return decided and self._step in {Step.WAITING, Step.COMMIT} and not self._lost
 
     @property
@@ -245,13 +253,14 @@ class Scheduling:
     def _on_commit(self, job: Job, lost: tuple[CommittableDocument, ...]) -> None:
         if lost:
             self._lost = lost
-            job.do(ReadJournal())
+            self._reading = job.read_journal()
         else:
             self._close(job)
 
     def _on_read_again(self, job: Job, read: JournalRead, now_ms: int) -> Next:
-        """The same again: nobody else has gone on, so the output is lost indeed."""
+        """Compares the journal with the first read. If nobody has continued the job, the output is lost indeed."""
         assert self._decided is not None and self._read is not None, "something decided was lost"
+        # if another coordinator has continued the job, it has judged this output already, and this one is replaced
         if _marks(read) != _marks(self._read):
             return ToSuspended("another coordinator has gone on with this job")
         manifest, lost, self._lost = self._decided.manifest, self._lost, ()
@@ -271,6 +280,7 @@ class Scheduling:
         job.take_journal(read)
         if read.finished is not None and not job.begins_anew:
             return recorded_end(read.finished)
+        # the order is the protocol: decided output is committed before an attempt's record makes its names fenceable
         self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
         self._before = read.before
         if self._decided is None and self._stopped is not None and not job.open_names:
@@ -278,6 +288,7 @@ class Scheduling:
         job.message = "opening its sources and sinks"
         origin = job.config.origin
         if origin is not None and not job.splits:
+            # the origin's positions are kept, but its stop positions belong to the other job
             job.do(OpenHost(dict(origin.splits), foreign=True))
         else:
             job.do(OpenHost(dict(job.splits)))
@@ -292,12 +303,12 @@ class Scheduling:
         self._name_wait(job)
 
     def _name_wait(self, job: Job) -> None:
-        """Names what is missing. Without a host it is the host, though slots may be missing, too."""
+        """Sets the message. Without a host the job waits for the host, even if slots are missing, too."""
         if self._host and self._decided is None and self._stopped is None and self._workers is None:
             job.message = f"waiting for {job.facts.slots} slot{'s' if job.facts.slots > 1 else ''}"
 
     def _next(self, job: Job, now_ms: int) -> Next:
-        """Whatever can be done now."""
+        """Does what can be done now."""
         if self._step is not Step.WAITING or not self._host:
             return STAY
         if self._decided is not None:
@@ -320,6 +331,8 @@ class Scheduling:
 
     def _record_attempt(self, job: Job) -> None:
         saved = self._unfinished
+        # a crash came between `committed` and the savepoint's manifest: its files are complete, only the manifest is
+        # missing
         if saved is not None and saved.savepoint is not None:
             job.do(WriteSavepoint(savepoint_of(saved.manifest, saved.savepoint_states), saved.savepoint))
         self._step, self._ticket = Step.ATTEMPT_RECORD, job.ticket()
@@ -363,6 +376,7 @@ class Scheduling:
         assert self._workers is not None, "an attempt is recorded when its slots are there"
         job.attempt += 1
         job.names = dict(job.config.names(job.parallelism, job.attempt))
+        # no earlier attempt of this job has left a transaction open
         if not job.open_names:
             return ToDeploying()
         self._step = Step.FENCE
@@ -373,7 +387,7 @@ class Scheduling:
     def _on_finished_record(self, job: Job, now_ms: int) -> Next:
         if not job.hosted or not job.open_names:
             return self._ended()
-        # rows that came after the barrier of the stop's epoch, and what earlier attempts left open
+        # rows after the barrier of the stop's epoch, and transactions of earlier attempts
         self._step, self._deadline_ms = Step.LAST_FENCE, now_ms + job.config.cancel_timeout_ms
         job.message = "ending its open transactions"
         job.do(Fence(job.attempt, dict(job.open_names)))
@@ -384,7 +398,7 @@ class Scheduling:
         return ToFinished(self._stopped.savepoint)
 
     def _on_stop_without_host(self, job: Job) -> Next:
-        """All is committed: what is open outside expires there."""
+        """Everything is committed: transactions that are still open expire."""
         if self._step is Step.LAST_FENCE:
             return self._ended()
         return self._on_committed(job) if self._step is Step.WAITING else STAY
@@ -392,10 +406,11 @@ class Scheduling:
     def _on_fenced(self, job: Job, event: Fenced | FenceFailed, now_ms: int) -> Next:
         if self._step is Step.LAST_FENCE:
             return self._ended()
+        # an unfenced writer of an earlier attempt could still write under its name
         return failed(job, event.failure, now_ms) if isinstance(event, FenceFailed) else ToDeploying()
 
     def _on_committed(self, job: Job) -> Next:
-        """The epoch of a stop is committed: what is left is its savepoint's manifest."""
+        """The stop's epoch is committed: its savepoint's manifest remains."""
         assert self._stopped is not None, "a stop is finished"
         if self._stopped.savepoint is None:
             return self._finish(job)
@@ -427,11 +442,11 @@ def _named(before: Manifest | None) -> str:
 
 
 def _marks(read: JournalRead) -> tuple[object, ...]:
-    """What another coordinator changes whatever it does: commits the epoch, goes on from another one, stops, ends."""
+    """Returns the facts that any progress of another coordinator changes: commit, new attempt, stop, end."""
     return read.attempt, read.epoch, read.uncommitted, read.stopping, read.finished
 
 
 def _stopped(read: JournalRead) -> CheckpointRecord | None:
-    """The epoch of the stop. A drain is over only with an epoch that is drained: one that was in flight is not."""
+    """Returns the epoch of the stop. A drain ends only with a drained epoch, not with one that was in flight before."""
     drains = read.stopping is not None and read.stopping.drain
     return None if drains and read.stopped is not None and not read.stopped.manifest.drained else read.stopped

@@ -1,4 +1,4 @@
-"""STOPPING: the wish is recorded, then one last epoch is taken, after whose barrier nothing is emitted.
+"""STOPPING: the stop is recorded, then one last epoch is taken, after whose barrier nothing is emitted.
 
 `stopping` record ─> (an epoch in flight ends) ─> TriggerEpoch(stop) ─> .. committed, savepoint's manifest
                   ─> `finished` record ─> FinishSlot to all ─> FINISHED
@@ -13,7 +13,7 @@ from headrace.coordinator.job.effects import TellAll, WriteFinished, WriteStoppi
 from headrace.coordinator.job.events import Event, RecordWritten
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.live import Live
+from headrace.coordinator.job.states.shared.live import Live
 from headrace.coordinator.job.states.transitions import STAY, Next, ToFinished
 from headrace.execution.epochs import Pending, Purpose
 from headrace.rpc.messages import FinishSlot
@@ -32,16 +32,17 @@ class Stopping(Live):
         self._finishing = 0
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """The wish goes into the journal first: a crash does not undo it."""
+        """Writes the stop to the journal first, so that a crash does not undo it."""
         assert job.stop is not None, "somebody asked"
         if job.stop.id:
             self._recording = job.ticket()
             job.do(WriteStopping(self._recording, job.stop.folder, job.stop.drain))
             return STAY
+        # no id: the stop was read from the journal, so its record stands
         return self.advance(job, now_ms)
 
     def on_own(self, job: Job, event: Event, now_ms: int) -> Next | None:
-        """The two records that only this state writes."""
+        """Handles the two records that only this state writes."""
         match event:
             case RecordWritten(ticket) if ticket == self._recording:
                 self._recording = 0
@@ -54,14 +55,14 @@ class Stopping(Live):
                 return None
 
     def advance(self, job: Job, now_ms: int) -> Next:
-        """Begins the last epoch once the wish stands and no other one is in flight."""
+        """Triggers the last epoch once the stop is recorded and no other epoch is in flight."""
         if not (self._recording or self._finishing or self.attempt.epochs.pending):
             assert job.stop is not None, "somebody asked"
             self.begin(job, Purpose.STOP, now_ms, folder=job.stop.folder)
         return STAY
 
     def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
-        """The last epoch ends the job; one that was in flight before is only done."""
+        """The last epoch ends the job; an epoch that was in flight before does not."""
         if pending.purpose is Purpose.STOP:
             assert job.stop is not None, "somebody asked"
             self._finishing = job.ticket()

@@ -1,4 +1,4 @@
-"""SUSPENDED: this coordinator has left the job, or was replaced. Its journal says how it goes on elsewhere."""
+"""SUSPENDED: this coordinator has left the job, or was replaced. Another one continues it from its journal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.ended import Over
+from headrace.coordinator.job.states.shared.ended import Over
 from headrace.coordinator.job.states.transitions import STAY, Next
 
 
 class Suspended(Over):
-    """Left as it is, nothing recorded."""
+    """The job stays as its journal has it; nothing is recorded."""
 
     name: ClassVar[JobState] = JobState.SUSPENDED
 
@@ -20,7 +20,7 @@ class Suspended(Over):
         self._reason = reason
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Ends the slots: whoever goes on with the job starts an attempt of its own."""
+        """Ends the slots: the next coordinator starts an attempt of its own."""
         job.release()
         super().enter(job, now_ms)
         job.message = self._reason

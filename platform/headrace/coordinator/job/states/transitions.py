@@ -1,9 +1,9 @@
-"""The transitions of the job machine: each names the state that follows and carries its arguments. Shapes only.
+"""The transitions of the job machine: each names the next state and carries its arguments. Shapes only.
 
     state.on(event) ─> Stay                the state goes on
                     ─> ToRestarting(..)    `factory` makes the state that follows, `machine` enters it
 
-A state returns a transition and imports no other state. `job_state.TRANSITIONS` says which transition is allowed where.
+A state returns a transition and imports no other state. `job_state.TRANSITIONS` holds the allowed transitions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ToDeploying:
 
 @dataclass(frozen=True, slots=True)
 class ToRunning:
-    """Every slot is deployed. `attempt`: what the live states share; they change it."""
+    """Every slot is deployed. `attempt`: the object that the live states share and change."""
 
     name: ClassVar[JobState] = JobState.RUNNING
     attempt: Attempt
@@ -48,7 +48,7 @@ class ToRunning:
 
 @dataclass(frozen=True, slots=True)
 class ToStopping:
-    """A stop was asked for. `ticket`: of the record that an epoch in flight waits for, 0: of none."""
+    """A stop was requested. `ticket`: of the record that an epoch in flight waits for, 0: none."""
 
     name: ClassVar[JobState] = JobState.STOPPING
     attempt: Attempt
@@ -57,7 +57,7 @@ class ToStopping:
 
 @dataclass(frozen=True, slots=True)
 class ToRescaling:
-    """A rescale was asked for. `ticket`: of the record that an epoch in flight waits for, 0: of none."""
+    """A rescale was requested. `ticket`: of the record that an epoch in flight waits for, 0: none."""
 
     name: ClassVar[JobState] = JobState.RESCALING
     attempt: Attempt
@@ -76,7 +76,7 @@ class ToRestarting:
 
 @dataclass(frozen=True, slots=True)
 class ToCancelling:
-    """A cancel was asked for."""
+    """A cancel was requested."""
 
     name: ClassVar[JobState] = JobState.CANCELLING
     request: str
@@ -100,7 +100,7 @@ class ToSuspended:
 
 @dataclass(frozen=True, slots=True)
 class ToFinished:
-    """The good end. `savepoint`: URL of the folder that the last epoch fills, None: none."""
+    """The successful end. `savepoint`: URL of the folder that the last epoch fills, None: none."""
 
     name: ClassVar[JobState] = JobState.FINISHED
     savepoint: str | None
@@ -108,7 +108,7 @@ class ToFinished:
 
 @dataclass(frozen=True, slots=True)
 class ToCanceled:
-    """The end on request. `requests`: the cancels that are answered with it."""
+    """The requested end. `requests`: the cancels that are answered with it."""
 
     name: ClassVar[JobState] = JobState.CANCELED
     requests: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class ToCanceled:
 
 @dataclass(frozen=True, slots=True)
 class ToFailed:
-    """The bad end. `requests`: the cancels that are answered with it."""
+    """The end by a failure. `requests`: the cancels that are answered with it."""
 
     name: ClassVar[JobState] = JobState.FAILED
     failure: Failure
@@ -137,7 +137,7 @@ Transition = (
     | ToCanceled
     | ToFailed
 )
-"""One for every state but CREATED, with which a job begins."""
+"""One for every state but CREATED, the first one."""
 
 Next = Stay | Transition
-"""What a state returns for an event."""
+"""The result of a state for an event."""

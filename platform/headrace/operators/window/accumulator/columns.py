@@ -1,11 +1,11 @@
-"""State columns: their names say how two partial values of a group become one, so frames merge without knowing calls.
+"""State columns: the name of a column determines how two partial values of a group merge, so merging needs no calls.
 
-    __sum.<id>.e<k>   whole numbers that count units of 2^k; a sum's value is the total over its columns
-    __sum.<id>.<n>    counts (`rows`, and `nan`, `pinf`, `ninf`: values that no whole number holds)
+    __sum.<id>.e<k>   whole numbers of units of 2^k; a sum's value is the total over its columns
+    __sum.<id>.<n>    counts (`rows`, and `nan`, `pinf`, `ninf`: values without a whole number)
     __min.<id>  __max.<id>  __nanmax.<id>
-    __first.<id>.<i>  __last.<id>.<i>   a value (i = `v`) and its place in the order of rows (i = 0, 1, ..)
+    __first.<id>.<i>  __last.<id>.<i>   a value (i = `v`) and its position in the order of rows (i = 0, 1, ..)
 
-Frames of one state may have different columns: a column that is absent stands for no contribution.
+Frames of one state may have different columns: an absent column contributes nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ import polars as pl
 from headrace.operators.window.accumulator import position
 
 _CARRY_ABOVE = 1 << 44
-"""Lanes of int64 beyond this hand on what is above 32 bits: a batch adds at most 2^51 and a merge reads few batches."""
+"""int64 lanes beyond this carry all but 32 bits to the next lane: a batch adds at most 2^51, and a merge reads few
+batches."""
 SUM, MIN, MAX, NANMAX = "__sum.", "__min.", "__max.", "__nanmax."
 ROWS = "rows"
 
 
 def merge_expression(name: str) -> pl.Expr | None:
-    """How values of the state column `name` become one; None for columns that are not merged one by one."""
+    """The aggregation that merges values of the state column `name`; None for columns that are not merged on their
+    own."""
     column = pl.col(name)
     if name.startswith(SUM):
         return column.sum()
@@ -37,7 +39,7 @@ def merge_expression(name: str) -> pl.Expr | None:
 
 
 def group(frame: pl.DataFrame, by: Sequence[str], expressions: Iterable[pl.Expr]) -> pl.DataFrame:
-    """Groups by columns, or into one row where there are none."""
+    """Groups by columns, or into one row without columns."""
     if by:
         return frame.group_by(by).agg(*expressions)
     return frame.select(*expressions)
@@ -53,7 +55,7 @@ def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def merge(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-    """One row per group out of partial frames, in any order; at least one frame."""
+    """Merges partial frames, in any order, to one row per group; at least one frame."""
     frame = concat(frames)
     places = position.places_in(frame.columns)
     if places:
@@ -66,7 +68,7 @@ def merge(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
 
 
 def carried(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same sums with small limbs, so that they can grow by any number of rows."""
+    """The same sums with small limbs, so that any number of rows can be added to them."""
     limbs = {name: series for name in _limbs(frame) if _large(series := frame.get_column(name))}
     if not limbs:
         return frame
@@ -77,18 +79,20 @@ def carried(frame: pl.DataFrame) -> pl.DataFrame:
         numbers = made.get(name, limbs.get(name))
         assert numbers is not None, "only columns that are there carry"
         whole = numbers.to_numpy()
+        # round to nearest, so that the rest lies in [-2^31, 2^31) and its column stays near 0
         carry = (whole + (1 << 31)) >> 32
         above = f"{name.rpartition('.')[0]}.e{_unit(name) + 32}"
         before = made.get(above, frame.get_column(above) if above in frame.columns else None)
         made[name] = pl.Series(name, whole - (carry << 32))
         made[above] = pl.Series(above, carry if before is None else before.to_numpy() + carry)
+        # a carry may make the next limb too large in turn
         if _large(made[above]) and above not in waiting:
             waiting = sorted([*waiting, above], key=_unit, reverse=True)
     return frame.with_columns(made.values())
 
 
 def _limbs(frame: pl.DataFrame) -> list[str]:
-    """Columns of units in int64: those of floats (whole numbers have 128 bits)."""
+    """The int64 columns of units: those of floats (whole numbers have 128 bits)."""
     return [
         name
         for name, dtype in frame.schema.items()

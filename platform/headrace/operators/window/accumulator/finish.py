@@ -1,6 +1,6 @@
-"""Results of aggregate calls out of merged state columns: one value per group, exact and rounded once.
+"""Results of aggregate calls from merged state columns: one value per group, exact and rounded once.
 
-Owns the meaning of each function over its lanes. Overflow of whole results is reported, never wrapped.
+Owns the semantics of each function over its lanes. Overflow of whole results is reported, never wrapped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DECIMAL = decimal.Context(prec=80)
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A call's results; `overflow` is True for groups whose result its type cannot hold (the value is NULL there)."""
+    """A call's results; `overflow` is True for groups whose result does not fit its type (the value is NULL there)."""
 
     value: pl.Series
     overflow: pl.Series | None = None
@@ -76,7 +76,7 @@ def _counts(state: CallState, merged: pl.DataFrame) -> pl.Series:
 
 
 def _units(merged: pl.DataFrame, lane: str | None) -> dict[str, int]:
-    """The columns of a sum's whole numbers, and the power of two that each counts."""
+    """The columns of a sum's whole numbers, each with its power of two."""
     prefix = f"{SUM}{lane}."
     units = {}
     for name in merged.columns:
@@ -87,7 +87,7 @@ def _units(merged: pl.DataFrame, lane: str | None) -> dict[str, int]:
 
 
 def _totals(merged: pl.DataFrame, lane: str | None) -> _Totals:
-    """The lanes' columns of units as one whole number per group."""
+    """A lane's columns of units as one whole number per group."""
     units = _units(merged, lane)
     lowest = min(units.values(), default=0)
     numbers = [0] * merged.height
@@ -116,13 +116,14 @@ def _sum(state: CallState, merged: pl.DataFrame) -> Finished:
         return _decimal_sums(state, merged, call.type)
     total = _column(merged, name, pl.Int128())
     value = total.cast(polars_type(call.type), strict=False)
+    # the cast makes NULL of a sum that does not fit
     overflow = (value.is_null() & total.is_not_null()) & (counts > 0)
     value = value.zip_with(counts > 0, pl.Series([None], dtype=value.dtype).new_from_index(0, merged.height))
     return Finished(value.alias(call.slot), overflow if overflow.any() else None)
 
 
 def _decimal_sums(state: CallState, merged: pl.DataFrame, dtype: Decimal) -> Finished:
-    """Sums as decimals; a difference of scale between argument and result widens, it never rounds."""
+    """Sums as decimals. A difference of scale between argument and result widens, and never rounds."""
     totals = _totals(merged, state.total)
     widen = 10 ** (dtype.scale - _scale(_argument_type(state)))
     limit = 10**dtype.precision
@@ -138,7 +139,8 @@ def _decimal_sums(state: CallState, merged: pl.DataFrame, dtype: Decimal) -> Fin
 
 
 def _specials(state: CallState, merged: pl.DataFrame) -> list[float | None] | None:
-    """Per group the NaN or infinity that its values add up to, None where all are finite; None: all of all are."""
+    """The NaN or infinity that a group's values sum to, None for a group of finite values; None if all groups are
+    finite."""
     prefix = f"{SUM}{state.total}."
     if f"{prefix}nan" not in merged.columns:
         return None
@@ -153,7 +155,7 @@ def _special(nan: int, pinf: int, ninf: int) -> float | None:
 
 
 def _quotients(state: CallState, merged: pl.DataFrame, *, divide: bool = True) -> Finished:
-    """Sums as floats, or divided by their counts; NULL where nothing counts."""
+    """Sums as floats, or divided by their counts; NULL for a count of 0."""
     counts = _counts(state, merged)
     if isinstance(state.call.type, Decimal):
         totals = _totals(merged, state.total)
@@ -175,11 +177,13 @@ def _quotients(state: CallState, merged: pl.DataFrame, *, divide: bool = True) -
 
 
 def _fast_quotients(state: CallState, merged: pl.DataFrame, counts: pl.Series | None) -> tuple[pl.Series, pl.Series]:
-    """The results that float arithmetic can prove; and where it did."""
+    """Results by float arithmetic, and the mask of those proven to be correctly rounded."""
     units = _units(merged, state.total)
+    # a sum over no units is 0.0 exactly
     if not units:
         return pl.repeat(0.0, merged.height, eager=True), pl.repeat(value=True, n=merged.height, eager=True)
     columns = [merged.get_column(name).fill_null(0).cast(pl.Int64, strict=False) for name in units]
+    # 128-bit lanes beyond int64 become NULL in the cast above and are left to whole numbers
     fits = all(abs(unit) < EXPONENT_MAX for unit in units.values()) and not any(map(pl.Series.has_nulls, columns))
     if not fits or _scale(_argument_type(state)):
         return pl.repeat(0.0, merged.height, eager=True), pl.repeat(value=False, n=merged.height, eager=True)
@@ -203,6 +207,7 @@ def _decimal_averages(state: CallState, totals: _Totals, counts: Sequence[int], 
 
 def _rounded(numerator: int, denominator: int) -> int:
     whole, rest = divmod(numerator, denominator)
+    # `divmod` floors, so the rest is not negative, and halves go to even for negative numerators too
     twice = 2 * rest
     return whole + (twice > denominator or (twice == denominator and whole % 2 == 1))
 
@@ -219,7 +224,7 @@ def _floats(state: CallState, values: list[float | None]) -> pl.Series:
 
 
 def _variances(state: CallState, merged: pl.DataFrame) -> pl.Series:
-    """Variances and deviations; NULL where too little counts, NaN where a value is not finite."""
+    """Variances and deviations; NULL for too few values, NaN if a value is not finite."""
     function = state.call.function
     sample = function in (_F.VAR, _F.STDDEV)
     root = function in (_F.STDDEV, _F.STDDEV_POP)

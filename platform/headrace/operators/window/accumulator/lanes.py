@@ -1,7 +1,7 @@
-"""Lanes: the state columns that one kind of aggregate needs over one argument column, and how a batch fills them.
+"""Lanes: the state columns of one kind of aggregate over one argument column, and how a batch fills them.
 
-A lane reads an argument column of the working rows (NULL: the row does not count) and makes state columns named as
-`columns` says. `prepare` computes columns that expressions cannot (limbs); `partial` are the group expressions.
+A lane reads an argument column of the working rows (NULL: the row does not count) and computes state columns named as
+`columns` specifies. `prepare` computes columns that expressions cannot (limbs); `partial` are the group expressions.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class Lane(Protocol):
 
     @property
     def id(self) -> str:
-        """What its state columns are named by."""
+        """Part of the names of its state columns."""
         ...
 
     def prepare(self, rows: pl.DataFrame) -> list[pl.Series]:
-        """State columns with one value per row, which add up; for what polars expressions do not do."""
+        """State columns with one value per row, to be summed per group; for computations beyond polars expressions."""
         ...
 
     def partial(self) -> list[pl.Expr]:
-        """Expressions that make state columns of a group of rows."""
+        """Expressions that compute state columns for a group of rows."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows have a value; `column` None: how many rows there are."""
+    """The number of rows with a value; `column` None: of all rows."""
 
     id: str
     column: str | None
@@ -58,7 +58,7 @@ class Count:
 class WholeSum:
     """Sum of whole numbers (ints, or the scaled integers of decimals), exact in 128 bits for any number of rows.
 
-    `wide` numbers may need more than 96 bits themselves, so they are summed in two columns.
+    `wide` numbers may have more than 96 bits each, so they are summed in two columns.
     """
 
     id: str
@@ -96,16 +96,18 @@ class WholeSquares:
         return []
 
     def partial(self) -> list[pl.Expr]:
-        """Columns by size: a square of up to 64 bits has head room in 128, one of 128 needs two, others three."""
+        """Columns by size: a square of up to 64 bits has headroom in 128, one of 128 bits needs two columns, others
+        three."""
         number = pl.col(self.column).to_physical().cast(pl.Int128)
         if self.bits <= 32:
             return [(number * number).sum().alias(f"{SUM}{self.id}.e0")]
         if self.bits <= 64:
             return _lanes(number * number, self.id, 0)
         high, low = number // _HALF, number % _HALF
-        # each product has up to 127 bits, so each goes to two columns of its own (`a`, `b`, `c` keep names apart)
+        # each product has up to 127 bits, so each is summed in two columns (`a`, `b`, `c` distinguish their names)
         return [
             *_lanes(low * low, f"{self.id}.a", 0),
+            # the middle term of the square counts twice: one more bit of exponent
             *_lanes(high * low, f"{self.id}.b", _HALF_BITS + 1),
             *_lanes(high * high, f"{self.id}.c", 2 * _HALF_BITS),
         ]
@@ -113,7 +115,7 @@ class WholeSquares:
 
 @dataclass(frozen=True, slots=True)
 class FloatSum:
-    """Sum of float64 values, or of their squares, as limbs; infinities and NaN are counted beside them."""
+    """Sum of float64 values, or of their squares, as limbs; infinities and NaN are counted apart."""
 
     id: str
     column: str
@@ -136,7 +138,7 @@ class FloatSum:
         ]
 
     def partial(self) -> list[pl.Expr]:
-        """Nothing: the prepared columns add up."""
+        """Nothing: the prepared columns are summed."""
         return []
 
 
@@ -149,7 +151,7 @@ _UNCOUNTABLE: dict[str, Callable[[limbs.Floats], np.ndarray[tuple[int], np.dtype
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """The least or greatest value; of floats, NaN is the greatest."""
+    """The least or greatest value; for floats, NaN is the greatest."""
 
     id: str
     column: str
@@ -161,7 +163,7 @@ class Extreme:
         return []
 
     def partial(self) -> list[pl.Expr]:
-        """polars `min` passes over NaN unless there is nothing else; `nan_max` prefers it."""
+        """polars' `min` ignores NaN unless all values are NaN; `nan_max` returns NaN if any value is."""
         column = pl.col(self.column)
         if not self.greatest:
             return [column.min().alias(f"{MIN}{self.id}")]

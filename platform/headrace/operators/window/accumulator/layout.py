@@ -1,10 +1,10 @@
-"""The layout of a step's state: which columns its aggregate calls need, and how batches become partial frames.
+"""The layout of a step's state: the columns that its aggregate calls need, and how batches become partial frames.
 
-Owns the way from aggregate calls to argument columns, lanes and distinct values; calls share what they can. Knows
-nothing of windows: grouping columns are given by the caller.
+Owns the mapping from aggregate calls to argument columns, lanes and distinct values; equal ones are shared. Knows
+nothing of windows: the caller passes the grouping columns.
 
-State columns are named by what they hold (argument, filter, form, type), never by an aggregate's place or name: so
-state fits a step whose aggregates were added, dropped, renamed or put in another order.
+State columns are named for their content (argument, filter, form, type), never for an aggregate's position or name. So
+state fits a step whose aggregates were added, dropped, renamed or reordered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headrace.operators.window.accumulator.columns import SUM
 from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
 
 ARRIVAL = "__arrival"
-"""Working column: how many rows came before."""
+"""Working column: the number of rows that arrived earlier."""
 
 Order = Literal["event", "arrival"]
 _F = AggregateFunction
@@ -35,25 +35,25 @@ _SPREADS = (_F.VAR, _F.VAR_POP, _F.STDDEV, _F.STDDEV_POP)
 
 
 class StatePart(Protocol):
-    """One piece of a step's state: how rows become partial rows of it, and how those merge."""
+    """One part of a step's state: how rows become partial rows, and how partial rows merge."""
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Partial rows per group of working rows."""
         ...
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        """Fewer partial rows of the same meaning; at least one frame."""
+        """Fewer partial rows with the same meaning; at least one frame."""
         ...
 
     def owns(self, column: str) -> bool:
-        """Whether a state column (no grouping column) belongs to it."""
+        """Whether a state column (not a grouping column) belongs to the part."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CallState:
-    """Where a call's state lies: ids of its lanes, or the prefix of its place; `distinct`: the argument column of which
-    the lanes read the distinct values."""
+    """The location of a call's state: ids of its lanes, or the prefix of its position. `distinct`: the argument column
+    whose distinct values the lanes read."""
 
     call: AggregateCall
     rows: str | None = None
@@ -73,7 +73,7 @@ class LaneSet:
 
 @dataclass(slots=True)
 class DistinctValues:
-    """An argument of which each distinct value of a group counts once: a state of its own, of (group, value)."""
+    """An argument whose distinct values count once per group: a state part of (group, value) rows."""
 
     column: str
     lanes: LaneSet = field(default_factory=LaneSet)
@@ -83,11 +83,11 @@ class DistinctValues:
         return rows.select(*by, self.column).drop_nulls(self.column).unique()
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        """The distinct values of each group, out of several such frames."""
+        """The distinct values of each group, from several frames of them."""
         return columns.concat(frames).select(*by, self.column).unique()
 
     def owns(self, column: str) -> bool:
-        """Whether a state column belongs to it."""
+        """Whether a state column belongs to the part."""
         return column == self.column
 
     def fold(self, values: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -117,7 +117,7 @@ class Layout:
         self._direct = LaneSet()
         self.calls = [self._state_of(call) for call in all_calls(aggregates)]
         if not (self._direct.lanes or self.places):
-            self._lane(self._direct, "count", None, None)  # groups exist by their rows, whatever is asked of them
+            self._lane(self._direct, "count", None, None)  # a group exists even if no aggregate has state
         self._lanes = list(self._direct.lanes.values())
         if latest is not None:
             assert latest.startswith(columns.MAX), "the name says how the column merges"
@@ -127,21 +127,21 @@ class Layout:
         self._extra = [name for name in ordered if name not in (TS, ARRIVAL)]
         self._arrival = ARRIVAL in ordered
         self.arrived = 0
-        """Rows that came so far, where their arrival is what orders them."""
+        """Rows received so far; counted only if arrival is the order."""
         self._ids = frozenset([*(lane.id for lane in self._lanes), *(lane_of(place.prefix) for place in self.places)])
 
     @property
     def lanes(self) -> frozenset[str]:
-        """Ids of the state columns of the aggregates themselves."""
+        """Ids of the aggregates' own lanes, without those over distinct values."""
         return self._ids
 
     def lane(self, name: str) -> Lane:
-        """The lane of that id, of the aggregates themselves."""
+        """The aggregates' own lane with this id."""
         return next(lane for lane in self._lanes if lane.id == name)
 
     @property
     def parts(self) -> tuple[StatePart, ...]:
-        """The aggregates themselves, then one part per argument of which distinct values count."""
+        """The aggregates, then one part per argument whose distinct values count."""
         return (self, *self.distinct.values())
 
     def rows(self, batch: pl.DataFrame) -> pl.DataFrame:
@@ -158,11 +158,11 @@ class Layout:
         return _partial(self._lanes, rows, by, self.places, prepared=True)
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        """Partial aggregates of equal groups become one."""
+        """Merges partial aggregates of equal groups."""
         return columns.merge(frames, by)
 
     def owns(self, column: str) -> bool:
-        """Whether a state column belongs to the aggregates that there are."""
+        """Whether a state column belongs to the step's aggregates."""
         return lane_of(column) in self._ids
 
     def _state_of(self, call: AggregateCall) -> CallState:
@@ -206,7 +206,7 @@ class Layout:
         return "raw"
 
     def _argument(self, call: AggregateCall, form: str) -> str:
-        """The working column of a call's argument where its filter holds, else NULL."""
+        """The working column of a call's argument: its value where the filter holds, else NULL."""
         argument, where = call.argument, call.where
         key = (argument.text if argument else "*", where.text if where else "", form)
         if key not in self._arguments:
@@ -234,7 +234,8 @@ def lane_of(column: str) -> str:
 
 
 def _argument_name(text: str, where: str, form: str, dtype: str) -> str:
-    """The same for the same argument, whatever else a step aggregates; the beginning of its text is for people."""
+    """A stable name per argument, independent of the step's other aggregates. Its prefix is readable; the digest
+    identifies it."""
     digest = hashlib.blake2b("\0".join((text, where, form, dtype)).encode(), digest_size=6).hexdigest()
     slug = re.sub(r"[^a-z0-9]+", "_", text.lower())[:24].strip("_")
     return f"__v_{slug}_{digest}" if slug else f"__v_{digest}"
@@ -255,7 +256,7 @@ def _new_lane(name: str, kind: str, column: str | None, dtype: DataType | None) 
 
 
 def _bits(dtype: DataType) -> int:
-    """An upper bound of the bits that the whole numbers behind a type have."""
+    """An upper bound of the bits of a type's whole numbers."""
     match dtype:
         case Decimal(precision, _):
             return 32 if precision <= 9 else 64 if precision <= 18 else 128
@@ -266,7 +267,7 @@ def _bits(dtype: DataType) -> int:
 
 
 def normal_value(value: pl.Expr, dtype: DataType) -> pl.Expr:
-    """One form for equal values: no negative zero, one NaN."""
+    """Equal values in one form: no negative zero, one NaN."""
     if dtype not in FLOAT_TYPES:
         return value
     kind = pl.Float32 if dtype is Primitive.FLOAT32 else pl.Float64

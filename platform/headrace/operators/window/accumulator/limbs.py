@@ -1,11 +1,12 @@
-"""Sums of float64 without rounding: every value is cut into limbs of 32 bits on a fixed grid, and limbs add exactly.
+"""Sums of float64 without rounding: every value is split into limbs of 32 bits on a fixed grid, and limbs add exactly.
 
 Owns the error-free split of numpy arrays and nothing else: no keys, no frames. Limb q counts units of 2^(32 q). Every
 limb of a split is a whole number of at most 2^33 held in a float64, so a float sum over `ROWS_MAX` of them is exact,
 whatever the order; such sums are kept as int64 lanes, which add exactly for 2^9 sums between two carries.
 
-The cut needs no bit twiddling: with s = 1.5 * 2^52 units, (x + s) - s is x rounded to whole units, and the rest
-x - that is exact (all in round-to-nearest, which numpy uses; polars may fold such terms away, so this is numpy's work).
+The split needs no bit manipulation: with s = 1.5 * 2^52 units, (x + s) - s is x rounded to whole units, and the
+remainder x - that is exact. Both need round-to-nearest, which numpy uses; polars may simplify such terms away, so numpy
+does it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ROWS_MAX = 1 << 18
 """Rows of one split over which limbs may be summed as float64."""
 
 _SHIFT = 19
-"""Limbs by which very large and very small values are moved, so that no step over- or underflows."""
+"""Limbs by which very large and very small values are shifted, so that no step over- or underflows."""
 _LARGE, _SMALL = 2.0**400, 2.0**-400
 _DOWN, _UP = 2.0 ** (-LIMB_BITS * _SHIFT), 2.0 ** (LIMB_BITS * _SHIFT)
 _SPLITTER = 134217729.0  # 2^27 + 1: Veltkamp's constant for halves of 26 bits
@@ -64,6 +65,7 @@ def _square_into(limbs: Limbs, values: Floats, base: int) -> None:
     spread = values * _SPLITTER
     high = spread - (spread - values)
     low = values - high
+    # Dekker's two-product: the rounding error of `product`, exactly
     error = ((high * high - product) + 2.0 * (high * low)) + low * low
     _split_into(limbs, product, base)
     _split_into(limbs, error, base)
@@ -87,6 +89,7 @@ def _split_into(limbs: Limbs, rest: Floats, base: int) -> None:
         rounder = 1.5 * 2.0**52 * unit
         whole = (rest + rounder) - rounder
         rest = rest - whole
+        # `unit` is a power of two, so this product is exact
         whole *= 1.0 / unit
         number = base + limb
         limbs[number] = limbs[number] + whole if number in limbs else whole

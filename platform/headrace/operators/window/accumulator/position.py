@@ -1,7 +1,7 @@
-"""first and last as mergeable state: a value beside its place in the total order of rows.
+"""first and last as mergeable state: a value with its position in the total order of rows.
 
-Owns how the earliest or latest place of a group is found: rows get their rank in the order, groups keep the least or
-greatest rank that has a value, and the columns of that row are gathered. Equal places are told apart by the value.
+Owns the search for the earliest or latest position of a group: rows get their rank in the order, groups keep the least
+or greatest rank with a value, and the columns of that row are gathered. The value breaks ties between equal positions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RANK = "__rank."
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One call's state: the column of its value and those of its place, most significant first."""
+    """One call's state: the column of its value and those of its position, most significant first."""
 
     prefix: str
     value: str
@@ -29,7 +29,7 @@ class Place:
         return (ranks.min() if self.prefix.startswith(FIRST) else ranks.max()).alias(_RANK + self.prefix)
 
     def state_columns(self) -> list[tuple[str, str]]:
-        """(column of this frame, column of the state it becomes)."""
+        """(column of this frame, name of the state column)."""
         return [
             (self.value, f"{self.prefix}.v"),
             *((name, f"{self.prefix}.{index}") for index, name in enumerate(self.order)),
@@ -37,7 +37,7 @@ class Place:
 
 
 def places_in(columns: Sequence[str]) -> list[Place]:
-    """The places whose state the columns hold."""
+    """The places whose state these columns hold."""
     places = []
     for name in columns:
         if name.endswith(".v") and name.startswith((FIRST, LAST)):
@@ -54,7 +54,7 @@ def _number(column: str) -> int:
 
 
 def rank(frame: pl.DataFrame, places: Sequence[Place]) -> tuple[pl.DataFrame, list[pl.Series]]:
-    """Adds a rank column per place; also gives, per place, the row that has each rank."""
+    """Adds a rank column per place; also returns, per place, the row index of each rank."""
     orders = []
     ranks = []
     for place in places:
@@ -63,6 +63,7 @@ def rank(frame: pl.DataFrame, places: Sequence[Place]) -> tuple[pl.DataFrame, li
             keys.append(place.value)
         rows = frame.select(pl.arg_sort_by(keys).alias("rows")).to_series()
         orders.append(rows)
+        # the inverse permutation: the rank of each row
         ranks.append(rows.arg_sort().alias(_RANK + place.prefix))
     return frame.with_columns(ranks), orders
 
@@ -70,7 +71,7 @@ def rank(frame: pl.DataFrame, places: Sequence[Place]) -> tuple[pl.DataFrame, li
 def gather(
     grouped: pl.DataFrame, frame: pl.DataFrame, places: Sequence[Place], orders: Sequence[pl.Series]
 ) -> pl.DataFrame:
-    """Replaces the picked ranks of `grouped` by the state columns of the rows of `frame` that they stand for."""
+    """Replaces the picked ranks in `grouped` by the state columns of the corresponding rows of `frame`."""
     made: list[pl.Series] = []
     for place, rows in zip(places, orders, strict=True):
         picked = rows.gather(grouped.get_column(_RANK + place.prefix))

@@ -1,6 +1,6 @@
 """Exact whole numbers to float64, rounded once: sums of limbs, quotients, variances and their roots.
 
-Owns the last step of exact aggregation, on plain Python integers. A sum is (number, exponent): number * 2^exponent.
+Owns the last step of exact aggregation, on Python integers. A sum is (number, exponent): number * 2^exponent.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def scaled_quotient(numerator: int, denominator: int, exponent: int) -> float:
 def scaled_root(numerator: int, denominator: int, exponent: int) -> float:
     """sqrt(numerator * 2^exponent / denominator) of a number >= 0 with an even exponent, rounded once.
 
-    The integer root carries at least 64 bits; whether anything is left over becomes its last bit, which is beyond the
-    53 that count and keeps halves apart from more than halves.
+    The integer root has at least 64 bits. A nonzero remainder sets its last bit (the sticky bit of rounding), which is
+    beyond the 53 significant ones: it distinguishes a half from more than a half.
     """
     assert exponent % 2 == 0, "a root halves the exponent"
     if numerator == 0:
@@ -43,8 +43,8 @@ def scaled_root(numerator: int, denominator: int, exponent: int) -> float:
 def variance(count: int, total: int, squares: int, exponent: int, *, unit: int, sample: bool, root: bool) -> float:
     """Variance, or its root, of `count` values, rounded once.
 
-    Their sum is total * 2^exponent / unit and the sum of their squares is squares * 2^(2 exponent) / unit^2. The
-    caller sees to count >= 1, and >= 2 for a sample.
+    Their sum is total * 2^exponent / unit and the sum of their squares is squares * 2^(2 exponent) / unit^2. Requires
+    count >= 1, and >= 2 for a sample.
     """
     spread = count * squares - total * total
     denominator = count * (count - 1 if sample else count) * unit * unit

@@ -1,8 +1,8 @@
 """Exact sums to float64 for many groups at once: float arithmetic with error bounds, and a proof per group.
 
-A result is taken only where every value within its error bound rounds to the same float64; the caller computes the
-other groups on whole numbers (`rational`). So this module may be wrong about speed, never about a bit. All of it is
-classic error-free arithmetic: two-sum (Knuth) and two-product (Dekker).
+A result is proven only if every value within its error bound rounds to the same float64. The caller computes the other
+groups on whole numbers (`rational`), so the bounds decide speed, never a bit of the result. The operations are classic
+error-free arithmetic: two-sum (Knuth) and two-product (Dekker).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Whole = npt.NDArray[np.int64]
 _SPLITTER = 134217729.0
 _MASK = (1 << 32) - 1
 EXPONENT_MAX = 800
-"""Units beyond 2^+-this are left to the caller: products of them could leave the range of float64."""
+"""Largest exponent of a unit: products of larger or smaller units could leave the range of float64."""
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -41,25 +41,25 @@ def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 def quotients(lanes: Sequence[tuple[Whole, int]], counts: Whole | None) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Sums of whole numbers times 2^exponent (each lane: numbers, exponent), divided by counts > 0 if given.
 
-    Gives values rounded once, and where they are proven to be.
+    Returns values rounded once, and the mask of those proven to be.
     """
     high, low, unsure = _sums(lanes)
     if counts is not None:
         high, low, unsure = _divided(high, low, unsure, counts.astype(np.float64))
     exact = unsure == 0.0
-    # one step further out: the bound itself may be lost in adding it to `low`
+    # widened by one float: adding the bound to `low` may round it away
     least = np.where(exact, low, np.nextafter(low - unsure, -np.inf))
     most = np.where(exact, low, np.nextafter(low + unsure, np.inf))
     value = high + least
     proven = value == high + most
     tame = (np.abs(value) > 2.0**-EXPONENT_MAX) & (np.abs(value) < 2.0**EXPONENT_MAX)
     nothing = (high == 0.0) & (low == 0.0) & exact
-    # adding 0.0 makes a sum of nothing positive, as the whole numbers have it
+    # adding 0.0 turns -0.0 into 0.0, the result of whole numbers
     return value + 0.0, (proven & tame) | nothing
 
 
 def _sums(lanes: Sequence[tuple[Whole, int]]) -> tuple[Floats, Floats, Floats]:
-    """The sum as high + low, with |high| >> |low|, and a bound of what is missing."""
+    """The sum as high + low, with |high| >> |low|, and a bound of the error."""
     size = lanes[0][0].size
     high, low, unsure = np.zeros(size), np.zeros(size), np.zeros(size)
     for numbers, exponent in sorted(lanes, key=lambda lane: -lane[1]):
@@ -80,5 +80,7 @@ def _divided(high: Floats, low: Floats, unsure: Floats, counts: Floats) -> tuple
     second = rest / counts
     product, error = _two_product(second, counts)
     inexact = (product != rest) | (error != 0.0)
+    # 2^-51: four times the unit roundoff 2^-53, covers the rounding of `second`; the factor below covers this sum's own
+    # rounding
     missing = np.where(inexact, np.abs(second) * 2.0**-51, 0.0) + (unsure + np.abs(lost)) / counts
     return first, second, missing * (1.0 + 2.0**-40)

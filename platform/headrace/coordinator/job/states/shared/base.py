@@ -1,4 +1,4 @@
-"""What all states of a job share: the contract, and events that mean the same in every one of them."""
+"""The contract of a state, and the events that every state handles alike."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from headrace.rpc.messages import Failure
 
 
 class State(Protocol):
-    """One state of a job. It returns `Stay`, or a transition to the state that follows, which is then entered."""
+    """One state of a job. It returns `Stay`, or a transition to the next state, which the machine then enters."""
 
     name: ClassVar[JobState]
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """The state has just begun. Returns what follows at once, if anything."""
+        """Called when the state begins. Returns what follows at once, if anything."""
         ...
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """Something happened. Events that mean nothing here are ignored: they are late."""
+        """Handles an event. Ignores events that mean nothing in this state: they are late."""
         ...
 
     def due_ms(self, job: Job) -> int | None:
-        """When the state wants a Tick."""
+        """When the state needs a Tick."""
         ...
 
 
 def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
-    """The answer of state `name`, which is not over, to an event that it does not treat itself."""
+    """Handles an event that the non-terminal state `name` does not handle itself."""
     match event:
         case CancelAsked(request):
             return ToCancelling(request)
@@ -54,7 +54,7 @@ def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
             refuse(job, request, name)
             return STAY
         case SplitsFound(source, splits):
-            # an answer to a look of an earlier attempt: no other one will name them again
+            # late answer to an earlier attempt's discovery: the enumerator will not return these splits again
             job.add_splits({source: splits})
             return STAY
         case _:
@@ -62,7 +62,7 @@ def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
 
 
 def refuse(job: Job, request: str, name: JobState) -> None:
-    """Tells a user that the job cannot do that now."""
+    """Answers a user that the job cannot do that now."""
     text = f"job {job.config.job} is {name.value}, not RUNNING"
     if name is JobState.RUNNING:
         text = f"job {job.config.job} has reached its end"
@@ -72,7 +72,7 @@ def refuse(job: Job, request: str, name: JobState) -> None:
 
 
 def failed(job: Job, failure: Failure, now_ms: int) -> ToRestarting | ToFailing:
-    """What follows a failure: another attempt after a while, or the end."""
+    """Returns what follows a failure: another attempt after a delay, or the end."""
     job.fail_request(job.rescale, failure)
     job.rescale = None
     delay_ms = job.restart_delay_ms(failure, now_ms)

@@ -1,4 +1,4 @@
-"""What the states that nothing follows share: everyone who waits is told, the connector host is closed."""
+"""The common part of the states that nothing follows: it answers all open requests and closes the connector host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.coordinator.job.effects import Answer, CloseHost, Ended
 from headrace.coordinator.job.events import CancelAsked, Event, RescaleAsked, SavepointAsked, StopAsked
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import refuse
+from headrace.coordinator.job.states.shared.base import refuse
 from headrace.coordinator.job.states.transitions import STAY, Next
 from headrace.rpc.messages import Failure
 
@@ -23,7 +23,7 @@ class Over:
         self._failure = failure
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Closes everything."""
+        """Answers open requests and closes the host."""
         job.message = ""
         job.savepoint = self._savepoint
         job.failure = self._failure
@@ -34,14 +34,14 @@ class Over:
         return STAY
 
     def answer(self, job: Job) -> None:
-        """Tells those who wait for something that it will not come."""
+        """Fails the requests that can no longer succeed."""
         text = f"job {job.config.job} is {self.name.value}"
         because = self._failure or Failure(text, "user", retry=False)
         job.fail_request(job.stop, because)
         job.fail_request(job.rescale, because)
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """Nothing happens any more."""
+        """Refuses requests; ignores everything else."""
         match event:
             case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request) | CancelAsked(request):
                 refuse(job, request, self.name)
@@ -55,6 +55,6 @@ class Over:
 
 
 def answered(job: Job, request: str | None, path: str | None = None) -> None:
-    """Tells a user that it worked."""
+    """Answers a user that the request succeeded."""
     if request:
         job.do(Answer(request, path=path))

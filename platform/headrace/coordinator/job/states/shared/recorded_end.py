@@ -1,4 +1,4 @@
-"""From a journal's `finished` record to the transition that it stands for."""
+"""Translates a journal's `finished` record into its transition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.rpc.messages import Failure
 
 
 def recorded_end(finished: FinishedRecord, requests: tuple[str, ...] = ()) -> ToFinished | ToCanceled | ToFailed:
-    """The end that the record says. `requests`: the cancels that are answered with it."""
+    """Returns the recorded end. `requests`: the cancels that are answered with it."""
     match finished.state:
         case "FINISHED":
             return ToFinished(finished.savepoint)

@@ -1,7 +1,7 @@
-"""Rows are looked at before they are staged: what could not be published is refused while nothing is decided yet.
+"""Checks rows before they are staged: rows that could not be published are rejected while nothing is decided.
 
-The checks are the format's and the sink's own (`connect.row_check`), so a replay fails on the rows that a live job
-fails on, and nothing of it is visible.
+The format and the sink provide the checks (`connect.row_check`). A replay therefore fails on the same rows as a live
+job, before any output is visible.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from headrace.worker.task.sink_task import open_encoder
 
 
 class CheckedSink:
-    """Lets rows through to a sink that stages them: a Receiver."""
+    """Checks rows and passes them to a sink that stages them: a Receiver."""
 
     def __init__(self, checks: Sequence[RowCheck], sink: Receiver) -> None:
         self._checks = checks
         self._sink = sink
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Passes rows on. Raises DataError for one that could not be written."""
+        """Passes rows on. Raises DataError for a row that could not be written."""
         for check in self._checks:
             check.require(batch)
         self._sink.on_batch(batch)
@@ -37,7 +37,7 @@ class CheckedSink:
 
 
 def open_checks(spec: SinkSpec, context: SinkContext) -> tuple[RowCheck, ...]:
-    """What looks at the rows of a sink: nothing where any row can be written."""
+    """Returns the checks of a sink; none if it can write any row."""
     form = None if spec.format is None else spec.format.config.open_check(spec.encoded, spec.node)
     sink = spec.config.open_check(context, _encode(spec))
     return tuple(check for check in (form, sink) if check is not None)

@@ -1,7 +1,7 @@
-"""The sending end of an edge in a Spark task: rows for one target are gathered into blobs of a worthwhile size.
+"""The sending end of an edge in a Spark task: collects the rows for one target into blobs of a worthwhile size.
 
-Blobs are cut by their rows alone. What ends up where does not hang on how rows came: a partition of a lost executor may
-be made again while others have taken the first one's blobs.
+Blobs are cut by their rows alone. The rows of a blob do not depend on how rows arrived: Spark may compute a partition
+of a lost executor again after others have received the first one's blobs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from headrace.plan.partitioning import Forward, Rebalance, Rescale
 from headrace.plan.physical import PhysicalPlan
 from headrace.spark.levels.envelope import Envelope, Kind, encode_partials, encode_rows, encode_watermark
 from headrace.spark.levels.levels import Levels
-from headrace.spark.task.combining_end import combining_end
+from headrace.spark.task.output.combining_end import combining_end
 
 BLOB_ROWS = 65_536
 BLOB_BYTES = 8 * 1024 * 1024
 
 
 class BlobOutlet:
-    """All rows from one sender of an edge to one target: an Outlet. What is complete goes into `ready`."""
+    """The rows from one sender of an edge to one target: an Outlet. Complete blobs go to `ready`."""
 
     def __init__(self, ready: deque[Envelope], *, edge: int, sender: int, level: int, partition: int) -> None:
         self._ready = ready
@@ -45,7 +45,7 @@ class BlobOutlet:
         self._watermark = TIME_MIN
 
     def put(self, element: Element) -> None:
-        """Takes rows, and notes time; other signals mean nothing between Spark's stages."""
+        """Collects rows, and notes the watermark; other signals have no meaning between Spark's stages."""
         match element:
             case pl.DataFrame():
                 self._add(element)
@@ -55,7 +55,7 @@ class BlobOutlet:
                 pass
 
     def put_partials(self, partials: Partials) -> None:
-        """Takes partial aggregates of the step at the other end."""
+        """Collects partial aggregates of the receiving step."""
         self._partials.append(partials)
         for part in partials.parts:
             self._grow(part)
@@ -82,7 +82,7 @@ class BlobOutlet:
         self._sent += 1
 
     def finish(self) -> None:
-        """Nothing more will come: what is left, and the trailer."""
+        """No row follows: sends the last blob and the trailer."""
         self._cut()
         self._ready.append(self._envelope(Kind.TRAILER, encode_watermark(self._watermark)))
 
@@ -91,14 +91,15 @@ class BlobOutlet:
 
     @property
     def waited_ms(self) -> float:
-        """Nobody waits here."""
+        """Always 0: nothing waits here."""
         return 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _ToOne:
-    """Everything to one target, signals to all: what edges become that only spread load. Which rows go where must not
-    hang on how batches were cut."""
+    """Sends all rows to one target, and signals to all: for edges that only balance load. The target of a row must not
+    depend on how batches were cut.
+    """
 
     targets: tuple[int, ...]
     target: int
@@ -124,8 +125,9 @@ def outgoing(
     ready: deque[Envelope],
     counters: dict[str, Counter[str]],
 ) -> Outgoing:
-    """The sending ends of all edges that leave one partition of a task. `counters`: by node, also of steps that are
-    half done before rows leave."""
+    """Returns the sending ends of all edges that leave one partition of a task. `counters`: by node, also of the steps
+    whose combiners run here.
+    """
     ends: dict[tuple[str, str], list[Receiver]] = {}
     made: list[BlobOutlet] = []
     for index, edge in enumerate(plan.edges):
@@ -163,7 +165,9 @@ def _partitioner(plan: PhysicalPlan, index: int, sender: int, levels: Levels) ->
 
 @dataclass(frozen=True, slots=True)
 class _Everywhere:
-    """Rows as the partitioner says; signals to every target, for each of them waits for every sender's trailer."""
+    """Sends rows as the partitioner says, and signals to every target, because each waits for every sender's
+    trailer.
+    """
 
     partitioner: Partitioner
     targets: tuple[int, ...]

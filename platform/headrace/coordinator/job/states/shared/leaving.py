@@ -1,14 +1,14 @@
-"""What CANCELLING and FAILING share: slots end, then the `finished` record is written.
+"""The common part of CANCELLING and FAILING: the slots end, then the `finished` record is written.
 
 ReleaseSlots ─> SlotsReleased ─┐
 ReadJournal ─> JournalRead ────┴─> [Commit what is decided, `committed`] ─> `finished` record ─> [Fence] ─> the end;
                                    or the end that the journal has already
 
-Nothing is fenced before the end stands in the journal: until then a coordinator that slept may still decide what is
-open under these names. What is decided and not known to be committed is not fenced at all.
+Nothing is fenced before the end stands in the journal: until then a suspended coordinator that wakes up may still
+commit what is open under these names. Output that is decided and not known to be committed is never fenced.
 
-Committers are asked while they are there and answer: the end is wanted, and brokers that are away do not put it off.
-What stays open outside then expires there, or `headrace transactions` ends it.
+Committers are only called while the host runs and answers: the end is wanted, and unreachable brokers must not delay
+it. Transactions that stay open then expire, or `headrace transactions` ends them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.manifest import CommittableDocument, Manifest
-from headrace.coordinator.job.effects import Commit, Fence, ReadJournal, WriteCommitted, WriteFinished
+from headrace.coordinator.job.effects import Commit, Fence, WriteCommitted, WriteFinished
 from headrace.coordinator.job.events import (
     CancelAsked,
     CommitFailed,
@@ -38,27 +38,29 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.base import on_any, refuse
-from headrace.coordinator.job.states.lost_output import all_lost, mixed_loss, not_committed, output_lost
-from headrace.coordinator.job.states.recorded_end import recorded_end
+from headrace.coordinator.job.states.shared.base import on_any, refuse
+from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, not_committed, output_lost
+from headrace.coordinator.job.states.shared.recorded_end import recorded_end
 from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, ToFailed
 from headrace.rpc.messages import Failure
 
 JOURNAL_FAILURES_MAX = 2
-"""So many failures of the journal, and the end comes unrecorded: it is wanted, and storage that is away does not undo
-it; the job store remembers. The first may have been an earlier record's, or of a put that did succeed."""
+"""After this many journal failures the job ends without a record: unreachable storage must not undo a cancel, and the
+job store keeps the end. The first failure may belong to an earlier record, or to a put that did succeed.
+"""
 
 
 class Step(Enum):
-    """The answer that the state waits for before it goes on.
+    """The answer that the state waits for.
 
         GATHERING ─> COMMIT ─> COMMITTED_RECORD ─> FINISHED_RECORD ─> FENCE ─> the end
 
-    GATHERING         the slots have to leave, and the journal has to be read, in either order
-    COMMIT            committers make the decided epoch visible; skipped without a host, and where nothing is decided
-    COMMITTED_RECORD  its `committed` record is written; skipped where committers fail, are late or lost output
-    FINISHED_RECORD   the `finished` record is written
-    FENCE             committers end what is open; skipped without a host, where nothing is, and where they were late
+    GATHERING          the slots have to leave, and the journal has to be read, in either order
+    COMMIT             committers commit the decided epoch; skipped without a host, and if nothing is decided
+    COMMITTED_RECORD   its `committed` record is written; skipped if committers fail, are late or lost output
+    FINISHED_RECORD    the `finished` record is written
+    FENCE              committers end open transactions; skipped without a host, if none are open, and if committers
+                       were late
     """
 
     GATHERING = "gathering"
@@ -69,71 +71,78 @@ class Step(Enum):
 
 
 class Leaving:
-    """Base of the two."""
+    """Base of CANCELLING and FAILING."""
 
     name: ClassVar[JobState]
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        """Who asked for the end."""
+        """The cancel requests."""
         self._step = Step.GATHERING
         self._read = False
-        """The journal was read."""
+        """Whether the journal was read."""
+        self._reading = 0
+        """Ticket of the last read."""
         self._released = False
-        """The slots have left, or were waited for long enough."""
+        """Whether the slots have left, or their deadline has passed."""
         self._settled = False
-        """The connector host failed, or committers were late: nothing is asked of them any more."""
+        """Whether committers are not called any more: the connector host failed, or they were late."""
         self._failures = 0
-        """Of the journal."""
+        """Number of journal failures."""
         self._closing = 0
-        """Ticket of the `committed` record. Its answer may come after FINISHED_RECORD has begun."""
+        """Ticket of the `committed` record. Its answer may arrive after FINISHED_RECORD has begun."""
         self._tickets: list[int] = []
-        """Of the `finished` record, one for each time that it was put."""
+        """Tickets of the `finished` record, one for each put."""
         self._deadline_ms = 0
-        """Until when slots are waited for."""
+        """Deadline of the slots."""
         self._outside_ms: int | None = None
-        """Until when committers are waited for; None: they are not asked yet."""
+        """Deadline of the committers; None: they are not called yet."""
         self._decided: CheckpointRecord | None = None
-        """What may not be visible though it is decided. Its names are not fenced: whoever looks at it later (the user,
-        a resumed run) must still see what became of it."""
+        """The decided epoch that may not be committed. Its names are never fenced: the user, or a resumed run, must
+        still be able to see what became of it.
+        """
         self._before: Manifest | None = None
-        """What to go on from where its output is lost."""
+        """The checkpoint to restore if the output of `_decided` is lost."""
 
     @abstractmethod
     def end(self) -> ToCanceled | ToFailed:
-        """The transition to the end."""
+        """Returns the transition to the end."""
 
     @abstractmethod
     def error(self) -> str | None:
-        """What the record says went wrong."""
+        """The error text of the record."""
 
     @abstractmethod
     def visible_in_part(self, failure: Failure) -> None:
-        """Some of the last epoch's output is visible, some never will be: whoever sees the end has to know."""
+        """Some of the last epoch's output is visible, some never will be: the end must tell its readers."""
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Ends the attempt's slots."""
+        """Ends the attempt's slots and reads the journal."""
         self._deadline_ms = now_ms + job.config.cancel_timeout_ms
         job.message = "ending its slots"
         job.release()
-        job.do(ReadJournal())
+        self._reading = job.read_journal()
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911 - one step a case
-        """When the slots have left, or were waited for long enough, the end is recorded."""
+        """Handles one step. The end is recorded once the slots have left or their deadline has passed."""
         match event:
             case SlotsReleased() if not job.releasing:
+                # releases overlap: only the last answer means that no slot of any attempt is left
                 self._released = True
                 return self._record(job, now_ms)
             case Tick() if (due_ms := self.due_ms(job)) is not None and now_ms >= due_ms:
-                # the deadline is that of the slots, and once they have left that of committers
+                # one deadline at a time: first the slots', and once they have left the committers'
                 self._settled, self._released = self._released, True
                 return self.end() if self._step is Step.FENCE else self._record(job, now_ms)
-            case JournalRead() if not self._read:
+            case JournalRead(ticket) if ticket == self._reading and not self._read:
+                # an answer to an earlier state's read may lack a record that was put since
                 return self._on_journal(job, event, now_ms)
             case RecordWritten(ticket) if ticket in self._tickets and self._step is Step.FINISHED_RECORD:
                 return self._on_ended(job, now_ms)
             case RecordWritten(ticket) if ticket == self._closing:
+                # the answer may be late, in FINISHED_RECORD: even then the epoch is known to be committed, and its
+                # names can be fenced
                 self._decided = None
                 return self._write(job) if self._step is Step.COMMITTED_RECORD else STAY
             case Committed() | CommitFailed() | Fenced() | FenceFailed() | HostFailed():
@@ -144,8 +153,10 @@ class Leaving:
                 self.asked.append(request)
                 return STAY
             case Suspend() | Replaced() if self._step is Step.FENCE:
+                # the end stands in the journal: a transaction that stays open only holds back readers until it expires
                 return self.end()
             case Suspend() | Replaced():
+                # the end is not recorded, and the next owner of the journal continues the job: the cancel has failed
                 for request in self.asked:
                     refuse(job, request, self.name)
                 return on_any(self.name, job, event, now_ms)
@@ -154,6 +165,7 @@ class Leaving:
 
     def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> Next:
         self._read = True
+        # otherwise the job has ended already, perhaps in another way: that end stays
         if read.finished is None or job.begins_anew:
             self._decided, self._before = read.uncommitted, read.before
             job.open_names = dict(read.transactions)
@@ -171,8 +183,9 @@ class Leaving:
         if self._failures >= JOURNAL_FAILURES_MAX:
             return self.end()
         if not self._read:
-            job.do(ReadJournal())
+            self._reading = job.read_journal()
         elif self._step is Step.FINISHED_RECORD:
+            # put again under a new ticket: the answer to either put ends the step
             self._put(job)
         elif self._step is Step.COMMITTED_RECORD:
             return self._write_uncommitted(job)
@@ -192,7 +205,7 @@ class Leaving:
         return STAY
 
     def _write_uncommitted(self, job: Job) -> Next:
-        """Where something is decided, nobody has said that it is visible."""
+        """Records the end. If an epoch is decided, notes that its output may not be visible."""
         if self._uncommitted and self._decided is not None:
             job.note(not_committed(self._decided.manifest), f"the job is {self.end().name.value} all the same")
         return self._write(job)
@@ -206,7 +219,7 @@ class Leaving:
         self._tickets.append(job.ticket())
         job.do(WriteFinished(self._tickets[-1], self.end().name, error=self.error()))
 
-    # ---- what is open outside ------------------------------------------------------------------------------------
+    # ---- open transactions ---------------------------------------------------------------------------------------
 
     @property
     def _uncommitted(self) -> tuple[CommittableDocument, ...]:
@@ -216,6 +229,8 @@ class Leaving:
         waiting = self._step is Step.COMMIT
         match event:
             case HostFailed():
+                # committers were called on this host: nobody is left to call. Before the first call, `job.hosted`
+                # decides.
                 self._settled = self._settled or self._outside_ms is not None
                 if self._step is Step.FENCE:
                     return self.end()
@@ -243,6 +258,7 @@ class Leaving:
             job.note(output_lost(manifest.epoch, lost), f"the job is {self.end().name.value} all the same")
         else:
             failure = mixed_loss(manifest, lost, self._before)
+            # FAILING may have begun with this very failure: it is noted once
             if failure.message != self.error():
                 job.note(failure, f"the job is {self.end().name.value} all the same")
             self.visible_in_part(failure)
@@ -250,6 +266,7 @@ class Leaving:
 
     def _on_ended(self, job: Job, now_ms: int) -> Next:
         self._step = Step.FENCE
+        # names that hold decided output stay unfenced: aborting them would break the checkpoint's promise
         decided = {item.name for item in self._uncommitted}
         names = {sink: tuple(name for name in own if name not in decided) for sink, own in job.open_names.items()}
         if self._settled or not job.hosted or not any(names.values()):
@@ -260,7 +277,7 @@ class Leaving:
         return STAY
 
     def due_ms(self, job: Job) -> int | None:
-        """When slots, and then committers, have been waited for long enough."""
+        """When the slots' deadline, and then the committers', passes."""
         if not self._released:
             return self._deadline_ms
         if self._step is Step.FENCE:

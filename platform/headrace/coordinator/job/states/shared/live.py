@@ -1,10 +1,10 @@
-"""What RUNNING, STOPPING and RESCALING share: an attempt whose slots work, and its epochs.
+"""The common part of RUNNING, STOPPING and RESCALING: an attempt whose slots run, and its epochs.
 
 begin ─> TriggerEpoch to all ─> every slot acked ─> [Describe] ─> `checkpoint` record ─> [Commit] ─> `committed` record
       ─> EpochCompleted to all, old checkpoints pruned ─> [savepoint's manifest] ─> `after`
 
-What an epoch prepared and the outside has given up before it was recorded fails the attempt, and nothing is lost: its
-rows are read again. Where that shows only after the record, the next attempt judges it (`scheduling`).
+Output that expired before its epoch was recorded fails the attempt, without loss: the next attempt reads the rows
+again. If the loss only shows after the record, the next attempt judges it (`scheduling`).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from headrace.coordinator.job.events import (
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.manifest import manifest_of, savepoint_states
-from headrace.coordinator.job.states.base import failed, on_any
-from headrace.coordinator.job.states.lost_output import output_lost
+from headrace.coordinator.job.states.shared.base import failed, on_any
+from headrace.coordinator.job.states.shared.lost_output import output_lost
 from headrace.coordinator.job.states.transitions import STAY, Next, Stay
 from headrace.core.errors import Domain
 from headrace.execution.epochs import Pending, Purpose, Stage
@@ -57,7 +57,9 @@ from headrace.rpc.messages import EpochAborted, EpochCompleted, Failure, Renamed
 
 
 class Live:
-    """Base of the states of a deployed attempt. Subclasses say what to begin (`advance`) and what follows an epoch."""
+    """Base of the states of a deployed attempt. Subclasses define what to begin (`advance`) and what follows an
+    epoch.
+    """
 
     name: ClassVar[JobState]
 
@@ -67,27 +69,28 @@ class Live:
 
     @abstractmethod
     def enter(self, job: Job, now_ms: int) -> Next:
-        """The state has begun."""
+        """Called when the state begins."""
 
     @abstractmethod
     def advance(self, job: Job, now_ms: int) -> Next:
-        """Called after every event: begins what is due."""
+        """Begins what is due. Called after every event."""
 
     @abstractmethod
     def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
-        """An epoch is done."""
+        """Handles a finished epoch."""
 
     def on_own(self, job: Job, event: Event, now_ms: int) -> Next | None:
-        """Events that only this state treats; None for the others."""
+        """Handles the events of this state only; returns None for all others."""
         return None
 
     def due_ms(self, job: Job) -> int | None:
-        """When the timeout of an epoch or a look for splits is due. A time at which nothing is done is none: the caller
-        would tick for ever."""
+        """When an epoch's timeout or a discovery is due. Never a time at which nothing is done: the caller would tick
+        forever.
+        """
         return self.attempt.due_ms(job, periodic=False)
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """Treats the event, then begins what is due."""
+        """Handles the event, then begins what is due."""
         following = self.on_own(job, event, now_ms)
         if following is None:
             following = self._on_live(job, event, now_ms)
@@ -118,14 +121,17 @@ class Live:
         epochs = self.attempt.epochs
         match event:
             case SlotAcked(index, epoch, documents):
+                # None: slots are missing, or the epoch was given up before this acknowledgement arrived
                 if (pending := epochs.ack(index, epoch, documents)) is not None:
                     self._on_acked(job, pending, now_ms)
                 return STAY
             case Described() | DescribeFailed():
                 return self._on_described(job, event, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
+                # other tickets belong to a state before this one, such as the `stopping` record
                 return self._on_record(job, now_ms)
             case Committed(epoch, lost):
+                # a repeated Commit of an earlier attempt: its epoch is closed
                 if (pending := epochs.in_stage(Stage.COMMITTING, epoch)) is None:
                     return STAY
                 if lost:
@@ -133,9 +139,10 @@ class Live:
                 self._close(job, pending)
                 return STAY
             case CommitFailed(epoch, failure):
-                # of an earlier attempt's: it was repeated, and its epoch is committed
+                # from an earlier attempt's Commit, which was repeated since: its epoch is committed
                 return STAY if epochs.in_stage(Stage.COMMITTING, epoch) is None else self.fail(job, failure, now_ms)
             case SlotDeclined(_, epoch, failure):
+                # late, if the epoch was given up meanwhile
                 collecting = epochs.in_stage(Stage.COLLECTING, epoch)
                 return STAY if collecting is None else self._give_up(job, failure, now_ms)
             case _:
@@ -156,13 +163,13 @@ class Live:
         return following
 
     def drop_savepoints(self, job: Job, failure: Failure) -> None:
-        """The attempt is over: tells those who wait for a savepoint of it."""
+        """The attempt is over: fails the requests that wait for its savepoints."""
         pending = self.attempt.epochs.pending
         if pending is not None and pending.request is not None:
             job.do(Answer(pending.request, failure=failure))
 
     def fail(self, job: Job, failure: Failure, now_ms: int) -> Next:
-        """The attempt is over."""
+        """Ends the attempt."""
         self.drop_savepoints(job, failure)
         return failed(job, failure, now_ms)
 
@@ -183,10 +190,11 @@ class Live:
     def begin(
         self, job: Job, purpose: Purpose, now_ms: int, *, folder: str | None = None, request: str | None = None
     ) -> None:
-        """Triggers the next epoch. Those of a stop and a rescale are the last that sources send."""
+        """Triggers the next epoch. After the epoch of a stop or a rescale sources send nothing more."""
         last = purpose in (Purpose.STOP, Purpose.RESCALE)
         drain = purpose is Purpose.STOP and job.stop is not None and job.stop.drain
         pending = self.attempt.epochs.begin(purpose, now_ms, folder=folder or "", request=request, drain=drain)
+        # read before the barrier: input that ends after it belongs to the next epoch
         pending.final = self.attempt.input_ended
         job.epoch = pending.epoch
         job.do(TellAll(TriggerEpoch(pending.epoch, pending.folder, stop=last, drain=drain)))
@@ -203,6 +211,8 @@ class Live:
         if pending is None:
             return STAY
         if isinstance(event, DescribeFailed):
+            # prepared output that cannot be committed any more is lost for the attempt: nothing is decided, so the rows
+            # are read again
             return self.fail(job, event.failure, now_ms)
         self._record(job, pending, event.committables, now_ms)
         return STAY
@@ -217,6 +227,7 @@ class Live:
 
     def _on_record(self, job: Job, now_ms: int) -> Next:
         epochs = self.attempt.epochs
+        # the checkpoint is decided from here on: every recovery commits it
         if (pending := epochs.in_stage(Stage.RECORDING)) is not None:
             assert pending.manifest is not None, "a recorded epoch has a manifest"
             job.restored, job.restored_own = pending.manifest, True
@@ -238,11 +249,13 @@ class Live:
 
     def _on_closed(self, job: Job, pending: Pending, now_ms: int) -> Next:
         assert pending.manifest is not None, "a committed epoch has a manifest"
+        # only a committed epoch proves that the job makes progress
         job.strategy.on_stable(now_ms)
         self.attempt.committed(job, now_ms)
         renamed = tuple(Renamed(each.name, each.successor) for each in pending.manifest.committables if each.successor)
         job.do(TellAll(EpochCompleted(pending.epoch, renamed)), Prune(job.config.checkpoint.retained))
         if self.attempt.sweeps(now_ms):
+            # a zombie writer may begin a transaction after the fence: it would hold back readers until it expires
             job.do(Sweep(job.attempt))
         if not pending.folder:
             return self._done(job, now_ms)
@@ -260,6 +273,7 @@ class Live:
         pending = self.attempt.epochs.in_stage(Stage.SAVING, epoch)
         if pending is None:
             return STAY
+        # a stop's savepoint is the user's only handle on the job's state: without it the stop has failed
         if pending.purpose is not Purpose.SAVEPOINT:
             return self.fail(job, failure, now_ms)
         self.attempt.epochs.done(now_ms)
@@ -270,6 +284,7 @@ class Live:
     def _give_up(self, job: Job, failure: Failure, now_ms: int) -> Next:
         pending, too_often = self.attempt.epochs.give_up(now_ms)
         job.do(TellAll(EpochAborted(pending.epoch)))
+        # the last epoch of an attempt failed, or one periodic epoch more than `tolerable_failures`
         if too_often:
             return self.fail(job, failure, now_ms)
         job.note(failure, "the job goes on without this checkpoint")

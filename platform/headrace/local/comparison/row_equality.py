@@ -1,7 +1,7 @@
 """Whether two frames hold the same rows, as multisets, column by column and without a Python object per row. Pure.
 
-Rows are equal where every value is, to the bit as far as a value has a meaning: NULL equals NULL only, NaN equals NaN
-whatever its bits, -0.0 is not 0.0; in lists and structs too. Frames whose columns differ in type hold no equal rows.
+Two rows are equal if all their values are. NULL equals only NULL, NaN equals NaN whatever its bits, and -0.0 differs
+from 0.0; in lists and structs too. Frames whose columns differ in type hold no equal rows.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class RowsCompared:
     """How `actual` differs from `expected`.
 
     equal             rows that are in both
-    missing, extra    rows that `actual` lacks, and that it has beyond; a row twice is two rows
-    missing_examples, extra_examples   the least of them, by their columns in order; each different row once
-    types             columns of another type, or only on one side, as texts; then nothing else was compared
+    missing, extra    rows only in `expected`, and only in `actual`; duplicates count
+    missing_examples, extra_examples   the smallest of them in column order; each distinct row once
+    types             columns of different type, or on one side only, as texts; if any, no rows were compared
     """
 
     equal: int
@@ -49,7 +49,7 @@ def compare_rows(expected: pl.DataFrame, actual: pl.DataFrame, *, examples: int 
         surplus = expected.height - actual.height
         least = min(expected.height, actual.height)
         return RowsCompared(least, max(surplus, 0), max(-surplus, 0), expected.clear(), actual.clear())
-    odd = _surplus(expected, actual)
+    odd = _surplus(expected, actual, exact=True)
     missing, extra = odd.filter(pl.col(_SIDE) > 0), odd.filter(pl.col(_SIDE) < 0)
     missing_rows, extra_rows = _total(missing), -_total(extra)
     return RowsCompared(
@@ -62,12 +62,32 @@ def compare_rows(expected: pl.DataFrame, actual: pl.DataFrame, *, examples: int 
 
 
 def all_compared(parts: Iterable[RowsCompared], *, examples: int = EXAMPLES) -> RowsCompared:
-    """The comparison of all rows out of those of parts. Equal rows must be in the same part; there is at least one."""
-    told: RowsCompared | None = None
+    """The comparison of all rows, from the comparisons of parts (at least one). Equal rows must be in the same part."""
+    total: RowsCompared | None = None
     for part in parts:
-        told = part if told is None else _both(told, part, examples)
-    assert told is not None, "there is a part"
-    return told
+        total = part if total is None else _both(total, part, examples)
+    assert total is not None, "there is a part"
+    return total
+
+
+def surplus_rows(
+    expected: pl.DataFrame, actual: pl.DataFrame, *, exact: bool = True
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows that one side has beyond the other one, as often as it has: of `expected`, of `actual`.
+
+    Columns and their types are the same on both sides. exact: -0.0 is not 0.0
+    """
+    if not expected.width:
+        return expected, actual
+    odd = _surplus(expected, actual, exact=exact)
+    times = pl.col(_INDEX).repeat_by(pl.col(_SIDE).abs()).explode()
+    missing, extra = (odd.filter(each).select(times).to_series() for each in (pl.col(_SIDE) > 0, pl.col(_SIDE) < 0))
+    return expected[missing], actual[extra]
+
+
+def comparable(rows: pl.DataFrame, *, exact: bool = True) -> list[tuple[object, ...]]:
+    """The rows as tuples whose values are equal in Python where they are equal rows' values."""
+    return rows.select(_keys(rows, exact=exact)).rows()
 
 
 def _both(one: RowsCompared, other: RowsCompared, examples: int) -> RowsCompared:
@@ -93,15 +113,22 @@ def _examples(rows: pl.DataFrame, odd: pl.DataFrame, count: int) -> pl.DataFrame
 
 
 def _least(rows: pl.DataFrame, count: int) -> pl.DataFrame:
-    """In an order that both sides share, so that rows which are nearly the same are seen on both."""
+    """The first rows in an order that both sides share, so that nearly equal rows are shown on both."""
     simple = [name for name, dtype in rows.schema.items() if not dtype.is_nested()]
     return (rows.sort(simple) if simple else rows).head(count)
 
 
-def _surplus(expected: pl.DataFrame, actual: pl.DataFrame) -> pl.DataFrame:
-    """A row for each different row that is not as often on both sides: the surplus, and where it first stands on the
-    side that has more of it."""
-    sides = [_keyed(expected, 1), _keyed(actual, -1)]
+def _surplus(expected: pl.DataFrame, actual: pl.DataFrame, *, exact: bool) -> pl.DataFrame:
+    """One row per distinct row whose counts differ: the surplus, and its first index on the side that has more of
+    it."""
+    sides = [
+        rows.select(
+            *_keys(rows, exact=exact),
+            pl.lit(side, dtype=pl.Int64).alias(_SIDE),
+            pl.int_range(pl.len(), dtype=pl.UInt32).alias(_INDEX),
+        )
+        for rows, side in ((expected, 1), (actual, -1))
+    ]
     keys = [name for name in sides[0].columns if name.startswith(_KEY)]
     here, there = pl.col(_INDEX).filter(pl.col(_SIDE) > 0).min(), pl.col(_INDEX).filter(pl.col(_SIDE) < 0).min()
     side = pl.col(_SIDE).sum()
@@ -109,33 +136,32 @@ def _surplus(expected: pl.DataFrame, actual: pl.DataFrame) -> pl.DataFrame:
     return counted.filter(pl.col(_SIDE) != 0).select(_SIDE, _INDEX).sort(_INDEX)
 
 
-def _keyed(rows: pl.DataFrame, side: int) -> pl.DataFrame:
-    """The rows as polars can group them by what makes them equal: it holds -0.0 for 0.0, and knows NaN and NULL."""
-    keys = [_exact(pl.col(name), dtype).alias(f"{_KEY}{n}") for n, (name, dtype) in enumerate(rows.schema.items())]
-    return rows.select(
-        *keys,
-        pl.lit(side, dtype=pl.Int64).alias(_SIDE),
-        pl.int_range(pl.len(), dtype=pl.UInt32).alias(_INDEX),
-    )
+def _keys(rows: pl.DataFrame, *, exact: bool) -> list[pl.Expr]:
+    """Key columns that polars groups exactly as rows are equal here; polars itself equates -0.0 and 0.0."""
+    types = enumerate(rows.schema.items())
+    return [_key(pl.col(name), dtype, exact=exact).alias(f"{_KEY}{n}") for n, (name, dtype) in types]
 
 
-def _exact(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """A value that is equal to another one, to polars, where the original is to us."""
+def _key(value: pl.Expr, dtype: pl.DataType, *, exact: bool) -> pl.Expr:
+    """A value that polars and Python find equal to another one if the originals are equal by this module's rules."""
     if not _has_floats(dtype):
         return value
     match dtype:
         case pl.List():
             inner = dtype.inner
             assert isinstance(inner, pl.DataType)
-            return value.list.eval(_exact(pl.element(), inner))
+            return value.list.eval(_key(pl.element(), inner, exact=exact))
         case pl.Struct():
             fields = [
-                _exact(value.struct.field(each.name), _instance(each.dtype)).alias(each.name) for each in dtype.fields
+                _key(value.struct.field(each.name), _instance(each.dtype), exact=exact).alias(each.name)
+                for each in dtype.fields
             ]
             return pl.when(value.is_not_null()).then(pl.struct(fields))
         case _:
-            negative_zero = (value == 0) & (1 / value < 0)
-            return pl.when(value.is_not_null()).then(pl.struct(value.alias("value"), negative_zero.alias("negative")))
+            # polars holds -0.0 for 0.0, Python holds NaN for no number's equal
+            number = (value.fill_nan(0.0) + 0.0).alias("number")
+            negative_zero = ((value == 0) & (1 / value < 0) if exact else pl.lit(value=False)).alias("negative_zero")
+            return pl.when(value.is_not_null()).then(pl.struct(number, value.is_nan().alias("nan"), negative_zero))
 
 
 def _has_floats(dtype: pl.DataType) -> bool:

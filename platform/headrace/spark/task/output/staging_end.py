@@ -1,7 +1,7 @@
-"""The end of a chain in a Spark task: result rows are staged as Parquet files, to be published once they are decided.
+"""The end of a chain in a Spark task: stages result rows as Parquet files, which are published once they are decided.
 
-A staged file holds the visible columns and, behind them, the hidden ones that a writer gets (`__ts`, `__op`). Files of
-tries that came to nothing are named by nobody.
+A staged file has the visible columns and then the hidden ones that a writer needs (`__ts`, `__op`). No report names the
+files of failed attempts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from headrace.state.parquet import checksum
 
 FILE_ROWS = 1_000_000
 FILE_BYTES = 64 * 1024 * 1024
-"""Rows and bytes of a staged file, about: a sink's rows are held in memory up to these."""
+"""Approximate rows and bytes of a staged file, and of the rows that a sink holds in memory."""
 
 
 class StagedSink:
-    """Stages the rows of one sink in one task: a Receiver. `shares` holds what is complete, after a barrier."""
+    """Stages the rows of one sink in one task: a Receiver. `share` is complete after a barrier."""
 
     def __init__(
         self, spec: SinkSpec, store: ObjectStore, counters: Counter[str], *, attempt: int, epoch: int, subtask: int
@@ -45,7 +45,7 @@ class StagedSink:
         self.share: StagedShare | None = None
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Takes rows; every now and then writes a file."""
+        """Collects rows; writes a file when they are many."""
         hidden = [TS, OP] if OP in batch.columns else [TS]
         rows = batch.select(*self._visible, *hidden)
         self._parts.append(rows)
@@ -57,7 +57,7 @@ class StagedSink:
             self._write()
 
     def on_signal(self, signal: Signal) -> None:
-        """At the barrier, everything is in storage."""
+        """At the barrier, writes everything to storage."""
         match signal:
             case Barrier():
                 self._write()
@@ -75,6 +75,7 @@ class StagedSink:
             return
         rows = concat_batches(self._parts)
         data = encode_staged(rows)
+        # the name has the attempt and a random part: tries of one task never overwrite each other's files
         path = staged_path(self._attempt, self._epoch, self._spec.node, self._subtask, len(self._files))
         self._store.write(path, data)
         self._files.append(
@@ -84,14 +85,14 @@ class StagedSink:
 
 
 def encode_staged(rows: pl.DataFrame) -> bytes:
-    """Rows as a Parquet file."""
+    """Returns rows as a Parquet file."""
     stream = io.BytesIO()
     rows.write_parquet(stream, compression="zstd", compression_level=1, row_group_size=max(rows.height, 1))
     return stream.getvalue()
 
 
 def read_staged(files: Sequence[FilePart], store: ObjectStore) -> Iterator[pl.DataFrame]:
-    """The rows of a share, file by file. Raises ExternalError where one is damaged or gone."""
+    """Returns the rows of a share, file by file. Raises ExternalError if one is damaged or gone."""
     for part in files:
         data = store.read(part.path)
         if len(data) != part.bytes or checksum(data) != part.checksum:

@@ -1,9 +1,9 @@
-"""What it means that output which was decided can no longer become visible: the outside gave it up. Pure.
+"""Failures for decided output that can never become visible, because its transactions expired or were aborted. Pure.
 
-all of an epoch's output is lost    nothing of it was ever visible: going on from the checkpoint before repeats
-                                    nothing and loses nothing
-some of it is, some is visible      going on from the checkpoint before repeats rows, going on from this one loses
-                                    rows: that choice is the user's, and the job ends with it
+all of an epoch's output is lost   none of it was ever visible: restoring the checkpoint before it repeats nothing and
+                                   loses nothing
+some is lost, some is visible      restoring the checkpoint before it repeats rows, restoring this one loses rows: the
+                                   user has to choose, and the job ends
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from headrace.rpc.messages import Failure
 
 
 def all_lost(manifest: Manifest, lost: tuple[CommittableDocument, ...]) -> bool:
-    """Whether nothing of the epoch's output is, or will be, visible."""
+    """Whether none of the epoch's output is visible or ever will be."""
     return len(lost) == len(manifest.committables)
 
 
 def output_lost(epoch: int, lost: tuple[CommittableDocument, ...]) -> Failure:
-    """The failure of the attempt that was about to commit it; the next one judges what to do."""
+    """Returns the failure of the attempt that was about to commit the output. The next attempt judges what to do."""
     sinks = ", ".join(sorted({item.sink for item in lost}))
     return Failure(
         f"output of {sinks} in epoch {epoch} was given up outside before it was committed",
@@ -30,7 +30,7 @@ def output_lost(epoch: int, lost: tuple[CommittableDocument, ...]) -> Failure:
 
 
 def mixed_loss(manifest: Manifest, lost: tuple[CommittableDocument, ...], before: Manifest | None) -> Failure:
-    """The end of a job whose user has to choose."""
+    """Returns the failure of a job whose user has to choose."""
     epoch, job = manifest.epoch, manifest.job
     rows = sum(item.rows for item in lost)
     names = ", ".join(sorted({item.name or item.sink for item in lost}))
@@ -50,7 +50,7 @@ def mixed_loss(manifest: Manifest, lost: tuple[CommittableDocument, ...], before
 
 
 def not_committed(manifest: Manifest) -> Failure:
-    """A job ends with an epoch that is decided, and nobody knows whether its output is visible."""
+    """Returns the failure of a job that ends with a decided epoch whose output may or may not be visible."""
     return Failure(
         f"epoch {manifest.epoch} was decided, but its committers did not say that its output is visible",
         Domain.EXTERNAL,

@@ -1,10 +1,10 @@
-"""The sending end of an edge to a step with a combiner: rows become partial aggregates before they travel.
+"""The sending end of an edge to a step with a combiner: rows become partial aggregates before the shuffle.
 
     rows ──held until COMBINED_ROWS──> combiner ──> partials, by key ──> outlets
                                            └──> rows that it leaves ──> the edge's plain end
 
-The first batch tells whether it pays: where keys hardly repeat, partials are no smaller than their rows, and from then
-on rows go as they are.
+The first batch decides whether combining pays: if keys hardly repeat, partials are as large as their rows, and from
+then on rows are sent unchanged.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from headrace.plan.partitioning import Global, Hash
 from headrace.plan.physical import PhysicalPlan, StepSpec, TaskEdge
 
 COMBINED_ROWS = 65_536
-"""So many rows are combined in one go: the more, the oftener a key repeats."""
+"""Rows that are combined at once: the more, the more often a key repeats."""
 WORTH_BYTES = 0.5
-"""Partials that have more bytes than this share of their rows' are not worth making."""
+"""Greatest size of partials, as a fraction of their rows' bytes, for which combining pays."""
 
 
 class PartialsOutlet(Protocol):
-    """The way to one target, for partials."""
+    """The outlet of one target, for partials."""
 
     def put_partials(self, partials: Partials) -> None:
         """Queues them."""
@@ -38,7 +38,7 @@ class PartialsOutlet(Protocol):
 
 
 class CombiningEnd:
-    """A Receiver. `plain`: the end that takes rows as they are; `counters`: those of the step."""
+    """A Receiver. `plain`: the end that sends rows unchanged; `counters`: those of the step."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class CombiningEnd:
         self._worth: bool | None = None
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Takes rows."""
+        """Collects rows."""
         if self._worth is False:
             self._plain.on_batch(batch)
             return
@@ -69,7 +69,7 @@ class CombiningEnd:
             self._combine()
 
     def on_signal(self, signal: Signal) -> None:
-        """Sends what was held first."""
+        """Sends the collected rows, then the signal."""
         self._combine()
         self._plain.on_signal(signal)
 
@@ -102,8 +102,9 @@ def combining_end(
     outlets: Mapping[int, PartialsOutlet],
     counters: dict[str, Counter[str]],
 ) -> CombiningEnd | None:
-    """The end for an edge whose reader begins with a step that combines rows by just the keys that spread them; None
-    for others. `counters`: by node."""
+    """Returns the end of an edge whose reader begins with a step that combines rows by exactly the edge's keys; None
+    for other edges. `counters`: by node.
+    """
     head = plan.task(edge.to_task).nodes[0]
     if not (isinstance(head, StepSpec) and isinstance(head.config, CombiningConfig)):
         return None
@@ -115,7 +116,7 @@ def combining_end(
 
 
 def _keys(edge: TaskEdge) -> tuple[str, ...] | None:
-    """The columns by which an edge spreads rows; None: by something else."""
+    """Returns the columns by which an edge partitions rows; None: it partitions otherwise."""
     match edge.partitioning:
         case Hash(keys):
             return keys
@@ -133,15 +134,15 @@ class _Made:
         self.counted: Counter[str] = Counter()
 
     def emit(self, batch: pl.DataFrame) -> None:
-        """Rows to be sent as they are."""
+        """Collects rows that are sent unchanged."""
         self.left.append(batch)
 
     def emit_side(self, _output: str, _batch: pl.DataFrame) -> None:
-        """Side outputs are the reader's."""
+        """Fails: the receiving step has the side outputs."""
         raise AssertionError("combiners have no side outputs")
 
     def count(self, counter: str, rows: int) -> None:
-        """Counts for the step."""
+        """Adds to the step's counter."""
         self.counted[counter] += rows
 
 

@@ -1,0 +1,73 @@
+"""A difference between rows as lines for people and as plain data for `--json`. Pure.
+
+Commands choose the words and the colors; which rows are shown, how and in what order is the same for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.local.comparison.row_diff import RowDiff, diff_rows
+from headrace.local.comparison.row_equality import RowsCompared
+from headrace.local.comparison.row_text import json_row, row_text, value_text
+
+LineKind = Literal["changed", "missing", "extra"]
+"""What a line is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceWords:
+    """The words of a command.
+
+    missing, extra   what is wrong with such a row: `only on spark`
+    values           of a changed column: `expected {expected}, got {actual}`
+    """
+
+    missing: str
+    extra: str
+    values: str
+
+
+def diff_lines(diff: RowDiff, words: DifferenceWords) -> Iterator[tuple[LineKind, str]]:
+    """Changed rows with their columns, then rows of one side only."""
+    for pair in diff.changed:
+        yield "changed", f"~ {row_text(pair.expected)}"
+        for column in pair.columns:
+            expected, actual = value_text(pair.expected[column]), value_text(pair.actual[column])
+            yield "changed", f"    {column}: {words.values.format(expected=expected, actual=actual)}"
+    for row in diff.missing:
+        yield "missing", f"- {row_text(row)}  ({words.missing})"
+    for row in diff.extra:
+        yield "extra", f"+ {row_text(row)}  ({words.extra})"
+
+
+def diff_json(diff: RowDiff) -> dict[str, list[dict[str, object]]]:
+    """The same as plain data: `changed`, `missing`, `extra`."""
+    return {
+        "changed": [
+            {"expected": json_row(pair.expected), "actual": json_row(pair.actual), "columns": list(pair.columns)}
+            for pair in diff.changed
+        ],
+        "missing": [json_row(row) for row in diff.missing],
+        "extra": [json_row(row) for row in diff.extra],
+    }
+
+
+def example_diff(rows: RowsCompared, key: tuple[str, ...] | None) -> RowDiff | None:
+    """The examples of a comparison, close rows paired; None where types differ: then no rows were compared."""
+    return None if rows.types else diff_rows(rows.missing_examples, rows.extra_examples, key=key, exact=True)
+
+
+def comparison_json(rows: RowsCompared, key: tuple[str, ...] | None = None) -> dict[str, object]:
+    """A comparison as plain data."""
+    diff = example_diff(rows, key)
+    return {
+        "same": rows.same,
+        "equal": rows.equal,
+        "missing": rows.missing,
+        "extra": rows.extra,
+        "types": list(rows.types),
+        "examples": None if diff is None else diff_json(diff),
+    }

@@ -1,0 +1,68 @@
+"""The epochs of a local job: `execution.epochs`, where every subtask acknowledges for itself. Pure.
+
+Nothing is uploaded, so a subtask has acknowledged an epoch as soon as the barrier has passed it. The last epoch begins
+when no subtask has input left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.checkpoint.manifest import CommittableDocument, SubtaskDocument
+from headrace.execution.epochs import Epochs, Pending, Purpose
+from headrace.local.engine.reports import InputEnded, Report
+from headrace.spec.settings import Checkpoint
+from headrace.worker.task.control import SubtaskSnapshot
+
+SubtaskId = tuple[str, int]
+"""Task name and subtask index."""
+
+
+class SubtaskEpochs:
+    """Counts what the subtasks of one job report. Used by one thread; others may read the properties."""
+
+    def __init__(self, subtasks: Iterable[SubtaskId], interval_ms: int | None, now_ms: int) -> None:
+        self._numbers = {subtask: number for number, subtask in enumerate(subtasks)}
+        settings = Checkpoint(interval_ms=interval_ms)
+        self._epochs = Epochs(settings, slots=len(self._numbers), last_epoch=0, now_ms=now_ms)
+        self.input_left = frozenset(self._numbers)
+        """Subtasks that have not seen the end of their input."""
+        self.last_begun = False
+
+    def take(self, report: Report) -> None:
+        """Takes the report of a subtask."""
+        match report:
+            case SubtaskSnapshot(task, subtask, epoch):
+                committables = tuple(CommittableDocument.of(item) for item in report.committables)
+                document = SubtaskDocument(task=task, subtask=subtask, committables=committables)
+                self._epochs.ack(self._numbers[task, subtask], epoch, (document,))
+            case InputEnded(task, subtask):
+                self.input_left -= {(task, subtask)}
+
+    def begin_due(self, now_ms: int, *, stopping: bool) -> int | None:
+        """Begins the epoch that is due and returns its number. `stopping`: only the last epoch may still begin."""
+        if self._epochs.pending is not None or self.last_begun:
+            return None
+        self.last_begun = not self.input_left
+        if self.last_begun:
+            return self._epochs.begin(Purpose.FINAL, now_ms).epoch
+        if not stopping and self._epochs.periodic_due(now_ms):
+            return self._epochs.begin(Purpose.PERIODIC, now_ms).epoch
+        return None
+
+    @property
+    def complete(self) -> Pending | None:
+        """The epoch in flight, once its barrier has passed every subtask."""
+        pending = self._epochs.pending
+        return None if pending is None or pending.waiting else pending
+
+    def committed(self, now_ms: int) -> None:
+        """The epoch in flight is complete and its output is committed."""
+        self._epochs.done(now_ms)
+
+    @property
+    def waiting(self) -> frozenset[SubtaskId]:
+        """Subtasks that the barrier in flight has not passed."""
+        pending = self._epochs.pending
+        numbers = set() if pending is None else set(pending.waiting)
+        return frozenset(subtask for subtask, number in self._numbers.items() if number in numbers)

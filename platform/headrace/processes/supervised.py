@@ -1,0 +1,87 @@
+"""A child process that its owner talks to over a socket pair, kills for a reason, and explains after its end.
+
+For processes that must not outlive their owner: the child sees the end of the stream when the owner is gone. Processes
+that outlive the command that started them are recognised by pid and marks instead (`local.marked_process`).
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.processes.order import ProcessOrder
+from headrace.processes.spawning import Starter
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a child has ended. reason: for people, such as `killed by signal 9 (..)`; clean: with exit code 0."""
+
+    reason: str
+    clean: bool = False
+
+
+def exited_with(code: int) -> str:
+    """An exit code that has no meaning of its own."""
+    return f"exited with code {code}"
+
+
+class SupervisedChild:
+    """A started child. `kill` and what looks at it may be called by any thread.
+
+    connection   this end of the socket pair; the owner closes it
+    """
+
+    def __init__(self, starter: Starter, order: Callable[[int], ProcessOrder]) -> None:
+        """Starts the child. `order` gets the descriptor of the child's end, which the child is to keep.
+
+        Raises OSError and as `Starter.start`.
+        """
+        self._kill_reason: str | None = None
+        self.connection, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = starter.start(order(theirs.fileno()))
+        except BaseException:
+            self.connection.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def kill(self, reason: str) -> None:
+        """Sends SIGKILL, unless it has ended. The first reason stands."""
+        if not self.has_ended():
+            self._kill_reason = self._kill_reason or reason
+            self._process.kill()
+
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits for its end. Returns whether it has ended."""
+        return self._process.wait(timeout_s) is not None
+
+    def ending(self, explained: Callable[[int], str] = exited_with) -> Ending:
+        """How it has ended; only after its end. explained: what an exit code above 0 means."""
+        code = self._process.poll()
+        assert code is not None, "the process has ended"
+        if self._kill_reason is not None:
+            return Ending(self._kill_reason)
+        if code == 0:
+            return Ending("left", clean=True)
+        return Ending(explained(code) if code > 0 else _killed_by(-code))
+
+
+def _killed_by(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "unknown"
+    hint = "; the system kills so when memory runs out" if number == signal.SIGKILL else ""
+    return f"killed by signal {number} ({name}{hint})"
