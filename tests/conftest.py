@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.broker import own_broker
-from support.kafka_clients import consumer_kind, producer_kind
+from support.kafka.broker import own_broker
+from support.kafka.clients import consumer_kind, producer_kind
 
 __all__ = ["consumer_kind", "own_broker", "producer_kind"]
 

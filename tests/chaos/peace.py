@@ -5,11 +5,11 @@ from __future__ import annotations
 from chaos.story import Story
 from headrace.client.models import FINAL_STATES, JobSummary
 from headrace.core.errors import HeadraceError
-from support.broker import Broker
-from support.cluster import Cluster
-from support.cluster_flow import Flow
-from support.open_transactions import open_transactions
-from support.running import wait_until
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import Cluster
+from support.kafka.broker import Broker
+from support.kafka.open_transactions import open_transactions
+from support.processes.running import wait_until
 
 SLOTS = 4
 

@@ -12,7 +12,7 @@ from enum import Enum
 from random import Random
 
 LEASE_S = 4.0
-"""What `support.cluster` gives to its clusters: those that stand still for longer are replaced."""
+"""What `support.clusters.session` gives to its clusters: those that stand still for longer are replaced."""
 STEPS_MAX = 4
 """A round's."""
 

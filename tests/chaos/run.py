@@ -18,8 +18,8 @@ from chaos.plan import faults_in, plan_of
 from chaos.story import Story
 from chaos.strikes import Strikes
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
-from support.cluster import running_cluster
-from support.cluster_flow import running_flow
+from support.clusters.kafka_flow import running_flow
+from support.clusters.session import running_cluster
 from support.patience import BROKER_SESSION, SHORT_CLUSTER_LEASES
 
 

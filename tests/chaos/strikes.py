@@ -14,9 +14,9 @@ from chaos.plan import Deed, Fault, Freeze, HaltBroker, Kill, Rescale, Savepoint
 from chaos.story import Story
 from chaos.victims import find, send
 from headrace_dev.broker import EmbeddedBroker
-from support.cluster import WORKER, wait_gone
-from support.cluster_flow import Flow
-from support.running import Finished, finish
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import WORKER, wait_gone
+from support.processes.running import Finished, finish
 
 WORKERS = 2
 PATIENCE_S = 20.0

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar, assert_never
 
 from chaos.plan import Target
-from support.cluster import COORDINATOR, SLOT, WORKER, Cluster
-from support.worker_process import parent_of
+from support.clusters.session import COORDINATOR, SLOT, WORKER, Cluster
+from support.clusters.worker_process import parent_of
 
 T = TypeVar("T")
 CONNECTOR_HOST = "headrace-connector-host"

@@ -17,8 +17,8 @@ from headrace.testing.source_conformance import SourceConformance, SourceUnderTe
 from headrace_connectors.archive import ArchiveSinkConfig
 from headrace_connectors.kafka import KafkaSourceConfig
 from headrace_dev.broker import EmbeddedBroker
-from support.archive import SINK_SCHEMA, archive_topics, delete_records
-from support.broker import create_topic, produce, unique_topic
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.storage.archive import SINK_SCHEMA, archive_topics, delete_records
 
 
 class PackedSinkConfig(ArchiveSinkConfig):

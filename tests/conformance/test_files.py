@@ -16,7 +16,7 @@ from headrace.testing.committer_conformance import CommitterConformance
 from headrace.testing.sink_conformance import SCHEMA, SinkConformance, SinkUnderTest
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest, read_to_end
 from headrace_connectors.files import FilesSinkConfig, FilesSourceConfig
-from support.part_files import read_parts
+from support.storage.part_files import read_parts
 
 COLUMNS = schema_of({"id": "int64", "name": "string"})
 

@@ -14,10 +14,10 @@ from headrace.connect.registry import connector
 from headrace.connect.source import Polled, Reader, SourceContext
 from headrace.core.types import schema_of
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
-from support.flow_cuts import Cut
-from support.gates import Gates
+from support.clusters.gates import Gates
+from support.flows.cuts import Cut
 from support.patience import WAIT_SECONDS
-from support.running import wait_until
+from support.processes.running import wait_until
 from support.third_party_site import importable, third_party_path
 
 PARTITIONS, ROWS = 3, 30

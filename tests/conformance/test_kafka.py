@@ -14,9 +14,9 @@ from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, Sin
 from headrace.testing.source_conformance import SourceConformance, SourceUnderTest
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, produce, unique_topic
-from support.kafka_clients import both_consumers, both_producers
-from support.running import wait_until
+from support.kafka.broker import consume_all, create_topic, produce, unique_topic
+from support.kafka.clients import both_consumers, both_producers
+from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -26,9 +26,9 @@ from headrace_connectors.kafka.publishing.marker import MarkerGroup, marked, sha
 from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
 from headrace_connectors.kafka.transactions.names import parsed
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, running_broker, unique_topic
-from support.raw_transactions import RawTransactions, raw_transactions
-from support.running import WAIT_SECONDS, wait_until
+from support.kafka.broker import consume_all, create_topic, running_broker, unique_topic
+from support.kafka.raw_transactions import RawTransactions, raw_transactions
+from support.processes.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -17,10 +17,10 @@ from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.publishing.publisher import KafkaPublisher
 from headrace_connectors.sql import SqlSinkConfig
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, unique_topic
-from support.part_files import read_parts
-from support.postgres import Postgres, postgres
-from support.sql_tables import Tables
+from support.kafka.broker import consume_all, create_topic, unique_topic
+from support.storage.part_files import read_parts
+from support.storage.postgres import Postgres, postgres
+from support.storage.sql_tables import Tables
 
 __all__ = ["postgres"]
 

@@ -9,8 +9,8 @@ from headrace.connect.sink import SinkContext
 from headrace.testing.committer_conformance import CommitterConformance
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkConformance, SinkUnderTest
 from headrace_connectors.sql import SqlSinkConfig
-from support.postgres import Postgres, postgres
-from support.sql_tables import Tables
+from support.storage.postgres import Postgres, postgres
+from support.storage.sql_tables import Tables
 
 __all__ = ["postgres"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.cluster import Cluster, running_cluster
-from support.flow_cluster import Stage
-from support.flow_runs import Staged
-from support.flow_site import Flow
+from support.clusters.session import Cluster, running_cluster
+from support.flows.cluster import Stage
+from support.flows.runs import Staged
+from support.flows.site import Flow
 from support.patience import CLUSTER_TIMES
 from support.third_party_site import importable, third_party_path
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from headrace.execution.planning import JobPlans
 from headrace.rpc.deployment import Deployment
-from support.flow_cuts import Cut, random_cut
-from support.flow_in_memory import in_memory, write_inputs
-from support.flow_runs import every_flow
-from support.flow_site import Flow
-from support.gates import Gates
-from support.slots import Attempt, Snapshot, deployed
+from support.clusters.gates import Gates
+from support.control.slots import Attempt, Snapshot, deployed
+from support.flows.cuts import Cut, random_cut
+from support.flows.in_memory import in_memory, write_inputs
+from support.flows.runs import every_flow
+from support.flows.site import Flow
 from support.suite.properties import weighted
 
 few = settings(weighted(0.08), phases=(Phase.explicit, Phase.reuse, Phase.generate))

@@ -14,8 +14,8 @@ from headrace.local.engine.job import JobOptions, LocalJob
 from headrace.local.engine.rows_run import resized
 from headrace.local.engine.substitute import Taps, with_taps
 from headrace.spec.reading.read import pipeline_from_dict
-from support.running import WAIT_SECONDS, wait_until
-from support.scripted import SCHEMA, Script, ScriptedSource
+from support.control.scripted import SCHEMA, Script, ScriptedSource
+from support.processes.running import WAIT_SECONDS, wait_until
 
 STEPS = {
     "w": {

@@ -18,9 +18,9 @@ from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.testing.pipeline import run_pipeline
 from headrace_connectors.memory import Feed, open_collected, open_feed
-from support.aggregate_oracle import AGGREGATES, bits
-from support.flow_rows import Log, logs
-from support.slots import Attempt, Snapshot, deployed
+from support.control.slots import Attempt, Snapshot, deployed
+from support.flows.rows import Log, logs
+from support.oracles.aggregates import AGGREGATES, bits
 from support.suite.properties import weighted
 
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # an example takes three attempts

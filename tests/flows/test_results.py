@@ -17,8 +17,8 @@ from headrace.local.engine.rows_run import resized
 from headrace.local.engine.substitute import with_rows, with_taps
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
-from support.aggregate_oracle import AGGREGATES, Row, aggregate, bits
-from support.flow_rows import Log, logs, sliding
+from support.flows.rows import Log, logs, sliding
+from support.oracles.aggregates import AGGREGATES, Row, aggregate, bits
 from support.suite.properties import weighted
 
 NAMES = tuple(AGGREGATES)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.flow_runs import Staged, check, every_flow
-from support.flow_site import Flow
+from support.flows.runs import Staged, check, every_flow
+from support.flows.site import Flow
 
 START_METHODS = [pytest.param(None, id="default"), pytest.param("spawn", id="spawn", marks=pytest.mark.full)]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.flow_cluster import PARTS
-from support.flow_cuts import ends_of, stopping
-from support.flow_engines import Stretch, live
-from support.flow_in_memory import messages
-from support.flow_oracle import expected, rounded
-from support.flow_runs import Staged, check, check_rows, every_flow
-from support.flow_site import Flow, FlowSite, flows
+from support.flows.cluster import PARTS
+from support.flows.cuts import ends_of, stopping
+from support.flows.engines import Stretch, live
+from support.flows.in_memory import messages
+from support.flows.oracle import expected, rounded
+from support.flows.runs import Staged, check, check_rows, every_flow
+from support.flows.site import Flow, FlowSite, flows
 
 ON_A_CLUSTER = {"edges", "kafka_idle"}
 """Flows of the commit tier: every kind of edge; partitions whose floors come of their silence."""

@@ -11,16 +11,16 @@ from headrace.coordinator.job import events as on
 from headrace.coordinator.job.config import JobConfig
 from headrace.coordinator.job.job_state import JobState
 from headrace.execution.plan_facts import PlanFacts
-from sim.auditor import Auditor
-from sim.coordinator import Coordinator
+from sim.audit.cluster import Auditor
+from sim.audit.transactions import TransactionAuditor
+from sim.external.outside import SINK, SOURCE, Appended, Ledger, Source
+from sim.external.storage import Storage, StorageFaults
+from sim.external.transactions import Brokers
 from sim.names import JOB, names_of_attempt
-from sim.outside import SINK, SOURCE, Appended, Ledger, Source
-from sim.slot import Slot
-from sim.storage import Storage, StorageFaults
+from sim.processes.coordinator import Coordinator
+from sim.processes.slot import Slot
+from sim.processes.worker import Worker
 from sim.story import Story
-from sim.transaction_auditor import TransactionAuditor
-from sim.transactions import Brokers
-from sim.worker import Worker
 from sim.world import Process, World
 
 WATCHED_MS = 5_000

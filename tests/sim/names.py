@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace_connectors.kafka.transactions.names import lanes_of, names_of
-from sim.outside import SINK
+from sim.external.outside import SINK
 from sim.story import Story
 
 JOB = "j1"

@@ -10,7 +10,7 @@ from headrace.coordinator.job.job_state import JobState
 from sim.cluster import Cluster
 from sim.seeds import command, told_at_failure
 from sim.story import story_of
-from sim.world import Violation, World
+from sim.world import ViolationError, World
 
 PATIENCE_MS = 1_500_000
 """So long after the last fault, a job must have come to something: every timeout of the machine fits in it."""
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def play(seed: int, *, verbose: bool = False) -> Outcome:
-    """One seed's story. Raises Violation, with the story's last lines as notes."""
+    """One seed's story. Raises ViolationError, with the story's last lines as notes."""
     world = World(seed, verbose=verbose)
     with told_at_failure(world, MODULE, seed):
         return _play(world, seed)
@@ -56,7 +56,7 @@ def _play(world: World, seed: int) -> Outcome:
         # a coordinator that is replaced just then refuses it: users ask again
         world.after(120_000, cluster.stop)
     if not world.run(world.now_ms + PATIENCE_MS, lambda: cluster.result is not None):
-        raise Violation(f"nothing is wrong any more, but the job does not end: {_standing(cluster)}")
+        raise ViolationError(f"nothing is wrong any more, but the job does not end: {_standing(cluster)}")
     assert cluster.result is not None, "it has ended"
     # what is under way still arrives: late commits, words of old slots
     world.run(world.now_ms + 120_000)
@@ -78,12 +78,12 @@ def _require_running(world: World, cluster: Cluster) -> None:
         return cluster.result is not None or (endpoint is not None and endpoint.machine.state is JobState.RUNNING)
 
     if not world.run(world.now_ms + PATIENCE_MS, steady):
-        raise Violation(f"nothing is wrong any more, but the job does not run: {_standing(cluster)}")
+        raise ViolationError(f"nothing is wrong any more, but the job does not run: {_standing(cluster)}")
     before = len(cluster.auditor.history)
     world.run(world.now_ms + STEADY_MS, lambda: cluster.result is not None)
     wanted = cluster.story.checkpoint.interval_ms is not None and cluster.result is None
     if wanted and len(cluster.auditor.history) == before:
-        raise Violation(f"the job runs, but no checkpoint is completed: {_standing(cluster)}")
+        raise ViolationError(f"the job runs, but no checkpoint is completed: {_standing(cluster)}")
     if wanted:
         cluster.auditor.require_all_known()
 

@@ -18,10 +18,10 @@ from headrace.coordinator.job.effects import Commit, Fence
 from headrace.coordinator.job.events import Event, Fenced, JournalRead
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.states import scheduling
-from headrace.coordinator.job.states.leaving import Leaving
-from headrace.coordinator.job.states.live import Live
 from headrace.coordinator.job.states.running import Running
 from headrace.coordinator.job.states.scheduling import Scheduling, Step
+from headrace.coordinator.job.states.shared.leaving import Leaving
+from headrace.coordinator.job.states.shared.live import Live
 from headrace.coordinator.job.states.stopping import Stopping
 from headrace.coordinator.job.states.transitions import STAY, Next
 from headrace.execution.epochs import Pending
@@ -56,7 +56,7 @@ def _nobody_looks_above_what_was_put(patch: pytest.MonkeyPatch) -> None:
 
 
 def _an_effect_that_raises_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("sim.coordinator.failure_event", lambda effect, failure: None)
+    patch.setattr("sim.processes.coordinator.failure_event", lambda effect, failure: None)
 
 
 def _what_was_decided_is_not_committed_first(patch: pytest.MonkeyPatch) -> None:
@@ -66,11 +66,11 @@ def _what_was_decided_is_not_committed_first(patch: pytest.MonkeyPatch) -> None:
 def _an_earlier_checkpoint_is_restored(patch: pytest.MonkeyPatch) -> None:
     read = journaling.journal_read
 
-    def broken(found: Journal, damaged: Any = None) -> JournalRead:
+    def broken(ticket: int, found: Journal, damaged: Any = None) -> JournalRead:
         checkpoints = found.checkpoints
-        return replace(read(found, damaged), restore=checkpoints[0].manifest if checkpoints else None)
+        return replace(read(ticket, found, damaged), restore=checkpoints[0].manifest if checkpoints else None)
 
-    patch.setattr("sim.coordinator.journal_read", broken)
+    patch.setattr("sim.processes.coordinator.journal_read", broken)
 
 
 def _epochs_begin_anew(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ EVENTS_MAX = 400_000
 """More than any sound story needs."""
 
 
-class Violation(AssertionError):  # noqa: N818 - reads as the sentence it is
+class ViolationError(AssertionError):
     """Something that must never happen has happened."""
 
 
@@ -56,7 +56,7 @@ class World:
             if done():
                 return True
             if self._count > EVENTS_MAX:
-                raise Violation(f"more than {EVENTS_MAX} things happened: something goes round and round")
+                raise ViolationError(f"more than {EVENTS_MAX} things happened: something goes round and round")
         self.now_ms = until_ms
         return done()
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.shared_spark import SharedSpark
-from support.spark_settings import spark_settings
+from support.spark.settings import spark_settings
+from support.spark.shared_session import SharedSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

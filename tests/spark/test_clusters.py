@@ -18,12 +18,12 @@ import pyspark
 import pytest
 
 from headrace.spark.cluster.session import session
-from support.running import headrace
-from support.sent_flow import check_results, write_project
-from support.spark_home import end_jvm
-from support.spark_settings import SPARK_SECONDS
-from support.spark_trial import Trial, faults_installed
-from support.standalone_spark import StandaloneSpark, standalone_spark
+from support.flows.sent import check_results, write_project
+from support.processes.running import headrace
+from support.spark.home import end_jvm
+from support.spark.settings import SPARK_SECONDS
+from support.spark.standalone import StandaloneSpark, standalone_spark
+from support.spark.trial import Trial, faults_installed
 
 SMALL = {"spark.executor.memory": "512m", "spark.log.level": "ERROR"}
 SPECULATION = SMALL | {

@@ -15,13 +15,13 @@ import headrace.spark
 from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.cli.app import app
-from headrace.core.errors import Unreachable, UserError
+from headrace.core.errors import UnreachableError, UserError
 from headrace.spark.cluster.connect_session import connected
 from headrace.spark.state_source import register_state
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
-from support.connect_server import connect_server
-from support.flow_site import Flow
+from support.flows.site import Flow
+from support.spark.connect_server import connect_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +116,7 @@ def test_what_is_refused(server: str, session: SparkSession) -> None:
     ):
         pass
     with (
-        pytest.raises(Unreachable, match=r"no Spark Connect server answers at 127\.0\.0\.1:1"),
+        pytest.raises(UnreachableError, match=r"no Spark Connect server answers at 127\.0\.0\.1:1"),
         connected("sc://127.0.0.1:1", {}),
     ):
         pass

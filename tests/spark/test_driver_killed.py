@@ -17,12 +17,12 @@ import pytest
 
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, unique_topic
-from support.flow_site import Flow
+from support.clusters.stopping_points import StoppingPoints
+from support.flows.site import Flow
+from support.kafka.broker import consume_all, create_topic, unique_topic
+from support.processes.running import WAIT_SECONDS, Running, finish, start
 from support.rotation import of_this_commit
-from support.running import WAIT_SECONDS, Running, finish, start
-from support.spark_settings import SPARK_SECONDS
-from support.stopping_points import StoppingPoints
+from support.spark.settings import SPARK_SECONDS
 from support.third_party_site import third_party_path
 
 FLOW = Flow("sliding")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.spark.cluster.session import session
-from support.spark_home import end_jvm, own_spark_home
-from support.spark_trial import Trial, faults_installed
+from support.spark.home import end_jvm, own_spark_home
+from support.spark.trial import Trial, faults_installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,14 +14,14 @@ from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from headrace.spark.driver.replay import ReplayOutcome
 from headrace.spark.launch.replay import ReplayOptions, prepare
-from headrace.spark.task.staging_end import read_staged
+from headrace.spark.task.output.staging_end import read_staged
 from headrace.spec.reading.load import load_text
 from headrace_dev.broker import EmbeddedBroker
-from support.archive import delete_records
-from support.broker import create_topic, unique_topic
-from support.local_exchange import LocalExchange
-from support.log_ends import wait_settled
-from support.running import WAIT_SECONDS
+from support.kafka.broker import create_topic, unique_topic
+from support.kafka.log_ends import wait_settled
+from support.processes.running import WAIT_SECONDS
+from support.spark.local_exchange import LocalExchange
+from support.storage.archive import delete_records
 
 pytestmark = pytest.mark.broker
 

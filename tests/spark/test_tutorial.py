@@ -20,11 +20,11 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all
-from support.commands import headrace
-from support.local_cluster import home_of_processes
+from support.clusters.local import home_of_processes
+from support.kafka.broker import consume_all
+from support.processes.commands import headrace
+from support.processes.running import RUN_TIMES
 from support.repository import ROOT
-from support.running import RUN_TIMES
 
 PAGE = ROOT / "docs" / "tutorial-backfill.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -33,7 +33,7 @@ OF_HEADRACE = re.compile(r"""\bheadrace ((?:[^|;()'"]|'[^']*'|"[^"]*")+)""")
 MARK = "@@ command"
 SECONDS_MAX = 1_700
 CONSUMED = re.compile(r"\bkafka consume (\S+)")
-SETTLED = "import sys; from support.log_ends import wait_settled; wait_settled(*sys.argv[1:])"
+SETTLED = "import sys; from support.kafka.log_ends import wait_settled; wait_settled(*sys.argv[1:])"
 DIFFERS = (
     (re.escape(re.escape("..")), ".*"),
     (r"\d+\\\.\d(?=\\ s\b)", r"\\d+\\.\\d"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.processes.ports import is_free
-from support.running import wait_until
+from support.processes.running import wait_until
 from support.suite.inner_run import inner_run
 
 PLUGINS = ("scheduling", "shared_broker", "traces")
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.broker
 USES = """
 import os
 from pathlib import Path
-from support.broker import create_topic, unique_topic
+from support.kafka.broker import create_topic, unique_topic
 
 def test_{name}(broker):
     create_topic(broker, unique_topic())

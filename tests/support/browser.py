@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _REMEDY = "install it (Debian: apt install chromium-headless-shell), or run the tests by .ci/run, which does"

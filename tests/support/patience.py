@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from headrace.rpc.messages import ClusterTimes
+from headrace.rpc.time_settings import ClusterTimes
 
 WAIT_SECONDS: Final = 240.0
 """A test fails if what it waits for has not come true by then; also a client's patience with one answer of a broker."""
@@ -34,7 +34,7 @@ CLUSTER_TIMES: Final[Mapping[str, str]] = {
     # ends slots that hang while their job is being canceled; no data depends on it
     "HEADRACE_CANCEL": "6s",
 }
-"""Settings for the processes of a session cluster: the default of `support.cluster.Cluster`."""
+"""Settings for the processes of a session cluster: the default of `support.clusters.session.Cluster`."""
 SHORT_CLUSTER_LEASES: Final[Mapping[str, str]] = {
     **CLUSTER_TIMES,
     "HEADRACE_LEASE": "4s",

@@ -14,8 +14,7 @@ from ruamel.yaml import YAML
 
 from headrace.cli.app import app
 from headrace.core.config import parse_duration_ms
-from headrace.rpc.messages import ClusterTimes
-from headrace.rpc.time_settings import times_from
+from headrace.rpc.time_settings import ClusterTimes, times_from
 from support.repository import ROOT
 
 FOLDER = ROOT / "deploy/standalone"

@@ -7,13 +7,14 @@ from pathlib import Path
 from headrace.rpc.generate import generate
 from support.repository import ROOT
 
-PACKAGE = Path("headrace/rpc/v1")
+PACKAGE = Path("headrace/rpc")
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in folder.glob("*_pb2*.py*")}
+    generated = [*(folder / "v1").glob("*_pb2*.py*"), folder / "messages.py"]
+    return {path.name: path.read_text() for path in generated}
 
 
-def test_protobuf_modules_are_what_the_schemas_say(tmp_path: Path) -> None:
+def test_control_messages_are_what_the_schemas_say(tmp_path: Path) -> None:
     generate(ROOT, tmp_path)
     assert _texts(ROOT / "platform" / PACKAGE) == _texts(tmp_path / PACKAGE), "run `make docs`"

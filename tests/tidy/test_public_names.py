@@ -46,7 +46,10 @@ NAMES = {
     """,
     "headrace.core.batch": "KG OP TS WM visible_columns",
     "headrace.core.config": "Config Duration secret",
-    "headrace.core.errors": "HeadraceError UserError ExternalError InternalError",
+    "headrace.core.errors": """
+        HeadraceError UserError ExternalError InternalError UnreachableError InvalidPipelineError
+        Unreachable InvalidPipeline
+    """,
     "headrace.core.types": "DataType Field Schema",
     "headrace_connectors.archive": "CONNECTOR ArchiveSinkConfig",
     "headrace_connectors.files": "CONNECTOR FilesSourceConfig FilesSinkConfig",

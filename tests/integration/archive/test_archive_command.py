@@ -14,13 +14,13 @@ from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.archive.ranges import Range, covered
 from headrace_connectors.kafka import KafkaSourceConfig
 from headrace_dev.broker import EmbeddedBroker
-from support.archive import delete_records, read_records
-from support.broker import create_topic, produce, unique_topic
-from support.commands import invoked
-from support.local_cluster import processes_of
-from support.log_ends import wait_settled
-from support.raw_transactions import transactional
-from support.running import WAIT_SECONDS, finish, headrace, start, wait_until
+from support.clusters.local import processes_of
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.kafka.log_ends import wait_settled
+from support.kafka.raw_transactions import transactional
+from support.processes.commands import invoked
+from support.processes.running import WAIT_SECONDS, finish, headrace, start, wait_until
+from support.storage.archive import delete_records, read_records
 
 pytestmark = pytest.mark.broker
 

@@ -19,11 +19,11 @@ from headrace.formats.archive.ranges import Range, covered
 from headrace.formats.archive.schema import footer_of
 from headrace_connectors.kafka import KafkaSourceConfig
 from headrace_dev.broker import EmbeddedBroker
-from support.archive import EVERYTHING, archive_topics, delete_records, read_records
-from support.broker import create_topic, produce, unique_topic
-from support.log_ends import wait_settled
-from support.raw_transactions import transactional
-from support.running import WAIT_SECONDS, wait_until
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.kafka.log_ends import wait_settled
+from support.kafka.raw_transactions import transactional
+from support.processes.running import WAIT_SECONDS, wait_until
+from support.storage.archive import EVERYTHING, archive_topics, delete_records, read_records
 
 pytestmark = pytest.mark.broker
 

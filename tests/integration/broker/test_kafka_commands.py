@@ -18,9 +18,9 @@ from typer.testing import CliRunner, Result
 from headrace.cli.development.kafka import app
 from headrace_dev.broker import EmbeddedBroker
 from headrace_dev.broker.process import BrokerProcess
-from support.broker import create_topic, produce, unique_topic
-from support.permissions import open_to_others
-from support.running import WAIT_SECONDS, wait_until
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.processes.running import WAIT_SECONDS, wait_until
+from support.storage.permissions import open_to_others
 
 pytestmark = pytest.mark.broker
 

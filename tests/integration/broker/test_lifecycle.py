@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.errors import ExternalError, UserError
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
-from support.broker import broker_config, consume_all, create_topic, produce, unique_topic
+from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic
 
 pytestmark = pytest.mark.broker
 

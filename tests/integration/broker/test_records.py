@@ -7,9 +7,9 @@ import pytest
 from headrace.local.topics import records
 from headrace.local.topics.records import consume
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import create_topic, produce, unique_topic
-from support.raw_transactions import transactional
-from support.running import WAIT_SECONDS
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.kafka.raw_transactions import transactional
+from support.processes.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, produce, unique_topic
+from support.kafka.broker import consume_all, create_topic, produce, unique_topic
 
 pytestmark = pytest.mark.broker
 

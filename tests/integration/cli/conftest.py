@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headrace.cli.app import app
-from support.running import RUN_TIMES, WAIT_SECONDS
+from support.processes.running import RUN_TIMES, WAIT_SECONDS
 
 Headrace = Callable[..., Result]
 PATIENTLY = ("--seconds", str(WAIT_SECONDS))

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, produce, unique_topic
-from support.running import WAIT_SECONDS, wait_until
+from support.kafka.broker import consume_all, create_topic, produce, unique_topic
+from support.processes.running import WAIT_SECONDS, wait_until
 
 from .conftest import PATIENTLY, Headrace
 

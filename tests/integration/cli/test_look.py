@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from headrace.connect.registry import connector_names
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 from .conftest import PATIENTLY, Headrace
 

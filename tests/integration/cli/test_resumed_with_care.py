@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.gated_run import checkpointed_attempt, open_gate, rows, wait_checkpoint_after, written
-from support.running import finish, headrace, start, wait_until
+from support.clusters.gated_run import checkpointed_attempt, open_gate, rows, wait_checkpoint_after, written
+from support.processes.running import finish, headrace, start, wait_until
 
 
 @pytest.fixture(scope="module")

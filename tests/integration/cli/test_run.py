@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 from .conftest import Headrace
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from support.gated_run import ROWS, open_gate, rows, wait_checkpoint_after, written
-from support.local_cluster import processes_of
-from support.permissions import open_to_others
-from support.running import Finished, finish, headrace, start, wait_until
+from support.clusters.gated_run import ROWS, open_gate, rows, wait_checkpoint_after, written
+from support.clusters.local import processes_of
+from support.processes.running import Finished, finish, headrace, start, wait_until
+from support.storage.permissions import open_to_others
 
 
 def slots(home: Path) -> list[int]:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from support.gated_run import checkpointed_attempt, open_gate, rows, written
-from support.local_cluster import processes_of
+from support.clusters.gated_run import checkpointed_attempt, open_gate, rows, written
+from support.clusters.local import processes_of
 from support.patience import RUN_TIMES, WAIT_SECONDS
-from support.running import Finished, finish, headrace, wait_until
+from support.processes.running import Finished, finish, headrace, wait_until
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_SIGNALS = ["env", "--default-signal=INT,TERM,HUP"]
@@ -112,9 +112,24 @@ main()
 """
 
 
-def test_a_command_that_is_interrupted_while_it_is_built_leaves_no_trace(tmp_path: Path) -> None:
+INTERRUPTED_AT_THE_FIRST_IMPORT = """
+import os, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if "headrace.__main__" in sys.modules:
+            os.kill(os.getpid(), 2)
+
+sys.meta_path.insert(0, Interrupting())
+from headrace.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("program", [INTERRUPTED_WHILE_BUILT, INTERRUPTED_AT_THE_FIRST_IMPORT])
+def test_a_command_that_is_interrupted_before_it_begins_leaves_no_trace(program: str, tmp_path: Path) -> None:
     ended = subprocess.run(
-        [*DEFAULT_SIGNALS, sys.executable, "-c", INTERRUPTED_WHILE_BUILT, "run", "p.yaml"],
+        [*DEFAULT_SIGNALS, sys.executable, "-c", program, "run", "p.yaml"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""Each verb as a user starts it: by a fresh interpreter. Other tests fork their commands (`support.forked`)."""
+"""Each verb as a user starts it: by a fresh interpreter. Other tests fork commands (`support.processes.forked`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from headrace.cli.app import VERBS
 from support.patience import WAIT_SECONDS
-from support.running import Finished, headrace
+from support.processes.running import Finished, headrace
 
 SHOWN = sorted(verb.name for verb in VERBS if not verb.hidden)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.cluster import Cluster, running_cluster
-from support.cluster_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.session import Cluster, running_cluster
 
 
 @pytest.fixture(scope="package")

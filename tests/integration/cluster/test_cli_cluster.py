@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from support.cluster import kill
-from support.local_cluster import LocalCluster, home_of_processes, processes_of
+from support.clusters.local import LocalCluster, home_of_processes, processes_of
+from support.clusters.session import kill
+from support.clusters.strangers import control_answers, rest_statuses
 from support.patience import CLUSTER_TIMES
-from support.permissions import mode_of, open_to_others
-from support.running import wait_until
-from support.strangers import control_answers, rest_statuses
+from support.processes.running import wait_until
+from support.storage.permissions import mode_of, open_to_others
 
 ENDLESS = """\
 name: counting

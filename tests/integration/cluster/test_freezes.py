@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.cluster import Cluster, frozen, kill, running_cluster, wait_gone
-from support.cluster_flow import Flow
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import Cluster, frozen, kill, running_cluster, wait_gone
+from support.clusters.worker_process import parent_of
 from support.patience import SHORT_CLUSTER_LEASES
-from support.running import wait_until
-from support.worker_process import parent_of
+from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
 

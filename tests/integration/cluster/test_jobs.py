@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import create_topic, produce, unique_topic
-from support.cluster import Cluster, kill
-from support.running import wait_until
+from support.clusters.session import Cluster, kill
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from support.cluster import Cluster, kill
-from support.cluster_flow import Flow
-from support.running import wait_until
-from support.worker_process import parent_of
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import Cluster, kill
+from support.clusters.worker_process import parent_of
+from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # re-exported
 
-from support.broker import create_topic
-from support.cluster import Cluster, kill
-from support.cluster_flow import Flow
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import Cluster, kill
+from support.kafka.broker import create_topic
 
 pytestmark = pytest.mark.broker
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.cluster import Cluster
+from support.clusters.session import Cluster
 
 pytestmark = pytest.mark.broker
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.cluster import Cluster, wait_gone
-from support.cluster_flow import Flow
-from support.open_transactions import require_none_left
-from support.running import finish, wait_until
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import Cluster, wait_gone
+from support.kafka.open_transactions import require_none_left
+from support.processes.running import finish, wait_until
 
 pytestmark = pytest.mark.broker
 

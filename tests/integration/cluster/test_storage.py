@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.cluster import Cluster
-from support.cluster_flow import Flow, running_flow
-from support.running import WAIT_SECONDS, wait_until
+from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.session import Cluster
+from support.processes.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
 

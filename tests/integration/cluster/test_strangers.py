@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster import Cluster, running_cluster
-from support.running import WAIT_SECONDS, wait_until
-from support.shuffled import SHUFFLED
+from support.clusters.session import Cluster, running_cluster
+from support.clusters.shuffled import SHUFFLED
+from support.processes.running import WAIT_SECONDS, wait_until
 
 IDLE = 1_100
 """More than one listener of a slot has room for."""

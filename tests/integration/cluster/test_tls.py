@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from support.certificates import DAY, Authority, tls_files_of
-from support.cluster import Cluster, kill
-from support.running import WAIT_SECONDS, Finished, wait_until
-from support.shuffled import SHUFFLED
+from support.clusters.session import Cluster, kill
+from support.clusters.shuffled import SHUFFLED
+from support.processes.running import WAIT_SECONDS, Finished, wait_until
 
 
 @pytest.fixture(scope="module")

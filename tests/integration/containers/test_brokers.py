@@ -8,15 +8,15 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.connect.sink import Committable, SinkContext
-from headrace.core.errors import Unreachable
+from headrace.core.errors import UnreachableError
 from headrace.core.types import schema_of
 from headrace.local.topics import topics as broker_topics
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
 from headrace_connectors.kafka.transactions.names import names_of
-from support.broker import consume_all, produce, unique_topic
 from support.containers.kafka import KafkaContainers
-from support.running import WAIT_SECONDS, wait_until
+from support.kafka.broker import consume_all, produce, unique_topic
+from support.processes.running import WAIT_SECONDS, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def values(kafka: KafkaContainers, topic: str) -> list[str]:
     try:
         # a leader that is new may not know the end yet, which this waits for
         broker_topics.offset_ranges(kafka.bootstrap, topic)
-    except Unreachable:
+    except UnreachableError:
         return []  # nobody answers yet: whoever asks, asks again
     return sorted((record.value or b"").decode() for record in consume_all(kafka, topic))
 

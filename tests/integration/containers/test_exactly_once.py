@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.cluster import Cluster, running_cluster
-from support.cluster_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.session import Cluster, running_cluster
+from support.clusters.stopping_points import StoppingPoints
 from support.containers.kafka import KafkaContainers
-from support.open_transactions import open_transactions, require_none_left, require_none_open
+from support.kafka.open_transactions import open_transactions, require_none_left, require_none_open
 from support.patience import SHORT_CLUSTER_LEASES
-from support.stopping_points import StoppingPoints
 from support.third_party_site import third_party_path
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.cluster_flow import Flow, running_flow
+from support.clusters.kafka_flow import Flow, running_flow
 from support.containers.engine import leftovers
 from support.containers.hosts import HostContainers, host_containers
 from support.containers.kafka import KafkaContainers
-from support.running import wait_until
+from support.processes.running import wait_until
 
 WORKERS, SLOTS = 2, 4
 

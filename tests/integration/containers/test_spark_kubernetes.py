@@ -1,6 +1,6 @@
 """Replays on Kubernetes by Spark's own scheduler for it: executors as pods, and the driver too.
 
-The cluster is a stand-in (`support.kubernetes`): its pods are containers of the image that deploy/spark describes.
+The cluster is a stand-in (`support.spark.kubernetes`): pods are containers of the image that deploy/spark describes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 from headrace.spark.cluster.kubernetes_pods import pods_from_here
 from headrace.spark.cluster.spark_submit import installed_spark_submit
 from support.containers.engine import leftovers
-from support.kubernetes.cluster import IMAGE, NAMESPACE, SERVICE_ACCOUNT, Kubernetes, kubernetes_cluster
-from support.running import WAIT_SECONDS, finish, headrace, start, wait_until
-from support.sent_flow import check_results, write_project
+from support.flows.sent import check_results, write_project
+from support.processes.running import WAIT_SECONDS, finish, headrace, start, wait_until
+from support.spark.kubernetes.cluster import IMAGE, NAMESPACE, SERVICE_ACCOUNT, Kubernetes, kubernetes_cluster
 
 RUN_SECONDS = 480.0
 """A run takes four JVMs one after another, and as many Pythons."""

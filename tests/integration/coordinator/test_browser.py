@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from headrace.client.models import SubmitRequest
 from support.browser import Site, browsing
-from support.running import wait_until
-from support.scripted_cluster import TOKEN, ScriptedCluster, client_of, serving
+from support.control.scripted_cluster import TOKEN, ScriptedCluster, client_of, serving
+from support.processes.running import wait_until
 
 PAGE = Path(__file__).parents[2] / "support" / "every_way.html"
 REBOUND = "rebound.example"

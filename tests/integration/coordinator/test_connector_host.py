@@ -22,10 +22,10 @@ from headrace.coordinator.host.client import ConnectorHost, HostTimes
 from headrace.core.errors import ExternalError, InternalError, UserError
 from headrace.local.topics.topics import partitions_of
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import create_topic, produce, unique_topic
-from support.running import WAIT_SECONDS, wait_until
-from support.starters import shared_starter
-from support.worker_process import is_running
+from support.clusters.worker_process import is_running
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.processes.running import WAIT_SECONDS, wait_until
+from support.processes.starters import shared_starter
 
 JOB = "0123456789ab"
 PATIENT = HostTimes(open_s=WAIT_SECONDS, discover_s=WAIT_SECONDS, commit_s=WAIT_SECONDS, close_s=WAIT_SECONDS)

@@ -23,12 +23,12 @@ from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.machine import Machine
-from headrace.coordinator.rest.service import JobConflict
+from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Home
-from headrace.rpc.messages import ClusterTimes
-from support.dispatching import (
+from headrace.rpc.time_settings import ClusterTimes
+from support.control.dispatching import (
     JOB,
     Gate,
     canceled,
@@ -107,10 +107,10 @@ def test_a_job_whose_storage_is_away_at_the_start_is_tried_again(tmp_path: Path,
 def test_a_job_that_waits_for_its_storage_holds_its_name_and_can_be_canceled(tmp_path: Path, away: Away) -> None:
     async def test() -> None:
         async with dispatching(Home(tmp_path)) as dispatcher:
-            with pytest.raises(JobConflict, match=f"{JOB} of that name .* waits to go on"):
+            with pytest.raises(JobConflictError, match=f"{JOB} of that name .* waits to go on"):
                 await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
             await until(lambda: is_tried_again(dispatcher), "a first try that came to nothing")
-            with pytest.raises(JobConflict, match="tried again"):
+            with pytest.raises(JobConflictError, match="tried again"):
                 await dispatcher.savepoint("driven", None)
             trigger = await dispatcher.cancel("driven")
             assert (trigger.status, trigger.job_id) == ("completed", JOB)
@@ -310,7 +310,7 @@ def test_a_cancel_is_answered_when_its_end_is_on_disk(
             assert await status_of(dispatcher, trigger) == "in-progress"
             status = await dispatcher.job(JOB)
             assert (status.state, status.message) == ("CANCELLING", "its end is being recorded")
-            with pytest.raises(JobConflict, match=f"{JOB} of that name"):
+            with pytest.raises(JobConflictError, match=f"{JOB} of that name"):
                 await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
             gate.open.set()
             assert (await until_answered(dispatcher, trigger)).status == "completed"
@@ -368,7 +368,7 @@ def test_a_job_that_was_left_holds_its_name_and_can_be_canceled(tmp_path: Path) 
 
     async def test() -> None:
         async with dispatching(home) as dispatcher:
-            with pytest.raises(JobConflict, match=f"{JOB} of that name .* is SUSPENDED: .* could not go on"):
+            with pytest.raises(JobConflictError, match=f"{JOB} of that name .* is SUSPENDED: .* could not go on"):
                 await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
             assert (await dispatcher.cancel("driven")).status == "completed"
             await dispatcher.submit(SubmitRequest(pipeline=pipeline()))

@@ -5,18 +5,25 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.leaving import Leaving
+from headrace.coordinator.job.states.shared.leaving import Leaving
+from headrace.rpc.codec import from_slot_bytes
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.messages import Acked, Failed, Failure
-from support.checkpoints import attempt, checkpoint, committed
-from support.driven_job import JOB, SLOT, driven, run
-from support.worker_process import all_pids, parent_of
+from support.clusters.worker_process import all_pids, parent_of
+from support.control.driven_job import JOB, SLOT, driven, run
+from support.storage.checkpoints import attempt, checkpoint, committed
+
+
+def lost(attempt: int) -> Failed:
+    return Failed(JOB, attempt, Failure("lost", "external", retry=True))
 
 
 def hosts() -> list[int]:
@@ -113,7 +120,7 @@ def test_a_checkpoint_that_is_altered_is_found_once_a_slot_could_not_restore_it(
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
             failure = Failure("damaged", "external", retry=False)
-            made.driver.attempt_slots.slot_said(SLOT.slot, Failed(JOB, 2, failure))
+            made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(Failed(JOB, 2, failure)))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             assert [restored_from(each) for each in made.fleet.deployed] == [{"1-2"}, {"1-1"}]
 
@@ -130,7 +137,7 @@ def test_a_coordinator_that_another_one_has_replaced_does_not_wait_for_slots(tmp
             other = JournalStore(open_store(str(tmp_path / "checkpoints")), "", "another")
             other.load()
             other.append(attempt(2))
-            made.driver.attempt_slots.slot_said(SLOT.slot, Failed(JOB, 1, Failure("lost", "external", retry=True)))
+            made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(lost(1)))
             await made.until(lambda: made.driver.machine.state is JobState.SUSPENDED, "SUSPENDED")
 
     run(test)
@@ -144,7 +151,8 @@ def test_a_slot_whose_reports_cannot_be_read_has_failed(tmp_path: Path) -> None:
             made.fleet.holder = made.driver.attempt_slots
             made.fleet.left.set()
             await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
-            made.driver.attempt_slots.slot_said(SLOT.slot, Acked(JOB, 1, 1, b'[{"unknown": 1}]', 1, 0))
+            unread = Acked(JOB, 1, 1, b'[{"unknown": 1}]', 1, 0)
+            made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(unread))
             await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
             (failed,) = made.driver.history.exceptions
             assert "its report cannot be read" in failed.failure.message
@@ -165,5 +173,41 @@ def test_a_job_whose_journal_is_gone_does_not_begin_anew(tmp_path: Path) -> None
                 writer.load()
                 writer.append(draft)
             await made.until(lambda: made.driver.checkpoint is not None, "it finds its checkpoint again")
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"), [(b"\x7a\x00", "of a kind that this version does not know"), (b"\xff", "is malformed")]
+)
+def test_a_slot_whose_messages_are_not_known_has_failed(tmp_path: Path, payload: bytes, message: str) -> None:
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            made.fleet.holder = made.driver.attempt_slots
+            made.fleet.left.set()
+            await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
+            made.driver.attempt_slots.slot_said(SLOT.slot, payload)
+            await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
+            (failed,) = made.driver.history.exceptions
+            assert message in failed.failure.message
+            assert failed.failure.worker == SLOT.worker
+
+    run(test)
+
+
+def test_messages_of_an_older_attempt_and_of_unknown_slots_are_dropped(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with driven(tmp_path) as made:
+            made.fleet.holder = made.driver.attempt_slots
+            made.fleet.left.set()
+            await made.until(lambda: len(made.fleet.deployed) == 1, "an attempt")
+            slots = made.driver.attempt_slots
+            slots.slot_said(SLOT.slot, from_slot_bytes(lost(1)))
+            await made.until(lambda: len(made.fleet.deployed) == 2, "another attempt")
+            slots.slot_said(SLOT.slot, from_slot_bytes(lost(1)))
+            slots.slot_said("another", from_slot_bytes(lost(2)))
+            assert made.driver._events.empty()
+            slots.slot_said(SLOT.slot, from_slot_bytes(lost(2)))
+            assert not made.driver._events.empty()
 
     run(test)

@@ -12,10 +12,10 @@ import pytest
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch import registry_shell
 from headrace.coordinator.dispatch.job_store import JobStore
-from headrace.coordinator.rest.service import JobConflict
-from headrace.core.errors import ExternalError, InvalidPipeline
+from headrace.coordinator.rest.service import JobConflictError
+from headrace.core.errors import ExternalError, InvalidPipelineError
 from headrace.core.settings import Home
-from support.dispatching import (
+from support.control.dispatching import (
     Gate,
     dispatching,
     pipeline,
@@ -30,8 +30,8 @@ def test_of_two_submissions_of_a_name_at_once_one_is_refused(tmp_path: Path) -> 
         async with dispatching(Home(tmp_path)) as dispatcher:
             requests = [dispatcher.submit(SubmitRequest(pipeline=pipeline())) for _ in range(2)]
             answers = await asyncio.gather(*requests, return_exceptions=True)
-            assert [type(each) for each in answers if not isinstance(each, str)] == [JobConflict]
-            with pytest.raises(JobConflict, match="runs already"):
+            assert [type(each) for each in answers if not isinstance(each, str)] == [JobConflictError]
+            with pytest.raises(JobConflictError, match="runs already"):
                 await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
 
     run(test)
@@ -49,7 +49,7 @@ def test_a_client_that_hangs_up_leaves_no_job_behind_that_nobody_knows(
             asked.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asked
-            with pytest.raises(JobConflict, match="being submitted"):
+            with pytest.raises(JobConflictError, match="being submitted"):
                 await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
             gate.open.set()
 
@@ -77,7 +77,7 @@ def test_a_submission_whose_write_failed_does_not_run_one_day(
             async def is_accepted() -> bool:
                 try:
                     await dispatcher.submit(SubmitRequest(pipeline=pipeline()))
-                except JobConflict:
+                except JobConflictError:
                     return False
                 return True
 
@@ -144,7 +144,7 @@ def test_a_parallelism_that_is_no_number_is_named(tmp_path: Path) -> None:
     async def test() -> None:
         async with dispatching(Home(tmp_path)) as dispatcher:
             for wrong in ("two", None, -1, [1]):
-                with pytest.raises(InvalidPipeline) as refused:
+                with pytest.raises(InvalidPipelineError) as refused:
                     await dispatcher.submit(SubmitRequest(pipeline=pipeline() | {"parallelism": wrong}))
                 assert [problem.path for problem in refused.value.problems] == [("parallelism",)]
 

@@ -13,8 +13,9 @@ from headrace.coordinator.driver.driver import JobDriver
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.job_state import JobState
+from headrace.rpc.codec import from_slot_bytes
 from headrace.rpc.messages import Failed, Failure
-from support.driven_job import JOB, SLOT, Driven, PromptHost, driven, run
+from support.control.driven_job import JOB, SLOT, Driven, PromptHost, driven, run
 
 INJECTED = "ValueError: injected"
 NOT_PERFORMED = {do.Alarm, do.CloseHost}
@@ -64,7 +65,8 @@ async def live(made: Driven, folder: Path) -> None:
     made.fleet.left.set()
     await is_running(made)
     attempt = made.driver.machine.job.attempt
-    made.driver.attempt_slots.slot_said(SLOT.slot, Failed(JOB, attempt, Failure("lost", "external", retry=True)))
+    failed = Failed(JOB, attempt, Failure("lost", "external", retry=True))
+    made.driver.attempt_slots.slot_said(SLOT.slot, from_slot_bytes(failed))
     await made.until(lambda: made.driver.machine.job.attempt > attempt, "another attempt")
 
     def savepoint(request: str) -> on.Asked:

@@ -13,7 +13,7 @@ from headrace.exchange.channel import ChannelBounds
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import JobOptions, LocalJob
 from headrace.spec.reading.read import pipeline_from_dict
-from support.running import WAIT_SECONDS, wait_until
+from support.processes.running import WAIT_SECONDS, wait_until
 
 BATCH_ROWS, QUEUE_ROWS, PARALLELISM = 500, 2_000, 2
 

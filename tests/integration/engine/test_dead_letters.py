@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, produce, unique_topic
-from support.running import headrace
+from support.kafka.broker import consume_all, create_topic, produce, unique_topic
+from support.processes.running import headrace
 
 pytestmark = pytest.mark.broker
 

@@ -9,8 +9,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import broker_config, consume_all, create_topic, produce, unique_topic
-from support.running import WAIT_SECONDS, Finished, finish, headrace, start, wait_until
+from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic
+from support.processes.running import WAIT_SECONDS, Finished, finish, headrace, start, wait_until
 
 pytestmark = pytest.mark.broker
 

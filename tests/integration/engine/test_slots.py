@@ -20,8 +20,8 @@ from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.worker.slot.runtime import SlotRuntime
 from headrace_connectors.memory import Collected, Feed, open_collected, open_feed
-from support.running import WAIT_SECONDS, wait_until
-from support.slots import Attempt, SlotFailedError, deployed
+from support.control.slots import Attempt, SlotFailedError, deployed
+from support.processes.running import WAIT_SECONDS, wait_until
 
 SCHEMA = {"k": "int64 not null", "v": "int64", "ts": "timestamp not null"}
 TOTALS = {"totals": {"from": "rows", "key_by": ["k"], "aggregate": {"n": "count(*)", "v": "sum(v)"}}}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.cluster import Cluster, running_cluster
-from support.cluster_flow import Flow, running_flow
-from support.open_transactions import require_none_open
-from support.postgres import postgres
-from support.stopping_points import StoppingPoints
+from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.session import Cluster, running_cluster
+from support.clusters.stopping_points import StoppingPoints
+from support.kafka.open_transactions import require_none_open
+from support.storage.postgres import postgres
 from support.third_party_site import third_party_path
 
 __all__ = ["postgres"]

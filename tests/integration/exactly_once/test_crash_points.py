@@ -13,10 +13,10 @@ from typing import Literal
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.cluster import Cluster, kill
-from support.cluster_flow import Flow
-from support.open_transactions import require_none_left
-from support.stopping_points import StoppingPoints
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import Cluster, kill
+from support.clusters.stopping_points import StoppingPoints
+from support.kafka.open_transactions import require_none_left
 
 pytestmark = pytest.mark.broker
 

@@ -14,13 +14,13 @@ import pytest
 from headrace_connectors.kafka.transactions.rules import NONE
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import running_broker
-from support.cluster import Cluster
-from support.copying_job import CopyingJob
-from support.open_transactions import ONGOING, open_transactions, require_none_open
+from support.clusters.copying_job import CopyingJob
+from support.clusters.session import Cluster
+from support.clusters.stopping_points import StoppingPoints
+from support.kafka.broker import running_broker
+from support.kafka.open_transactions import ONGOING, open_transactions, require_none_open
 from support.patience import SHORT_CHECKPOINT_TIMEOUT, SHORT_TRANSACTION_TIMEOUT, WAIT_SECONDS
-from support.running import wait_until
-from support.stopping_points import StoppingPoints
+from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, unique_topic
-from support.cluster import Cluster, kill
-from support.cluster_job import ClusterJob
-from support.postgres import Postgres
-from support.running import wait_until
-from support.sql_tables import Tables
-from support.steady_feed import SteadyFeed
+from support.clusters.job import ClusterJob
+from support.clusters.session import Cluster, kill
+from support.kafka.broker import consume_all, create_topic, unique_topic
+from support.kafka.steady_feed import SteadyFeed
+from support.processes.running import wait_until
+from support.storage.postgres import Postgres
+from support.storage.sql_tables import Tables
 
 pytestmark = pytest.mark.broker
 

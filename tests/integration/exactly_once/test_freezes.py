@@ -12,14 +12,14 @@ from collections.abc import Iterator
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.cluster import Cluster, frozen, kill, running_cluster, wait_gone
-from support.cluster_flow import Flow
-from support.open_transactions import require_none_left
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import Cluster, frozen, kill, running_cluster, wait_gone
+from support.clusters.stopping_points import StoppingPoints
+from support.clusters.worker_process import parent_of
+from support.kafka.open_transactions import require_none_left
 from support.patience import SHORT_CLUSTER_LEASES
-from support.running import wait_until
-from support.stopping_points import StoppingPoints
+from support.processes.running import wait_until
 from support.third_party_site import third_party_path
-from support.worker_process import parent_of
 
 pytestmark = pytest.mark.broker
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, unique_topic
-from support.cluster import Cluster, kill, running_cluster
-from support.cluster_flow import Flow
-from support.cluster_job import ClusterJob
-from support.open_transactions import ONGOING, open_transactions, require_none_left, require_none_open
-from support.running import wait_until
-from support.steady_feed import SteadyFeed
-from support.stopping_points import StoppingPoints
+from support.clusters.job import ClusterJob
+from support.clusters.kafka_flow import Flow
+from support.clusters.session import Cluster, kill, running_cluster
+from support.clusters.stopping_points import StoppingPoints
+from support.kafka.broker import consume_all, create_topic, unique_topic
+from support.kafka.open_transactions import ONGOING, open_transactions, require_none_left, require_none_open
+from support.kafka.steady_feed import SteadyFeed
+from support.processes.running import wait_until
 from support.third_party_site import third_party_path
 
 pytestmark = pytest.mark.broker

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 TRIES = 3
 STOPPED = "nothing is left behind"

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from headrace.cli.app import app
 from headrace_dev.broker import EmbeddedBroker
 from headrace_dev.demo.flights import load_flights
-from support.broker import consume_all, create_topic, produce, unique_topic
+from support.kafka.broker import consume_all, create_topic, produce, unique_topic
+from support.processes.running import RUN_TIMES
 from support.repository import ROOT
-from support.running import RUN_TIMES
 
 EXAMPLES = ROOT / "examples"
 FILES = sorted(path.name for path in EXAMPLES.glob("*.yaml"))

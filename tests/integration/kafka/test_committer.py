@@ -26,9 +26,9 @@ from headrace_connectors.kafka.transactions.names import names_of
 from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, running_broker, unique_topic
-from support.raw_transactions import raw_transactions
-from support.running import WAIT_SECONDS, wait_until
+from support.kafka.broker import consume_all, create_topic, running_broker, unique_topic
+from support.kafka.raw_transactions import raw_transactions
+from support.processes.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -24,9 +24,9 @@ from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
 from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import broker_config, consume_all, create_topic, produce, unique_topic
 from support.certificates import Authority, Issued
-from support.running import WAIT_SECONDS, headrace, wait_until
+from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic
+from support.processes.running import WAIT_SECONDS, headrace, wait_until
 
 pytestmark = pytest.mark.broker
 

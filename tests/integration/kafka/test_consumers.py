@@ -19,8 +19,8 @@ from headrace_connectors.kafka.librdkafka.native_consumer import NativeConsumer
 from headrace_connectors.kafka.source.client_consumer import ClientConsumer
 from headrace_connectors.kafka.source.reader import KafkaReader
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import create_topic, produce, unique_topic
-from support.running import WAIT_SECONDS, wait_until
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.processes.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -12,8 +12,8 @@ from headrace.core.types import Schema
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.dead_letters import KafkaDeadLetters
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import Record, consume_all, create_topic, produce, unique_topic
-from support.running import headrace
+from support.kafka.broker import Record, consume_all, create_topic, produce, unique_topic
+from support.processes.running import headrace
 
 pytestmark = pytest.mark.broker
 

@@ -21,10 +21,10 @@ from headrace_connectors.kafka.transactions.committer import KafkaCommitter
 from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import broker_config, consume_all, create_topic, produce, unique_topic
+from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic
+from support.kafka.token_endpoint import CLIENT_SECRET, TokenEndpoint, token_endpoint
 from support.patience import SHORT_TOKEN_LIFE_S
-from support.running import Running, finish, headrace, start, wait_until
-from support.token_endpoint import CLIENT_SECRET, TokenEndpoint, token_endpoint
+from support.processes.running import Running, finish, headrace, start, wait_until
 
 pytestmark = pytest.mark.broker
 

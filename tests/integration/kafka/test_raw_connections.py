@@ -15,7 +15,7 @@ from headrace_connectors.kafka.requests.client import NETWORK_EXCEPTION, BrokerC
 from headrace_connectors.kafka.requests.connection import BrokerConnection, ConnectionBrokenError, ConnectionSettings
 from headrace_connectors.kafka.requests.requests import describe_transactions, metadata
 from headrace_dev.broker import EmbeddedBroker
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
 

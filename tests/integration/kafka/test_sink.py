@@ -19,8 +19,8 @@ from headrace.testing.source_conformance import Received
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
 from headrace_connectors.kafka.sink.records import QUEUED_ROWS_MAX
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import Record, consume_all, create_topic, unique_topic
-from support.running import WAIT_SECONDS
+from support.kafka.broker import Record, consume_all, create_topic, unique_topic
+from support.processes.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
 

@@ -17,10 +17,10 @@ from headrace.core.types import schema_of
 from headrace.testing.source_conformance import Received, read_to_end
 from headrace_connectors.kafka import KafkaSourceConfig
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import create_topic, produce, unique_topic
-from support.log_ends import wait_settled
-from support.raw_transactions import transactional
-from support.running import WAIT_SECONDS
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.kafka.log_ends import wait_settled
+from support.kafka.raw_transactions import transactional
+from support.processes.running import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
 

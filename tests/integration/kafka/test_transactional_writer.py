@@ -28,9 +28,9 @@ from headrace_connectors.kafka.librdkafka.tested_versions import version_of, ver
 from headrace_connectors.kafka.sink import client_producer
 from headrace_connectors.kafka.sink.transactional_writer import TransactionalWriter
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import Broker, consume_all, create_topic, unique_topic
-from support.raw_transactions import RawTransactions, raw_transactions
-from support.running import WAIT_SECONDS, wait_until
+from support.kafka.broker import Broker, consume_all, create_topic, unique_topic
+from support.kafka.raw_transactions import RawTransactions, raw_transactions
+from support.processes.running import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.broker
 

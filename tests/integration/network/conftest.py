@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import broker_config
-from support.cluster_flow import Flow, running_flow
-from support.network_hosts import HERE, Network, SpreadCluster, running_network, spread_cluster
+from support.clusters.kafka_flow import Flow, running_flow
+from support.clusters.network_hosts import HERE, Network, SpreadCluster, running_network, spread_cluster
+from support.kafka.broker import broker_config
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from support.cluster import wait_gone
-from support.cluster_flow import Flow
-from support.network_hosts import CONTROL, DATA, HERE, Network, SpreadCluster
-from support.running import wait_until
+from support.clusters.kafka_flow import Flow
+from support.clusters.network_hosts import CONTROL, DATA, HERE, Network, SpreadCluster
+from support.clusters.session import wait_gone
+from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
 

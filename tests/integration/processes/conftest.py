@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def told_importable() -> Iterator[None]:
-    """Templates and fresh interpreters find `support.told_program`."""
+    """Templates and fresh interpreters find `support.processes.told_program`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         yield

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from support.detached_program import PROGRAM, ROLE
-from support.running import wait_until
-from support.worker_process import is_running
+from support.clusters.worker_process import is_running
+from support.processes.detached_program import PROGRAM, ROLE
+from support.processes.running import wait_until
 
 pytestmark = pytest.mark.usefixtures("told_importable")
 

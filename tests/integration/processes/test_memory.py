@@ -8,9 +8,9 @@ import pytest
 
 from headrace.processes.forking import TemplateStarter
 from headrace.processes.spawning import SpawnStarter
-from support.running import wait_until
-from support.told import Told
-from support.told_program import PROGRAM
+from support.processes.running import wait_until
+from support.processes.told import Told
+from support.processes.told_program import PROGRAM
 
 RATIO_MAX = 1.2
 KEPT_MAX = 0.4

@@ -13,10 +13,10 @@ import pytest
 import headrace
 from headrace.core.errors import UserError
 from headrace.processes.forking import TemplateStarter
-from support.running import wait_until
-from support.told import Told
-from support.told_program import PROGRAM
-from support.worker_process import is_running
+from support.clusters.worker_process import is_running
+from support.processes.running import wait_until
+from support.processes.told import Told
+from support.processes.told_program import PROGRAM
 
 pytestmark = pytest.mark.usefixtures("told_importable")
 
@@ -24,8 +24,8 @@ OWNER = """
 import os, sys
 from pathlib import Path
 from headrace.processes.forking import own_starter
-starter = own_starter(["support.told_program"])
-from support.told import Told
+starter = own_starter(["support.processes.told_program"])
+from support.processes.told import Told
 folder = Path(sys.argv[1])
 
 def children():

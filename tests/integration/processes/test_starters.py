@@ -13,9 +13,9 @@ import pytest
 from headrace.local.marked_process import command_line
 from headrace.processes.forking import TemplateStarter
 from headrace.processes.spawning import SpawnStarter, Starter
-from support.running import WAIT_SECONDS
-from support.told import Told
-from support.told_program import PROGRAM, ROLE
+from support.processes.running import WAIT_SECONDS
+from support.processes.told import Told
+from support.processes.told_program import PROGRAM, ROLE
 
 
 @pytest.fixture(scope="module")

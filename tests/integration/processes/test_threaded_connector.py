@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster import running_cluster
+from support.clusters.session import running_cluster
 from support.third_party_site import third_party_path
 
 ROWS = 1_000

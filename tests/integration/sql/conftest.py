@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support.postgres import Postgres, postgres
-from support.sql_tables import Tables
+from support.storage.postgres import Postgres, postgres
+from support.storage.sql_tables import Tables
 
 __all__ = ["postgres"]
 

@@ -16,14 +16,15 @@ import pytest
 import sqlalchemy as sa
 
 from headrace.connect.sink import Committable, Committer, OpenTransaction
-from headrace.core.errors import ExternalError, Unreachable
+from headrace.core.errors import ExternalError, UnreachableError
+from headrace.core.retry import Backoff
 from headrace.core.types import schema_of
 from headrace_connectors.sql import client
 from headrace_connectors.sql.committer import SqlCommitter
 from headrace_connectors.sql.writing.staging_writer import StagingWriter
-from support.postgres import started_postgres
-from support.running import WAIT_SECONDS
-from support.sql_tables import Sink, Tables
+from support.processes.running import WAIT_SECONDS
+from support.storage.postgres import started_postgres
+from support.storage.sql_tables import Sink, Tables
 
 SCHEMA = schema_of({"k": "string not null", "n": "int64 not null"})
 STAGED = "results__headrace_staged"
@@ -225,7 +226,7 @@ from sqlalchemy import event
 from headrace.connect.sink import Committable
 from headrace.core.types import schema_of
 from headrace_connectors.sql import SqlSinkConfig
-from support.sql_tables import Sink
+from support.storage.sql_tables import Sink
 
 when, url, fields, given = sys.argv[1:]
 sink = Sink(SqlSinkConfig(url=url, **json.loads(fields)), schema_of({"k": "string not null", "n": "int64 not null"}))
@@ -276,7 +277,7 @@ def test_a_connection_that_breaks_while_rows_are_staged(
     tables: Tables, sink: Sink, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The writer does not know what became of the transaction, and stages each row once."""
-    monkeypatch.setattr(client, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(client, "_BACKOFF", Backoff(0.0, 0.0))
     monkeypatch.setattr(client, "PATIENCE_S", WAIT_SECONDS)
     writer = sink.writer()
     assert isinstance(writer, StagingWriter)
@@ -296,7 +297,7 @@ def test_a_connection_that_breaks_while_rows_are_staged(
 def test_a_connection_that_breaks_in_a_commit(
     tables: Tables, sink: Sink, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(client, "_BACKOFF", Backoff(0.0, 0.0))
     monkeypatch.setattr(client, "PATIENCE_S", WAIT_SECONDS)
     parts = staged(sink, [1, 2])
     committer = sink.committer()
@@ -339,9 +340,9 @@ def test_a_server_that_crashes_and_comes_back(monkeypatch: pytest.MonkeyPatch) -
         with monkeypatch.context() as patched:
             patched.setattr(writer, "_database", client.Database(writer._database.engine, "x", 0.0))  # type: ignore[attr-defined]
             patched.setattr(committer, "_database", client.Database(committer._database.engine, "x", 0.0))  # type: ignore[attr-defined]
-            with pytest.raises(Unreachable, match="does not answer"):
+            with pytest.raises(UnreachableError, match="does not answer"):
                 writer.flush(1)
-            with pytest.raises(Unreachable, match="does not answer"):
+            with pytest.raises(UnreachableError, match="does not answer"):
                 committer.commit(parts)
         lost: list[Sequence[Committable]] = []
         committing = threading.Thread(target=lambda: lost.append(committer.commit(parts)))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from headrace.core.errors import HeadraceError, Unreachable, UserError
+from headrace.core.errors import HeadraceError, UnreachableError, UserError
 from headrace.core.types import Schema, schema_of
 from headrace_connectors.sql import SqlSinkConfig
-from support.postgres import Postgres
-from support.sql_tables import Sink, Tables
+from support.storage.postgres import Postgres
+from support.storage.sql_tables import Sink, Tables
 
 SCHEMA = schema_of({"k": "string not null", "n": "int64"})
 UPSERT: dict[str, Any] = {"mode": "upsert", "key": ["k"]}
@@ -159,7 +159,7 @@ class TestOutside:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             error = self.failure(f"postgresql://headrace:hush@127.0.0.1:{taken.getsockname()[1]}/flights")
-        assert isinstance(error, Unreachable)
+        assert isinstance(error, UnreachableError)
         assert error.retry
 
     def test_permissions_are_asked_for(self, postgres: Postgres, postgres_tables: Tables) -> None:

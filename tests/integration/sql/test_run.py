@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.running import headrace
-from support.sql_tables import Tables
+from support.processes.running import headrace
+from support.storage.sql_tables import Tables
 
 PIPELINE = """\
 name: rides

@@ -9,9 +9,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from headrace.local.marked_process import command_line
-from support.local_cluster import processes_of
-from support.running import headrace, start, wait_until
-from support.sql_tables import Tables
+from support.clusters.local import processes_of
+from support.processes.running import headrace, start, wait_until
+from support.storage.sql_tables import Tables
 
 ROWS = 24_000
 PIPELINE = """\

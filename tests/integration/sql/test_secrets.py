@@ -15,14 +15,14 @@ import httpx
 import pytest
 
 from headrace_dev.broker.broker import EmbeddedBroker
-from support.broker import create_topic, produce, unique_topic
-from support.local_cluster import LocalCluster, home_of_processes
+from support.clusters.local import LocalCluster, home_of_processes
+from support.clusters.worker_process import all_pids
+from support.kafka.broker import create_topic, produce, unique_topic
 from support.patience import CLUSTER_TIMES
-from support.permissions import mode_of
-from support.postgres import PASSWORD, Postgres
-from support.running import WAIT_SECONDS, wait_until
-from support.sql_tables import Tables
-from support.worker_process import all_pids
+from support.processes.running import WAIT_SECONDS, wait_until
+from support.storage.permissions import mode_of
+from support.storage.postgres import PASSWORD, Postgres
+from support.storage.sql_tables import Tables
 
 KAFKA_PASSWORD, WRONG_PASSWORD, MISPLACED = "kafka-Pa55word", "wrong-Pa55word", "misplaced-Pa55word"
 PIPELINE = """\

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.core.types import schema_of
-from support.sql_tables import Sink, Tables
+from support.storage.sql_tables import Sink, Tables
 
 SCHEMA = schema_of({"k": "string not null", "part": "int32 not null", "n": "int64", "x": "float64"})
 DELIVERIES = ["at-least-once", "exactly-once"]

@@ -15,7 +15,7 @@ from headrace.connect.sink import SinkBatch, SinkContext
 from headrace.core.errors import DataError
 from headrace.core.types import schema_of
 from headrace_connectors.sql import SqlSinkConfig
-from support.sql_tables import Tables
+from support.storage.sql_tables import Tables
 
 DELIVERIES = ["at-least-once", "exactly-once"]
 ALL = schema_of(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 _SCRIPT = """
 import os, subprocess, sys

@@ -12,10 +12,10 @@ import pytest
 from headrace.checkpoint.journal.journal import Replaced, Written
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.stores.opening import open_store, read_url
-from headrace.checkpoint.stores.store import ObjectMissing
+from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError, UserError
-from support.checkpoints import attempt, checkpoint, committed
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
+from support.storage.checkpoints import attempt, checkpoint, committed
 
 _SERVER = """
 import sys, threading, time
@@ -111,7 +111,7 @@ def test_it_lists_and_deletes(bucket: str) -> None:
     assert store.list("") == ["state/b", "state/deep/c"]
     store.delete([])
     assert list(store.leftovers()) == []
-    with pytest.raises(ObjectMissing, match="state/a is not there"):
+    with pytest.raises(ObjectNotFoundError, match="state/a is not there"):
         store.read("state/a")
 
 

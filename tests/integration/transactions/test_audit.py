@@ -21,9 +21,9 @@ from headrace.core.errors import UserError
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.transactions.audit import output_begin
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import produce
-from support.left_job import DECIDED, Left
-from support.running import wait_until
+from support.kafka.broker import produce
+from support.kafka.left_job import DECIDED, Left
+from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import create_topic, produce, unique_topic
-from support.left_job import left_open
-from support.local_cluster import LocalCluster, home_of_processes
-from support.open_transactions import wait_settled
+from support.clusters.local import LocalCluster, home_of_processes
+from support.kafka.broker import create_topic, produce, unique_topic
+from support.kafka.left_job import left_open
+from support.kafka.open_transactions import wait_settled
 from support.patience import CLUSTER_TIMES
 
 pytestmark = pytest.mark.broker

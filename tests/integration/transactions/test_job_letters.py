@@ -12,7 +12,7 @@ from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
 from headrace.coordinator.output.transaction_safety import Phase
 from headrace.core.errors import UserError
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, produce, unique_topic
+from support.kafka.broker import consume_all, create_topic, produce, unique_topic
 
 pytestmark = pytest.mark.broker
 

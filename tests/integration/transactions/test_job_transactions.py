@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from headrace.coordinator.output.transaction_safety import Phase
-from headrace.coordinator.rest.service import JobConflict
+from headrace.coordinator.rest.service import JobConflictError
 from headrace_dev.broker import EmbeddedBroker
-from support.left_job import DECIDED, JOB, OPEN, Left
-from support.open_transactions import wait_settled
+from support.kafka.left_job import DECIDED, JOB, OPEN, Left
+from support.kafka.open_transactions import wait_settled
 from support.patience import WAIT_SECONDS
 
 pytestmark = pytest.mark.broker
@@ -27,9 +27,9 @@ def test_the_decided_one_is_committed_and_the_other_aborted(broker: EmbeddedBrok
     assert (first.epoch, first.holds_back, first.attempt, first.subtask) == (4, (f"{left.topic}[0]",), 1, 0)
     assert first.age_ms is not None
     assert left.visible() == []
-    with pytest.raises(JobConflict, match="it is not safe to abort"):
+    with pytest.raises(JobConflictError, match="it is not safe to abort"):
         left.end("abort", names=[DECIDED], yes=True, force=True)
-    with pytest.raises(JobConflict, match="no transaction of that name"):
+    with pytest.raises(JobConflictError, match="no transaction of that name"):
         left.end("abort", names=["headrace-x"], yes=True)
 
     done = left.end("commit", yes=True)
@@ -58,6 +58,6 @@ def test_a_job_that_runs_is_looked_at_and_left_alone(broker: EmbeddedBroker, tmp
     left = Left(broker, tmp_path, Phase.LIVE)
     left.decide()
     assert left.look() == {DECIDED: "leave", OPEN: "leave"}
-    with pytest.raises(JobConflict, match="commits and aborts its transactions itself"):
+    with pytest.raises(JobConflictError, match="commits and aborts its transactions itself"):
         left.end("abort", yes=True, force=True)
     left.settle(committed=False)

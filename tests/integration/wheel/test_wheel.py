@@ -20,8 +20,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import headrace
+from support.processes.running import RUN_TIMES
 from support.repository import ROOT
-from support.running import RUN_TIMES
 
 PIPELINE = """\
 name: orders-per-minute

@@ -30,10 +30,10 @@ from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.checkpoint.paths import MANIFEST, record_number, state_file
 from headrace.spark.driver.publication import staged_files
 from headrace.spark.driver_machine.effects import End
-from sim.chunks import read_chunk, tiled
 from sim.drivers.story import Story
-from sim.outside import SOURCE, Range
-from sim.world import Violation, World
+from sim.external.outside import SOURCE, Range
+from sim.processes.chunks import read_chunk, tiled
+from sim.world import ViolationError, World
 
 JOB_FOLDER = "memory://job/"
 SAVED_FOLDER = "memory://saved/"
@@ -109,9 +109,9 @@ class Auditor:
         if number <= len(self.history):
             return  # of a writer that slept: no history, and its writer is told so
         if number > len(self.history) + 1:
-            raise Violation(f"record {number} is put, but the newest is {len(self.history)}")
+            raise ViolationError(f"record {number} is put, but the newest is {len(self.history)}")
         if self.is_finished:
-            raise Violation(f"{record.kind} follows the end")
+            raise ViolationError(f"{record.kind} follows the end")
         self._judge(record)
         self.history.append(record)
         self._recorded_ms = self._world.now_ms
@@ -127,30 +127,32 @@ class Auditor:
                 self._checkpoints.append(record)
             case CommittedRecord(epoch=epoch):
                 if epoch != self.epoch or not self._story.publish:
-                    raise Violation(f"epoch {epoch} is said to be committed, but {self.epoch} is the newest")
+                    raise ViolationError(f"epoch {epoch} is said to be committed, but {self.epoch} is the newest")
                 self._require_visible()
                 self._committed = epoch
             case FinishedRecord():
                 self._judge_end(record)
             case StoppingRecord():
-                raise Violation("no driver writes that it is to stop")
+                raise ViolationError("no driver writes that it is to stop")
             case _:
                 assert_never(record)
 
     def _judge_attempt(self, record: AttemptRecord) -> None:
         if record.attempt <= self._attempt:
-            raise Violation(f"attempt {record.attempt} follows attempt {self._attempt}")
+            raise ViolationError(f"attempt {record.attempt} follows attempt {self._attempt}")
         if record.restored_epoch != (self.epoch or None):
-            raise Violation(f"attempt {record.attempt} restores {record.restored_epoch}, {self.epoch} is the newest")
+            raise ViolationError(
+                f"attempt {record.attempt} restores {record.restored_epoch}, {self.epoch} is the newest"
+            )
         if self._story.bounded and self.newest is not None:
-            raise Violation("a replay that is decided on begins anew")
+            raise ViolationError("a replay that is decided on begins anew")
 
     def _judge_checkpoint(self, record: CheckpointRecord) -> None:
         manifest = record.manifest
         if manifest.attempt != self._attempt:
-            raise Violation(f"attempt {manifest.attempt} completes an epoch, but {self._attempt} is the newest")
+            raise ViolationError(f"attempt {manifest.attempt} completes an epoch, but {self._attempt} is the newest")
         if manifest.epoch != self.epoch + 1 or not self.is_settled:
-            raise Violation(f"epoch {manifest.epoch} follows {self.epoch}; {self._committed} is committed")
+            raise ViolationError(f"epoch {manifest.epoch} follows {self.epoch}; {self._committed} is committed")
         self._require_rows(manifest)
         self._require_states(record)
 
@@ -159,7 +161,7 @@ class Auditor:
         before, rows = _positions(self.newest), self._rows(manifest)
         wanted = {p: (before.get(p, 0), end) for p, end in _positions_of(manifest).items() if before.get(p, 0) < end}
         if {p: (first, behind) for p, first, behind in rows} != wanted or len(rows) != len(wanted):
-            raise Violation(f"epoch {manifest.epoch} has staged {rows}, but read {wanted}")
+            raise ViolationError(f"epoch {manifest.epoch} has staged {rows}, but read {wanted}")
 
     def _rows(self, manifest: Manifest) -> list[Range]:
         return [row for path in staged_files(manifest) for row in read_chunk(self._held, JOB_FOLDER + path)]
@@ -180,22 +182,22 @@ class Auditor:
         rows = {partition: tiled(partition, own) for partition, own in ranges.items()}
         wanted = {p: end for p, end in _positions_of(manifest).items() if end}
         if rows != wanted:
-            raise Violation(f"epoch {manifest.epoch} holds {rows}, but was read up to {wanted}")
+            raise ViolationError(f"epoch {manifest.epoch} holds {rows}, but was read up to {wanted}")
 
     def _judge_end(self, record: FinishedRecord) -> None:
         newest = self.newest
         if record.state == "CANCELED":
             return
         if newest is None:
-            raise Violation(f"the job ends as {record.state}, without an epoch")
+            raise ViolationError(f"the job ends as {record.state}, without an epoch")
         if self._story.publish and not self.is_settled:
-            raise Violation(f"the job ends, but epoch {self.epoch} is not committed")
+            raise ViolationError(f"the job ends, but epoch {self.epoch} is not committed")
         if record.savepoint != newest.savepoint:
-            raise Violation(f"the job ends with {record.savepoint}, but {newest.savepoint} is decided")
+            raise ViolationError(f"the job ends with {record.savepoint}, but {newest.savepoint} is decided")
         if not (self._story.bounded or newest.manifest.final or newest.savepoint is not None):
-            raise Violation("the job ends before its sources")
+            raise ViolationError("the job ends before its sources")
         if newest.savepoint is not None and f"{newest.savepoint}/{MANIFEST}" not in self._held:
-            raise Violation(f"the job ends, but {newest.savepoint} has no manifest")
+            raise ViolationError(f"the job ends, but {newest.savepoint} has no manifest")
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
@@ -203,12 +205,12 @@ class Auditor:
         """Rows of an epoch become visible."""
         decided = next((each for each in self._checkpoints if each.manifest.epoch == epoch), None)
         if decided is None or not self._story.publish:
-            raise Violation(f"{rows} of epoch {epoch} are visible, but it is not decided on")
+            raise ViolationError(f"{rows} of epoch {epoch} are visible, but it is not decided on")
         ends = _positions_of(decided.manifest)
         for partition, first, behind in rows:
             end = self._ends.get(partition, 0)
             if first != end or behind > ends[partition]:
-                raise Violation(
+                raise ViolationError(
                     f"{first}..{behind} of partition {partition} are visible by epoch {epoch}, behind {end}"
                 )
             self._ends[partition] = behind
@@ -216,7 +218,7 @@ class Auditor:
     def _require_visible(self) -> None:
         wanted = {p: end for p, end in _positions(self.newest).items() if end}
         if self._ends != wanted:
-            raise Violation(f"{self._ends} is visible, but epoch {self.epoch} was read up to {wanted}")
+            raise ViolationError(f"{self._ends} is visible, but epoch {self.epoch} was read up to {wanted}")
 
     # ---- what is deleted -----------------------------------------------------------------------------------------
 
@@ -227,13 +229,13 @@ class Auditor:
         if number is not None:
             self._pruned_ms[number] = self._world.now_ms
             if number == self._attempt_number or (self.newest is not None and number >= self.newest.number):
-                raise Violation(f"{path} is deleted, and needed to know what is newest")
+                raise ViolationError(f"{path} is deleted, and needed to know what is newest")
         elif self.is_given_up:
             pass
         elif path in self._needed():
-            raise Violation(f"{path} is deleted, and needed by epoch {self.epoch}")
+            raise ViolationError(f"{path} is deleted, and needed by epoch {self.epoch}")
         elif (made := _made_by(path)) is not None and made[0] >= self._attempt and made[1] > self.epoch:
-            raise Violation(f"{path} is deleted while its attempt is under way")
+            raise ViolationError(f"{path} is deleted while its attempt is under way")
 
     def _needed(self) -> set[str]:
         newest = self.newest
@@ -271,7 +273,7 @@ class Auditor:
             if made is None or made[0] >= self._attempt or path in needed or self._written_ms[path] >= begun_ms:
                 continue
             if savepoint is None or not path.startswith(savepoint):
-                raise Violation(f"{path} is left behind")
+                raise ViolationError(f"{path} is left behind")
 
     def saved(self, begun_ms: int) -> None:
         """A driver is told that the newest checkpoint's savepoint is complete, and holds nothing else."""
@@ -279,22 +281,24 @@ class Auditor:
         needed, folder = self._needed(), f"{self.newest.savepoint}/"
         for path in self._held:
             if path.startswith(folder) and path not in needed and self._written_ms[path] < begun_ms:
-                raise Violation(f"{path} is left behind")
+                raise ViolationError(f"{path} is left behind")
 
     def swept(self, begun_ms: int) -> None:
         """A driver is told that no rows are staged any more."""
         staged = [path for path in self._held if _STAGED.search(path) and self._written_ms[path] < begun_ms]
         if staged and self._story.publish:
-            raise Violation(f"{staged[0]} is left behind")
+            raise ViolationError(f"{staged[0]} is left behind")
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def ended(self, driver: str, end: End) -> None:
         """A driver says that it is done."""
         if end.finished is not None and end.finished.state != "FINISHED":
-            raise Violation(f"{driver} says that the job is finished, but it was given up")
+            raise ViolationError(f"{driver} says that the job is finished, but it was given up")
         if end.finished is not None and self.history[-1] != end.finished:
-            raise Violation(f"{driver} says that the job is finished, but its journal ends with {self.history[-1]}")
+            raise ViolationError(
+                f"{driver} says that the job is finished, but its journal ends with {self.history[-1]}"
+            )
 
     def over(self, stops: Sequence[int | None]) -> None:
         """No driver acts any more, and none has to."""
@@ -310,14 +314,14 @@ class Auditor:
         else:
             self._require_rows_of(newest.manifest)
         if newest.manifest.final and not self._story.bounded and _positions(newest) != dict(enumerate(stops)):
-            raise Violation(f"the last epoch was read up to {_positions(newest)}, not to {stops}")
+            raise ViolationError(f"the last epoch was read up to {_positions(newest)}, not to {stops}")
 
     def _require_rows_of(self, manifest: Manifest) -> None:
         """Rows that are not published stay staged."""
         rows = {p: behind for p, _, behind in self._rows(manifest)}
         wanted = {p: end for p, end in _positions_of(manifest).items() if end}
         if rows != wanted:
-            raise Violation(f"{rows} are staged at the end, {wanted} were read")
+            raise ViolationError(f"{rows} are staged at the end, {wanted} were read")
 
 
 def _positions(record: CheckpointRecord | None) -> dict[int, int]:

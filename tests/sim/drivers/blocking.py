@@ -10,7 +10,7 @@ from headrace.core.errors import HeadraceError
 from sim.drivers.remote import Remote
 from sim.drivers.storage import DriversStore
 from sim.replayed import Answer, Call, Pending, Replayer
-from sim.world import Process, Violation
+from sim.world import Process, ViolationError
 
 if TYPE_CHECKING:
     from sim.drivers.site import Site
@@ -39,7 +39,7 @@ class BlockingProcess(Process):
         except Pending as pending:
             pending.start(lambda answer: self._on_answer(answer, code, done))
         except Exception as error:
-            raise Violation(f"{self.name} has raised, and no event says so") from error
+            raise ViolationError(f"{self.name} has raised, and no event says so") from error
         else:
             done(result)
 

@@ -23,8 +23,8 @@ from headrace.spark.driver_machine.machine import DriverMachine
 from sim.drivers.blocking import UNFORESEEN, BlockingProcess, Reach
 from sim.drivers.outside import behind
 from sim.drivers.tasks import STORAGE
-from sim.outside import SOURCE, TOPIC, Range
-from sim.world import Violation
+from sim.external.outside import SOURCE, TOPIC, Range
+from sim.world import ViolationError
 
 if TYPE_CHECKING:
     from sim.drivers.site import Site
@@ -86,7 +86,7 @@ class Driver(BlockingProcess):
         self.world.tell(f"{self.name}: {type(self._effect).__name__} -> {_about(event)}")
         match event:
             case on.Failed(error) if not isinstance(error, HeadraceError) and str(error) != UNFORESEEN:
-                raise Violation(f"{self.name}: the simulation itself has failed") from error
+                raise ViolationError(f"{self.name}: the simulation itself has failed") from error
             case on.LeftoversRemoved():
                 assert isinstance(self._effect, do.RemoveLeftovers), "it answers that"
                 self.site.auditor.cleaned(self._effect.attempt, self._read_ms, self._begun_ms)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from headrace.core.errors import ExternalError
 from sim.drivers.auditor import Auditor
-from sim.outside import Range
+from sim.external.outside import Range
 from sim.world import World
 
 Share = tuple[int, int]

@@ -9,7 +9,7 @@ from functools import partial
 from sim.drivers.site import Site
 from sim.drivers.story import story_of
 from sim.seeds import command, told_at_failure
-from sim.world import Violation, World
+from sim.world import ViolationError, World
 
 PATIENCE_MS = 600_000
 """So long after the last fault, the command must have come to its end, if it is given again where it fails."""
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def play(seed: int, *, verbose: bool = False) -> Outcome:
-    """One seed's story. Raises Violation, with the story's last lines as notes."""
+    """One seed's story. Raises ViolationError, with the story's last lines as notes."""
     world = World(seed, verbose=verbose)
     with told_at_failure(world, MODULE, seed):
         return _play(world, seed)
@@ -45,7 +45,7 @@ def _play(world: World, seed: int) -> Outcome:
     world.run(story.chaos_ms, lambda: site.is_over)
     site.heal()
     if not world.run(world.now_ms + PATIENCE_MS, lambda: site.is_over):
-        raise Violation("nothing is wrong any more, but the command does not come to its end")
+        raise ViolationError("nothing is wrong any more, but the command does not come to its end")
     # what is under way still arrives: late calls, drivers that wake up, tasks of dead ones
     world.run(world.now_ms + LATE_MS)
     site.auditor.over(story.stops)

@@ -7,7 +7,7 @@ from functools import partial
 
 from headrace.checkpoint.stores.store import Data, StoredObject
 from sim.replayed import Call, Replayer, outcome
-from support.memory_store import MemoryStore
+from support.storage.memory_store import MemoryStore
 
 DELETED_AT_ONCE = 2
 

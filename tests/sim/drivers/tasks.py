@@ -1,7 +1,7 @@
 """Spark: the tasks of one epoch, each of which writes the state and stages the rows of its partitions.
 
-State is in chunks (`sim.chunks`): an epoch with deltas adds one to those of before, now and then it merges them. Tasks
-go on for a while when their driver is dead, may be tried twice, and write again what storage has refused.
+State is in chunks (`sim.processes.chunks`): an epoch with deltas adds one to those of before, now and then it merges
+them. Tasks go on for a while when their driver is dead, may be tried twice, and write again what storage has refused.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from headrace.core.errors import ExternalError
 from headrace.core.source_state import SourceState, SplitState
 from headrace.spark.driver.manifest import STAGED_FILES
 from headrace.spark.driver_machine.epoch import Epoch
-from sim.chunks import chunk
 from sim.drivers.outside import count
+from sim.external.outside import SINK, SOURCE, TOPIC, Range
 from sim.names import JOB
-from sim.outside import SINK, SOURCE, TOPIC, Range
+from sim.processes.chunks import chunk
 from sim.replayed import Answer
 from sim.world import Process
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
-from sim.world import Violation
+from sim.world import ViolationError
 
 if TYPE_CHECKING:
     from sim.registry.coordinator import Coordinator
@@ -52,18 +52,18 @@ class Auditor:
         """A user knows that it has ended."""
         self._told.setdefault(job, how)
         if job not in self._kept:
-            raise Violation(f"a user knows by {how} that job {job} has ended, and the job store does not have it")
+            raise ViolationError(f"a user knows by {how} that job {job} has ended, and the job store does not have it")
 
     def driven(self, coordinator: Coordinator, job: str) -> None:
         """A driver is to be started."""
         if job in self._told:
-            raise Violation(f"job {job} is driven again, and a user knows by {self._told[job]} that it has ended")
+            raise ViolationError(f"job {job} is driven again, and a user knows by {self._told[job]} that it has ended")
         if self._home.store.jobs[job].end is not None:
-            raise Violation(f"job {job} is driven, and the job store has its end")
+            raise ViolationError(f"job {job} is driven, and the job store has its end")
         if job in coordinator.drivers:
-            raise Violation(f"job {job} has two drivers")
+            raise ViolationError(f"job {job} has two drivers")
         if job in coordinator.tries:
-            raise Violation(f"job {job} is driven while another try may make an owner of it")
+            raise ViolationError(f"job {job} is driven while another try may make an owner of it")
 
     def driver_over(self, event: on.DriverEnded | on.MasterBroke) -> None:
         """What may be a cause of its end."""
@@ -78,10 +78,10 @@ class Auditor:
     def end_stored(self, job: str, end: on.End) -> None:
         """It is on disk."""
         if end.state not in self._causes.get(job, set()):
-            raise Violation(f"job {job} is {end.state}, and nobody knows why")
+            raise ViolationError(f"job {job} is {end.state}, and nobody knows why")
         before = self._home.store.jobs[job].end
         if job in self._kept and before is not None and before.state != end.state:
-            raise Violation(f"job {job} was {before.state} and is {end.state}")
+            raise ViolationError(f"job {job} was {before.state} and is {end.state}")
 
     def end_kept(self, job: str) -> None:
         """The coordinator knows that it is."""
@@ -90,7 +90,7 @@ class Auditor:
     def end_withdrawn(self, job: str) -> None:
         """It is to be deleted."""
         if job in self._kept:
-            raise Violation(f"the end of job {job} was kept, and is deleted")
+            raise ViolationError(f"the end of job {job} was kept, and is deleted")
 
     # ---- looks ---------------------------------------------------------------------------------------------------
 
@@ -104,10 +104,10 @@ class Auditor:
         )
         for name, count in owners.items():
             if count > 1:
-                raise Violation(f"{count} jobs called {name} have an owner")
+                raise ViolationError(f"{count} jobs called {name} have an owner")
         for job, entry in jobs.items():
             if entry.phase is Phase.LEFT and not (entry.waits_for or entry.elsewhere or coordinator.closing):
-                raise Violation(f"job {job} is left without a reason")
+                raise ViolationError(f"job {job} is left without a reason")
             if entry.phase is Phase.WAITING:
                 self._waits_since.setdefault((coordinator, job), self._world.now_ms)
             else:
@@ -115,7 +115,7 @@ class Auditor:
 
         for request, (job, kind) in coordinator.asked.items():
             if jobs[job].phase in {Phase.LEFT, Phase.ENDED}:
-                raise Violation(f"nobody will answer {request}, a {kind} of job {job}, which is {jobs[job].phase}")
+                raise ViolationError(f"nobody will answer {request}, a {kind} of job {job}, which is {jobs[job].phase}")
 
     def ticked(self, coordinator: Coordinator) -> None:
         """Now and then: nothing is lost, and nothing stuck."""
@@ -125,28 +125,28 @@ class Auditor:
         for job in self.known:
             phase = coordinator.phase(job)
             if phase is None:
-                raise Violation(f"job {job} was accepted, and is lost")
+                raise ViolationError(f"job {job} was accepted, and is lost")
             if phase is Phase.DRIVEN and job not in coordinator.drivers:
-                raise Violation(f"job {job} counts as driven, and is not")
+                raise ViolationError(f"job {job} counts as driven, and is not")
             since_ms = self._waits_since.get((coordinator, job))
             if phase is Phase.WAITING and since_ms is not None:
                 since_ms = max(since_ms, self._home.outside[job].healthy_from_ms)
                 if self._world.now_ms - since_ms > WAIT_MS:
-                    raise Violation(f"job {job} waits, and its storage answers")
+                    raise ViolationError(f"job {job} waits, and its storage answers")
 
     def closed(self, coordinator: Coordinator) -> None:
         """A coordinator has ended in order, and the job store answered in time."""
         if coordinator.drivers:
-            raise Violation(f"{coordinator.name} has ended, and still drives {list(coordinator.drivers)}")
+            raise ViolationError(f"{coordinator.name} has ended, and still drives {list(coordinator.drivers)}")
         slow = any(coordinator.phase(job) in {Phase.ENDING, Phase.REOPENING} for job, _ in coordinator.asked.values())
         if coordinator.asked and not slow:
-            raise Violation(f"{coordinator.name} has ended, and has not answered {coordinator.asked}")
+            raise ViolationError(f"{coordinator.name} has ended, and has not answered {coordinator.asked}")
 
     def over(self, coordinator: Coordinator) -> None:
         """Nothing is wrong any more, and everything has been stopped."""
         if coordinator.asked:
-            raise Violation(f"nobody answers {coordinator.asked}")
+            raise ViolationError(f"nobody answers {coordinator.asked}")
         for job in self.known:
             stored = self._home.store.jobs.get(job)
             if stored is None or stored.end is None:
-                raise Violation(f"job {job} was stopped, and the job store does not have its end")
+                raise ViolationError(f"job {job} was stopped, and the job store does not have its end")

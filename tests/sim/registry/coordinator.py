@@ -9,11 +9,11 @@ from headrace.coordinator.registry import effects as do
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.registry.registry import Registry
-from headrace.coordinator.rest.service import JobConflict
+from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.errors import ExternalError
 from headrace.rpc.messages import Failure
 from sim.registry.driver import Driver
-from sim.world import Process, Violation
+from sim.world import Process, ViolationError
 
 if TYPE_CHECKING:
     from sim.registry.home import Home
@@ -72,7 +72,7 @@ class Coordinator(Process):
         """A user submits; the auditor receives the answer."""
         try:
             self.handle(on.SubmitAsked(job, name, duplicate))
-        except (JobConflict, ExternalError) as error:
+        except (JobConflictError, ExternalError) as error:
             self.world.tell(f"{self.name}: {error.message}")
             return
         self.after(self.world.delay_ms(), lambda: self._prepared(job, name))
@@ -103,7 +103,7 @@ class Coordinator(Process):
                 self.handle(event)
             else:
                 del self.asked[request]
-        except (JobConflict, ExternalError) as error:
+        except (JobConflictError, ExternalError) as error:
             self.asked.pop(request, None)
             self.world.tell(f"{self.name}: {kind} of {job}: {error.message}")
 
@@ -115,7 +115,7 @@ class Coordinator(Process):
         match effect:
             case do.Try(job, number, delay_s):
                 if job in self.tries or job in self.drivers:
-                    raise Violation(f"job {job} is tried, and has another owner")
+                    raise ViolationError(f"job {job} is tried, and has another owner")
                 self.tries[job] = number
                 self.after(round(delay_s * 1000), lambda: self._try(job, number))
             case do.AbandonTry(job):
@@ -139,15 +139,15 @@ class Coordinator(Process):
                 self._answer(request, failure)
             case do.Progress(request):
                 if request not in self.asked:
-                    raise Violation(f"{request} is noted, and nobody waits for it")
+                    raise ViolationError(f"{request} is noted, and nobody waits for it")
             case do.Forget(job):
-                raise Violation(f"job {job} is forgotten, and the store has it")
+                raise ViolationError(f"job {job} is forgotten, and the store has it")
             case _:
                 assert_never(effect)
 
     def _answer(self, request: str, failure: Failure | None) -> None:
         if request not in self.asked:
-            raise Violation(f"{request} is answered, and nobody waits for it")
+            raise ViolationError(f"{request} is answered, and nobody waits for it")
         job, kind = self.asked.pop(request)
         if failure is None:
             self._home.auditor.told_end(job, f"the answer to a {kind}")
@@ -177,7 +177,7 @@ class Coordinator(Process):
         before = set(self.drivers)
         self.handle(event)
         if is_stale and event.job in set(self.drivers) - before:
-            raise Violation(f"a stale try drives job {event.job}")
+            raise ViolationError(f"a stale try drives job {event.job}")
 
     def _drive(self, job: str, stops: tuple[on.Stop, ...]) -> None:
         self._home.auditor.driven(self, job)

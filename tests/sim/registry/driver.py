@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.coordinator.registry import events as on
 from headrace.rpc.messages import Failure
-from sim.world import Violation
+from sim.world import ViolationError
 
 if TYPE_CHECKING:
     from sim.registry.coordinator import Coordinator
@@ -71,7 +71,7 @@ class Driver:
 
     def _require_alive(self) -> None:
         if self.over:
-            raise Violation(f"a driver of job {self.job} is asked that is over")
+            raise ViolationError(f"a driver of job {self.job} is asked that is over")
 
     # ---- how it is over ------------------------------------------------------------------------------------------
 

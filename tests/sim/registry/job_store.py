@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.coordinator.registry.events import End
 from headrace.rpc.messages import Failure
-from sim.world import Process, Violation
+from sim.world import Process, ViolationError
 
 if TYPE_CHECKING:
     from sim.registry.home import Home
@@ -71,7 +71,7 @@ class DurableJobs:
     def _call(self, caller: Process, job: str, work: Callable[[], object], answer: Answer) -> None:
         calls = self._calls.setdefault(caller, Calls())
         if job in calls.jobs:
-            raise Violation(f"{caller.name} asks the job store twice at a time about job {job}")
+            raise ViolationError(f"{caller.name} asks the job store twice at a time about job {job}")
         calls.jobs.add(job)
         caller.after(self._world.delay_ms(), lambda: self._do(caller, job, work, answer))
 

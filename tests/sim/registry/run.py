@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sim.registry.home import Home
 from sim.registry.story import story_of
 from sim.seeds import command, told_at_failure
-from sim.world import Violation, World
+from sim.world import ViolationError, World
 
 PATIENCE_MS = 600_000
 """So long after the last fault, every job is driven or has ended."""
@@ -27,7 +27,7 @@ class Outcome:
 
 
 def play(seed: int, *, verbose: bool = False) -> Outcome:
-    """One seed's story. Raises Violation, with the story's last lines as notes."""
+    """One seed's story. Raises ViolationError, with the story's last lines as notes."""
     world = World(seed, verbose=verbose)
     with told_at_failure(world, MODULE, seed):
         return _play(world, seed)
@@ -45,12 +45,12 @@ def _play(world: World, seed: int) -> Outcome:
     # what is under way still arrives
     world.run(world.now_ms + LATE_MS)
     if not world.run(world.now_ms + PATIENCE_MS, lambda: home.is_settled or home.has_left):
-        raise Violation(f"nothing is wrong any more, but {_standing(home)}")
+        raise ViolationError(f"nothing is wrong any more, but {_standing(home)}")
     if not home.is_settled:
         # what a coordinator has left, the next one goes on with
         home.kill_coordinator()
         if not world.run(world.now_ms + PATIENCE_MS, lambda: home.is_settled):
-            raise Violation(f"nothing is wrong any more, and another coordinator has begun, but {_standing(home)}")
+            raise ViolationError(f"nothing is wrong any more, and another coordinator has begun, but {_standing(home)}")
     home.stop_all()
     world.run(world.now_ms + PATIENCE_MS, lambda: home.is_over and not home.coordinator.asked)
     home.auditor.over(home.coordinator)

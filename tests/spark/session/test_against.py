@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from headrace.cli.app import app
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, produce, unique_topic
+from support.kafka.broker import consume_all, create_topic, produce, unique_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

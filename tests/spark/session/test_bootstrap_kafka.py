@@ -15,9 +15,9 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.spark import bootstrap
 from headrace_dev.broker import EmbeddedBroker
-from support.archive import delete_records
-from support.broker import consume_all, create_topic, produce, unique_topic
-from support.running import finish, start, wait_until
+from support.kafka.broker import consume_all, create_topic, produce, unique_topic
+from support.processes.running import finish, start, wait_until
+from support.storage.archive import delete_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

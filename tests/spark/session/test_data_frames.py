@@ -12,7 +12,7 @@ import pytest
 from headrace.core.settings import Home
 from headrace.spark.launch.replay import ReplayOptions, prepare
 from headrace.spark.levels.exchange import DataFrameExchange
-from support.flow_site import Flow
+from support.flows.site import Flow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

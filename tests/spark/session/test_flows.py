@@ -16,11 +16,11 @@ import pytest
 
 from headrace.spark.levels.exchange import RddExchange
 from headrace_dev.broker import EmbeddedBroker
-from support.flow_cuts import Cut, ends_of, random_cut, stopping
-from support.flow_engines import Stretch, live, replayable_flows, replayed
-from support.flow_in_memory import messages
-from support.flow_inputs import FUNCTION
-from support.flow_site import Flow, FlowSite
+from support.flows.cuts import Cut, ends_of, random_cut, stopping
+from support.flows.engines import Stretch, live, replayable_flows, replayed
+from support.flows.in_memory import messages
+from support.flows.inputs import FUNCTION
+from support.flows.site import Flow, FlowSite
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet

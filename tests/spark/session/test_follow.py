@@ -1,8 +1,8 @@
 """Pipelines that are followed on Spark, on a real broker: what comes out is what the native run gives, whatever happens
 on the way.
 
-Drivers that are killed or stopped run without a JVM (`support.local_exchange`). 50 increments of one that is killed:
-`--increments 50` (tests/conftest.py).
+Drivers that are killed or stopped run without a JVM (`support.spark.local_exchange`). 50 increments of one that is
+killed: `--increments 50` (tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from headrace.core.errors import UserError
 from headrace.spark.levels.exchange import RddExchange
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, produce, unique_topic
-from support.followed import STEPS, Batch, Feed, FollowOrder, run_killed
-from support.local_exchange import LocalExchange
-from support.log_ends import log_ends
+from support.kafka.broker import consume_all, create_topic, produce, unique_topic
+from support.kafka.log_ends import log_ends
+from support.processes.running import headrace, wait_until
 from support.rotation import of_this_commit
-from support.running import headrace, wait_until
-from support.spark_settings import SPARK_SECONDS
+from support.spark.followed import STEPS, Batch, Feed, FollowOrder, run_killed
+from support.spark.local_exchange import LocalExchange
+from support.spark.settings import SPARK_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,9 +22,9 @@ from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import Operator
 from headrace.operators.window.windows import Tumbling
 from headrace.spark.savepoints.state_rows import KEY_GROUP, state_table, states
-from support.checkpoints import attempt, checkpoint, committed
-from support.collector import Collected
-from support.kept import savepoint_with, write_states
+from support.oracles.collector import Collected
+from support.storage.checkpoints import attempt, checkpoint, committed
+from support.storage.kept import savepoint_with, write_states
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

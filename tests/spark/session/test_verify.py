@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 import headrace.spark
 from headrace.cli.app import app
-from headrace.spark.task import staging_end as staged
+from headrace.spark.task.output import staging_end as staged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

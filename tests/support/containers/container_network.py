@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from docker.types import EndpointConfig, IPAMConfig, IPAMPool
 
 from headrace.processes.ports import free_port
+from support.clusters.network_hosts import free_subnets
 from support.containers.engine import patient_client
-from support.network_hosts import free_subnets
 
 _FIRST = 11
 _API = "1.41"  # of Docker 20.10

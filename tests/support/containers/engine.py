@@ -18,7 +18,7 @@ from testcontainers.core.config import ConnectionMode, testcontainers_config
 from testcontainers.core.docker_client import DockerClient, get_docker_host
 from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 SESSION_LABEL = f"{LABEL_SESSION_ID}={SESSION_ID}"
 _UNIX, _DEFAULT = "unix://", "unix:///var/run/docker.sock"

@@ -4,8 +4,8 @@
     network `data`      rows between the slots of a and b
     others              what the hosts shall reach besides, such as brokers
 
-Put together by hand as the manual says, like `support.network_hosts`; each host has a home of its own, and all see one
-folder for checkpoints. The command line runs here.
+Put together by hand as the manual says, like `support.clusters.network_hosts`; each host has a home of its own, and
+all see one folder for checkpoints. The command line runs here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 
 from headrace.client.http import Client
 from headrace.core.errors import HeadraceError
-from support.cluster import Cluster
+from support.clusters.network_hosts import TOKEN
+from support.clusters.session import Cluster
 from support.containers.container_network import ContainerNetwork, container_network
 from support.containers.engine import require_engine
 from support.containers.machine_container import ContainerConfig, MachineContainer
-from support.network_hosts import TOKEN
 from support.patience import SHORT_CLUSTER_LEASES
-from support.running import wait_until
+from support.processes.running import wait_until
 
 COORDINATOR_HOST = "coordinator"
 _REST_PORT, _GRPC_PORT = 8480, 8481

@@ -24,7 +24,7 @@ from support.containers.container_network import container_network
 from support.containers.engine import require_engine
 from support.containers.kafka_settings import INSIDE_PORT, KafkaNode, KafkaPrograms, find_programs, prepare
 from support.containers.machine_container import ContainerConfig, MachineContainer
-from support.running import wait_until
+from support.processes.running import wait_until
 
 _TRANSACTIONS = "__transaction_state"
 _ANSWER_SECONDS = 5.0

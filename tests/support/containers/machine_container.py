@@ -14,7 +14,7 @@ from testcontainers.core.container import DockerContainer
 from support.containers.container_network import ContainerNetwork
 from support.containers.engine import ENGINE_SETTINGS
 from support.containers.machine_image import machine_folders, machine_image
-from support.running import WAIT_SECONDS, wait_until
+from support.processes.running import WAIT_SECONDS, wait_until
 
 STOP_SECONDS = int(WAIT_SECONDS)
 _WHEN_WIRED = 'for at in $1; do until grep -qw "$at" /proc/net/fib_trie; do sleep 0.05; done; done; shift; exec "$@"'

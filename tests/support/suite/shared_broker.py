@@ -19,7 +19,7 @@ import pytest
 
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace_dev.broker import BrokerConfig, EmbeddedBroker
-from support.broker import broker_config
+from support.kafka.broker import broker_config
 from support.patience import BROKER_SESSION, WAIT_SECONDS
 from support.suite import BROKER_LOG, is_controller
 

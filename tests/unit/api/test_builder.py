@@ -16,7 +16,7 @@ import pytest
 
 import headrace
 from headrace import api as hr
-from headrace.core.errors import InvalidPipeline, UserError
+from headrace.core.errors import InvalidPipelineError, UserError
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import JobState, Progress
 from headrace.local.pipeline_file import load_file
@@ -219,7 +219,7 @@ def test_problems_carry_dotted_paths() -> None:
     rows.aggregate("totals", key_by=["key"], window={"tumbling": "soon"}, aggregate={"n": "count(*)"}).sink(
         "out", prind={}
     )
-    with pytest.raises(InvalidPipeline) as caught:
+    with pytest.raises(InvalidPipelineError) as caught:
         pipeline.build()
     paths = {".".join(problem.path) for problem in caught.value.problems}
     assert "steps.totals.window.tumbling" in paths

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from headrace.core.errors import ExternalError, InvalidPipeline, Unreachable
-from support.scripted_cluster import TOKEN, ScriptedCluster, serving
+from headrace.core.errors import ExternalError, InvalidPipelineError, UnreachableError
+from support.control.scripted_cluster import TOKEN, ScriptedCluster, serving
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ def test_a_file_is_submitted_with_the_code_beside_it(cluster: ScriptedCluster, f
 def test_what_is_wrong_is_raised(cluster: ScriptedCluster) -> None:
     broken = built()
     broken.source("more", generator={"columns": {"n": {"sequence": {}}}}, schema={"n": "int64"}).filter("f", "m > 1")
-    with pytest.raises(InvalidPipeline):
+    with pytest.raises(InvalidPipelineError):
         hr.submit(broken)
-    with pytest.raises(InvalidPipeline):
+    with pytest.raises(InvalidPipelineError):
         hr.submit(built(), parallelism=1_000)
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         hr.jobs(coordinator="http://127.0.0.1:1")

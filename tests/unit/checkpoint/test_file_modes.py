@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.checkpoint.stores.file import FileStore
-from support.permissions import mode_of, open_to_others
+from support.storage.permissions import mode_of, open_to_others
 
 
 @pytest.fixture(autouse=True)

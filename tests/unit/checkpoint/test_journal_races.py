@@ -18,8 +18,8 @@ from headrace.checkpoint.journal.resolve import resolve
 from headrace.checkpoint.journal.shell import JournalStore, parse_record
 from headrace.checkpoint.paths import JOURNAL, record_number
 from headrace.core.errors import ExternalError
-from support.checkpoints import attempt, checkpoint, committed
-from support.memory_store import Fault, MemoryStore, ScheduledStore
+from support.storage.checkpoints import attempt, checkpoint, committed
+from support.storage.memory_store import Fault, MemoryStore, ScheduledStore
 from support.suite.properties import weighted
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ import pytest
 
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.render import TARGET, main, manifest_schema, rendered
-from support.checkpoints import manifest
 from support.repository import ROOT
+from support.storage.checkpoints import manifest
 
 
 def test_the_committed_schema_is_current() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from headrace.core.errors import ExternalError, InvalidPipeline, Problem, UserError
-from support.commands import headrace
-from support.scripted_cluster import TOKEN, ScriptedCluster, serving
+from headrace.core.errors import ExternalError, InvalidPipelineError, Problem, UserError
+from support.control.scripted_cluster import TOKEN, ScriptedCluster, serving
+from support.processes.commands import headrace
 
 YAML = """\
 name: counting
@@ -158,7 +158,7 @@ class TestSubmit:
         assert "--allow-duplicate" in headrace("submit", "p.yaml", code=2).stderr
 
     def test_what_the_coordinator_finds_is_told_as_if_found_here(self, cluster: ScriptedCluster) -> None:
-        cluster.refuse = InvalidPipeline([Problem("no such topic", ("sources", "numbers"), None, "create it")])
+        cluster.refuse = InvalidPipelineError([Problem("no such topic", ("sources", "numbers"), None, "create it")])
         assert "error: sources.numbers: no such topic\n  create it" in headrace("submit", "p.yaml", code=2).stderr
 
     @pytest.mark.parametrize(("end", "code"), [("FINISHED", 0), ("FAILED", 1), ("CANCELED", 1)])

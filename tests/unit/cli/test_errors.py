@@ -7,7 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from headrace.cli.errors import reporting_errors
-from headrace.core.errors import ExternalError, HeadraceError, InternalError, Unreachable, UserError
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from headrace.core.errors import ExternalError, HeadraceError, InternalError, Un
     [
         (UserError("no such topic", remedy="did you mean 'flights'?"), 2),
         (ExternalError("the disk is full"), 1),
-        (Unreachable("nobody there"), 3),
+        (UnreachableError("nobody there"), 3),
     ],
 )
 def test_an_error_is_one_message_and_an_exit_code(error: HeadraceError, code: int) -> None:

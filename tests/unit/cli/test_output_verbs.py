@@ -9,9 +9,9 @@ import pytest
 
 from headrace.client.models import SinkAudit, moment
 from headrace.client.output_models import DeadLetterInfo, EndTransactionsRequest, TransactionInfo
-from headrace.coordinator.rest.service import JobConflict
-from support.commands import headrace
-from support.scripted_cluster import TOKEN, ScriptedCluster, serving
+from headrace.coordinator.rest.service import JobConflictError
+from support.control.scripted_cluster import TOKEN, ScriptedCluster, serving
+from support.processes.commands import headrace
 
 PIPELINE = """\
 name: counting
@@ -88,7 +88,7 @@ def test_commit_and_abort_are_dry_unless_told(cluster: ScriptedCluster, job: str
         EndTransactionsRequest(action="commit"),
         EndTransactionsRequest(action="abort", names=("t-0",), yes=True, force=True),
     ]
-    cluster.refuse = JobConflict("job runs")
+    cluster.refuse = JobConflictError("job runs")
     assert "error: job runs" in headrace("transactions", "commit", job, "--yes", code=2).stderr
 
 

@@ -18,15 +18,15 @@ from headrace.client.models import SubmitRequest
 from headrace.core.errors import (
     ExternalError,
     InternalError,
-    InvalidPipeline,
+    InvalidPipelineError,
     Location,
     Problem,
-    Unreachable,
+    UnreachableError,
     UserError,
 )
+from support.control.scripted_cluster import TOKEN, ScriptedCluster, client_of, serving
+from support.processes.running import WAIT_SECONDS
 from support.reserved_port import reserved_port
-from support.running import WAIT_SECONDS
-from support.scripted_cluster import TOKEN, ScriptedCluster, client_of, serving
 
 PIPELINE: dict[str, Any] = {
     "name": "counting",
@@ -75,7 +75,9 @@ def test_a_job_from_submission_to_its_end(client: Client, cluster: ScriptedClust
     [
         UserError("wrong", remedy="do better"),
         ExternalError("away", retry=True),
-        InvalidPipeline([Problem("no column", ("steps", "a"), Location("f.yaml", 3, 7), "name one"), Problem("whole")]),
+        InvalidPipelineError(
+            [Problem("no column", ("steps", "a"), Location("f.yaml", 3, 7), "name one"), Problem("whole")]
+        ),
     ],
 )
 def test_errors_are_raised_as_they_were_there(client: Client, cluster: ScriptedCluster, error: Any) -> None:
@@ -125,10 +127,10 @@ def test_a_coordinator_that_restarts_is_waited_for(cluster: ScriptedCluster, mon
 
 
 def test_nobody_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Client(NOBODY) as client, pytest.raises(Unreachable, match="no coordinator answers at http://127"):
+    with Client(NOBODY) as client, pytest.raises(UnreachableError, match="no coordinator answers at http://127"):
         client.jobs()
     monkeypatch.setattr(http_module, "AWAY_SECONDS_MAX", 0.0)
-    with Client(NOBODY) as client, pytest.raises(Unreachable):
+    with Client(NOBODY) as client, pytest.raises(UnreachableError):
         client.wait("a")
 
 
@@ -146,7 +148,7 @@ def test_somebody_else_at_home() -> None:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}"
-        with Client(url) as client, pytest.raises(Unreachable, match="no headrace coordinator of this version"):
+        with Client(url) as client, pytest.raises(UnreachableError, match="no headrace coordinator of this version"):
             client.jobs()
         thread.join()
 
@@ -178,7 +180,7 @@ class TestDiscovery:
         return tmp_path / "cluster"
 
     def test_no_cluster(self) -> None:
-        with pytest.raises(Unreachable, match="headrace cluster start"):
+        with pytest.raises(UnreachableError, match="headrace cluster start"):
             connect()
 
     def test_what_is_named_comes_before_what_is_recorded(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +244,6 @@ def test_a_coordinator_without_tls_is_told_of(cluster: ScriptedCluster) -> None:
     with (
         serving(cluster) as url,
         Client(url.replace("http://", "https://")) as client,
-        pytest.raises(Unreachable, match="it speaks no TLS: write http://"),
+        pytest.raises(UnreachableError, match="it speaks no TLS: write http://"),
     ):
         client.health()

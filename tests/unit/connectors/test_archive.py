@@ -16,7 +16,7 @@ from headrace.formats.archive.folder import ArchiveFolder
 from headrace.formats.raw import RawFormat
 from headrace_connectors.archive import ArchiveSinkConfig
 from headrace_connectors.kafka import KafkaSourceConfig
-from support.archive import SINK_SCHEMA
+from support.storage.archive import SINK_SCHEMA
 
 
 def batch(partition: int, offsets: Sequence[int], *, value: bytes = b"v") -> SinkBatch:

@@ -10,7 +10,7 @@ from headrace.core.errors import (
     ExternalError,
     HeadraceError,
     InternalError,
-    InvalidPipeline,
+    InvalidPipelineError,
     Location,
     Problem,
     UserError,
@@ -44,11 +44,11 @@ def test_problems_name_their_place() -> None:
 
 def test_an_invalid_pipeline_lists_every_problem() -> None:
     problems = [Problem("one"), Problem("two", remedy="fix")]
-    error = InvalidPipeline(problems)
+    error = InvalidPipelineError(problems)
     assert error.problems == problems
     assert str(error) == "one\ntwo\n  fix"
     with pytest.raises(AssertionError):
-        InvalidPipeline([])
+        InvalidPipelineError([])
 
 
 def test_the_nearest_name_is_offered_if_one_is_near() -> None:

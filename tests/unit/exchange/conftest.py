@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.exchange.network import transport
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.core.signals import TIME_MIN, Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.bounds import ROWS_LEAST
-from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
-from support.running import WAIT_SECONDS, wait_until
+from headrace.exchange.channel import ChannelBounds, Mailbox, TaskCancelledError
+from support.processes.running import WAIT_SECONDS, wait_until
 from support.suite.properties import weighted
 
 
@@ -102,7 +102,7 @@ def test_cancel_wakes_senders_and_the_reader() -> None:
     def send() -> None:
         try:
             box.put(0, rows(2))
-        except Cancelled:
+        except TaskCancelledError:
             woken.append("sender")
 
     sender = threading.Thread(target=send)
@@ -110,7 +110,7 @@ def test_cancel_wakes_senders_and_the_reader() -> None:
     box.cancel()
     sender.join(WAIT_SECONDS)
     assert woken == ["sender"]
-    with pytest.raises(Cancelled):
+    with pytest.raises(TaskCancelledError):
         box.take()
 
 

@@ -22,7 +22,7 @@ from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import PhysicalPlan
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.worker.slot.wiring import wire
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 BATCHES, ROWS = 12, 50
 CALM = LinkTimes(lost_ms=240_000, linger_ms=60_000)

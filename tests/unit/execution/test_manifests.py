@@ -14,7 +14,7 @@ from headrace.core.source_state import SourceState, SplitState
 from headrace.execution.epochs import Pending, Purpose
 from headrace.execution.manifests import savepoint_of
 from headrace.execution.plan_facts import PlanFacts
-from support.checkpoints import handle, part
+from support.storage.checkpoints import handle, part
 
 TIMED = frozenset({"flights"})
 

@@ -16,7 +16,7 @@ from headrace.core.types import Field, ListOf, Primitive, Schema, schema_of
 from headrace.formats.csv import FORMAT, CsvFormat
 from headrace.formats.csv.decode import CsvDecoder
 from headrace.formats.csv.line import Dialect
-from support.formats import decoded_rows, frames
+from support.oracles.formats import decoded_rows, frames
 
 SCHEMA = schema_of(
     {

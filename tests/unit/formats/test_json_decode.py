@@ -16,8 +16,8 @@ from headrace.connect.format import Decoded
 from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, schema_of
 from headrace.formats.json import columnar
 from headrace.formats.json.decode import JsonDecoder
-from support.formats import Verdict, verdicts
-from support.json_oracle import expected
+from support.oracles.formats import Verdict, verdicts
+from support.oracles.json_messages import expected
 
 FLAT = schema_of(
     {

@@ -18,7 +18,7 @@ from headrace.core.types import Decimal, Field, ListOf, Primitive, Schema, Struc
 from headrace.formats.json import FORMAT, JsonFormat
 from headrace.formats.json.decode import JsonDecoder
 from headrace.formats.json.encode import encode_json_object
-from support.formats import frames
+from support.oracles.formats import frames
 
 GOLDEN = Path(__file__).parent / "golden" / "json_out.jsonl"
 _INNER = Struct(

@@ -11,7 +11,7 @@ from headrace.core.batch import O_INDEX
 from headrace.core.errors import DataError, UserError
 from headrace.core.types import schema_of
 from headrace.operators.explode import ExplodeConfig
-from support.collector import run_operator
+from support.oracles.collector import run_operator
 
 LISTS = st.none() | st.lists(st.none() | st.integers(0, 9), max_size=4)
 

@@ -12,7 +12,7 @@ from headrace.core.errors import DataError, ExpressionError
 from headrace.core.types import schema_of
 from headrace.operators.filter import FilterConfig
 from headrace.operators.operator import OnError
-from support.collector import run_operator
+from support.oracles.collector import run_operator
 
 SCHEMA = schema_of({"k": "string", "x": "int64", "t": "string"})
 

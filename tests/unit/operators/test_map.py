@@ -16,7 +16,7 @@ from headrace.core.errors import DataError, UserError
 from headrace.core.types import Field, Primitive, Schema, Struct, schema_of
 from headrace.operators.map import MapConfig
 from headrace.operators.operator import OnError
-from support.collector import Collected, run_operator
+from support.oracles.collector import Collected, run_operator
 
 FUNCTIONS = """
 import polars as pl

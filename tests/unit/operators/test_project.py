@@ -12,7 +12,7 @@ from headrace.core.errors import DataError, UserError
 from headrace.core.types import Schema, schema_of
 from headrace.operators.operator import OnError
 from headrace.operators.project import ProjectConfig
-from support.collector import run_operator
+from support.oracles.collector import run_operator
 
 SCHEMA = schema_of({"k": "string not null", "x": "int64", "t": "string"})
 

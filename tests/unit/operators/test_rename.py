@@ -8,7 +8,7 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.core.types import schema_of
 from headrace.operators.rename import DropConfig, RenameConfig
-from support.collector import run_operator
+from support.oracles.collector import run_operator
 
 SCHEMA = schema_of({"a": "int64", "b": "string not null", "c": "bool"})
 BATCH = pl.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [True, None], "__ts": [5, 6]})

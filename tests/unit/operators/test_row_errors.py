@@ -11,7 +11,7 @@ from headrace.core.types import Primitive
 from headrace.expr.compiled import CompiledScalar
 from headrace.operators.operator import OnError
 from headrace.operators.row_errors import RowErrors, failed_rows, shown_row
-from support.collector import Collected
+from support.oracles.collector import Collected
 
 
 def scalar(text: str, *columns: str) -> CompiledScalar:

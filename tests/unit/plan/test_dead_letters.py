@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.core.errors import InvalidPipeline
+from headrace.core.errors import InvalidPipelineError
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.physical import SinkSpec
 from headrace.spec.reading.read import pipeline_from_dict
@@ -48,7 +48,7 @@ def test_dead_letters_are_delivered_as_the_job_delivers() -> None:
 
 
 def test_exactly_once_without_checkpoints_is_refused_with_its_place() -> None:
-    with pytest.raises(InvalidPipeline) as raised:
+    with pytest.raises(InvalidPipelineError) as raised:
         made(kafka(delivery="exactly-once"), checkpoint={"interval": "none"})
     problem, *others = raised.value.problems
     assert problem.path == ("sinks", "out", "kafka")

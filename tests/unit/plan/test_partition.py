@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.core.errors import InvalidPipeline
+from headrace.core.errors import InvalidPipelineError
 from headrace.local.engine.compile import Compiled, compile_pipeline
 from headrace.plan.partitioning import Hash, Partitioning, Rebalance
 from headrace.spec.reading.read import pipeline_from_dict
@@ -23,7 +23,7 @@ def test_rows_cannot_be_spread_by_a_list_or_a_struct(group: str, column: str) ->
         "sinks": {"out": {"from": "kept", "memory": {"name": "unused"}}},
     }
     data[group]["kept" if group == "steps" else "out"]["partition"] = {"hash": [column]}
-    with pytest.raises(InvalidPipeline, match="lists and structs cannot be keys"):
+    with pytest.raises(InvalidPipelineError, match="lists and structs cannot be keys"):
         compile_pipeline(pipeline_from_dict(data))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.core.errors import DataError, ExternalError, HeadraceError, InternalError, Unreachable, UserError
+from headrace.core.errors import DataError, ExternalError, HeadraceError, InternalError, UnreachableError, UserError
 from headrace.rpc.failure import error_of, failure_of
 
 
@@ -14,7 +14,7 @@ from headrace.rpc.failure import error_of, failure_of
         (UserError("text", remedy="do it"), "user", UserError),
         (DataError("text"), "user", UserError),
         (ExternalError("text", retry=True), "external", ExternalError),
-        (Unreachable("text"), "external", Unreachable),
+        (UnreachableError("text"), "external", UnreachableError),
         (InternalError("text"), "internal", InternalError),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.rpc.outbox import Outbox, OutboxFull
+from headrace.rpc.outbox import Outbox, OutboxFullError
 from support.suite.properties import weighted
 
 
@@ -40,13 +40,13 @@ def test_a_new_session_numbers_anew_what_came_after_its_registration() -> None:
 def test_it_is_bounded_in_messages_and_bytes_but_takes_one_of_any_size() -> None:
     outbox: Outbox[str] = Outbox(messages_max=2, bytes_max=10)
     outbox.add("large", 50)
-    with pytest.raises(OutboxFull):
+    with pytest.raises(OutboxFullError):
         outbox.add("more", 1)
     outbox.take()
     outbox.forget(1)
     outbox.add("a", 4)
     outbox.add("b", 4)
-    with pytest.raises(OutboxFull):
+    with pytest.raises(OutboxFullError):
         outbox.add("c", 1)
     assert len(outbox) == 2
 

@@ -26,10 +26,10 @@ from headrace.rpc.messages import (
     StopWorker,
 )
 from headrace.rpc.v1 import control_pb2, control_pb2_grpc
-from support.control_server import TOKEN, ServerInThread
-from support.control_worker import Worker, connected
+from support.control.server import TOKEN, ServerInThread
+from support.control.worker import Worker, connected
 from support.patience import WAIT_SECONDS
-from support.running import wait_until
+from support.processes.running import wait_until
 
 
 class Stranger:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.errors import UserError
-from headrace.rpc.messages import ClusterTimes
-from headrace.rpc.time_settings import times_from
+from headrace.rpc.time_settings import ClusterTimes, times_from
 
 
 def test_what_is_not_set_keeps_its_default() -> None:

@@ -15,9 +15,9 @@ from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
 from headrace.rpc.messages import KillSlot, Register, ToWorker
 from headrace.tls.files import TlsFiles
 from support.certificates import DAY, Authority, tls_files_of
-from support.control_server import TOKEN, ServerInThread
+from support.control.server import TOKEN, ServerInThread
 from support.patience import CONTROL_TIMES
-from support.running import wait_until
+from support.processes.running import wait_until
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """The pipelines of tests/flows, cut at random and gone on from there by either engine: always the rows of the golden.
 
-Without Spark: levels run in this process, in any order, tasks twice, with little memory (`support.local_exchange`).
-Every choice of a run follows from one seed. The commit tier runs one fixed seed a flow, the full tier draws them.
+Without Spark: levels run in this process, in any order, tasks twice, with little memory
+(`support.spark.local_exchange`). Every choice of a run follows from one seed. The commit tier runs one fixed seed a
+flow, the full tier draws them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from headrace.core.errors import UserError
 from headrace.local.engine.compile import compile_pipeline
 from headrace.spark.launch.replay import require_replayable
 from headrace.spec.reading.read import pipeline_from_dict
-from support.flow_cuts import random_cut
-from support.flow_engines import NOT_REPLAYABLE, Stretch, live, replayed
-from support.flow_in_memory import InMemory, in_memory, write_inputs
-from support.flow_site import Flow, flows
-from support.local_exchange import LocalExchange
+from support.flows.cuts import random_cut
+from support.flows.engines import NOT_REPLAYABLE, Stretch, live, replayed
+from support.flows.in_memory import InMemory, in_memory, write_inputs
+from support.flows.site import Flow, flows
+from support.spark.local_exchange import LocalExchange
 
 drawn = settings(
     max_examples=10,  # a run takes seconds
@@ -64,11 +65,11 @@ def test_the_rows_of_the_golden_whatever_is_drawn(
 def stretch_by_stretch(flow: Flow, inputs: Path, folder: Path, engines: str, draw: random.Random) -> None:
     """Runs the flow to its end, a stretch by each of the engines, and checks its rows."""
     with in_memory(flow, inputs) as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headrace.spark.task.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
+        patch.setattr("headrace.spark.task.output.outlets.BLOB_ROWS", draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.task.reading_task.MERGE_ROWS", draw.choice(BLOB_ROWS))
         patch.setattr("headrace.spark.task.fold.LOOK_BYTES", 10_000)
-        patch.setattr("headrace.spark.task.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
-        patch.setattr("headrace.spark.task.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
+        patch.setattr("headrace.spark.task.output.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
+        patch.setattr("headrace.spark.task.output.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
         begin, cut = None, None
         for number, engine in enumerate(engines, start=1):
             last = number == len(engines)

@@ -20,11 +20,11 @@ from headrace.execution.planning import JobPlans
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
 from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
 from headrace.spark.launch.bounds import up_to_now
-from support.flow_cuts import Cut, position, random_cut
-from support.flow_engines import NOT_REPLAYABLE, Stretch, live, replayed
-from support.flow_in_memory import InMemory, in_memory, write_inputs
-from support.flow_site import Flow, flows
-from support.local_exchange import LocalExchange
+from support.flows.cuts import Cut, position, random_cut
+from support.flows.engines import NOT_REPLAYABLE, Stretch, live, replayed
+from support.flows.in_memory import InMemory, in_memory, write_inputs
+from support.flows.site import Flow, flows
+from support.spark.local_exchange import LocalExchange
 
 drawn = settings(
     max_examples=10,  # a run takes seconds
@@ -105,8 +105,8 @@ def increment_by_increment(flow: Flow, inputs: Path, folder: Path, draw: random.
         patch.setattr("headrace.spark.task.earlier_state.UNITS_MAX", draw.choice([1, 3, 32]))
         patch.setattr("headrace.operators.window.operator._PORTIONS_MAX", draw.choice([1, 2, 8]))
         patch.setattr("headrace.spark.task.fold.LOOK_BYTES", 10_000)
-        patch.setattr("headrace.spark.task.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
-        patch.setattr("headrace.spark.task.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
+        patch.setattr("headrace.spark.task.output.combining_end.COMBINED_ROWS", draw.choice([65_536, 100, 1]))
+        patch.setattr("headrace.spark.task.output.combining_end.WORTH_BYTES", draw.choice([0.5, 100.0]))
         cuts: list[Cut] = []
         for _ in range(INCREMENTS):
             cuts.append(random_cut(draw, cuts[-1] if cuts else None, run.ends))

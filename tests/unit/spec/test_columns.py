@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, parse_type
 from headrace.spec.columns import read_schema, schema_dict, type_text
-from headrace.spec.reading.finding import Wrong
+from headrace.spec.reading.finding import FindingsError
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_ ]{0,6}[a-z]", fullmatch=True)
 
@@ -45,5 +45,5 @@ def test_type_text_is_parsed_back(dtype: DataType, nullable: bool) -> None:
 
 @pytest.mark.parametrize("text", ["{a}", "{: int64}", "{a: int64, a: string}", "{a: in64}", "{}"])
 def test_wrong_struct_text(text: str) -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(FindingsError):
         read_schema({"x": text})

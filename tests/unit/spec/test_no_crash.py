@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from headrace.core.errors import InvalidPipeline, UserError
+from headrace.core.errors import InvalidPipelineError, UserError
 from headrace.spec.reading.load import load_text
 from headrace.spec.reading.read import pipeline_from_dict
 from support.suite.properties import weighted
@@ -107,7 +107,7 @@ def test_the_file_is_fine() -> None:
 def test_any_edit_of_a_file(edits: list[tuple[int, int, str]]) -> None:
     try:
         loaded = load_text(edited(edits), "p.yaml", environ={})
-    except InvalidPipeline as error:
+    except InvalidPipelineError as error:
         assert all(problem.location is not None and problem.message for problem in error.problems)
     except UserError as error:
         assert error.message
@@ -175,7 +175,7 @@ def replaced(data: Any, path: tuple[Any, ...], value: object) -> Any:
 def test_any_value_anywhere(path: tuple[Any, ...], value: object) -> None:
     try:
         pipeline = pipeline_from_dict(replaced(WHOLE, path, value))
-    except InvalidPipeline as error:
+    except InvalidPipelineError as error:
         assert all(problem.message for problem in error.problems)
     else:
         assert pipeline_from_dict(pipeline.to_dict()) == pipeline

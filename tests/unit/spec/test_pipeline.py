@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.core.errors import InvalidPipeline
+from headrace.core.errors import InvalidPipelineError
 from headrace.core.types import ListOf, Primitive, Struct, Timestamp
 from headrace.operators.operator import OnError
 from headrace.spec.fields import DeadLetter, HashBy, Route
@@ -68,7 +68,7 @@ def changed(change: Callable[[Data], object]) -> Data:
 
 
 def problems(data: object) -> list[str]:
-    with pytest.raises(InvalidPipeline) as raised:
+    with pytest.raises(InvalidPipelineError) as raised:
         pipeline_from_dict(data)
     return [str(problem) for problem in raised.value.problems]
 
@@ -105,7 +105,7 @@ def test_the_designs_pipeline() -> None:
     )
     sink = pipeline.sinks["delays"]
     assert sink.format is not None and (sink.format.name, sink.format.options) == ("csv", {"delimiter": ";"})
-    assert pipeline.node_parallelism("hourly") == 2
+    assert (hourly.parallelism, pipeline.parallelism) == (None, 2)
     assert (pipeline.batch.max_delay_ms, pipeline.batch.max_rows) == (5, 32_768)
 
 

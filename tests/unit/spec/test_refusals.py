@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.core.errors import InvalidPipeline
+from headrace.core.errors import InvalidPipelineError
 from headrace.spec.reading.read import pipeline_from_dict
 
 pytestmark = pytest.mark.usefixtures("own_connectors")
@@ -237,7 +237,7 @@ def test_refused(change: Callable[[Data], None], expected: list[str]) -> None:
     data = small()
     change(data)
 
-    with pytest.raises(InvalidPipeline) as raised:
+    with pytest.raises(InvalidPipelineError) as raised:
         pipeline_from_dict(data)
 
     found = [str(problem) for problem in raised.value.problems]
@@ -250,7 +250,7 @@ def test_every_cycle_is_named() -> None:
     data = small()
     for name, inputs in {"d": ["e", "f"], "e": ["b", "e2"], "e2": ["e", "b"], "f": ["g", "b"], "g": ["f", "b"]}.items():
         data["steps"][name] = {"union": inputs}
-    with pytest.raises(InvalidPipeline) as raised:
+    with pytest.raises(InvalidPipelineError) as raised:
         pipeline_from_dict(data)
     assert [(problem.path, problem.message) for problem in raised.value.problems] == [
         (("steps", "e", "union", "1"), "a cycle: e -> e2 -> e"),
@@ -259,14 +259,14 @@ def test_every_cycle_is_named() -> None:
 
 
 def test_not_a_mapping() -> None:
-    with pytest.raises(InvalidPipeline, match="a pipeline is a mapping, not a list"):
+    with pytest.raises(InvalidPipelineError, match="a pipeline is a mapping, not a list"):
         pipeline_from_dict([])
 
 
 def test_dead_letters_need_kafka_above() -> None:
     data = small()
     data["steps"]["b"]["on_error"] = {"dead_letter": "bad"}
-    with pytest.raises(InvalidPipeline, match=r"steps.b.on_error: dead letters go .* a above it is not one"):
+    with pytest.raises(InvalidPipelineError, match=r"steps.b.on_error: dead letters go .* a above it is not one"):
         pipeline_from_dict(data)
     data["sources"]["a"] = {"kafka": {"brokers": "b"}, "format": "json", "schema": {"x": "int64"}}
     assert pipeline_from_dict(data)
@@ -299,7 +299,7 @@ def test_a_mistake_in_a_connection_is_blamed_on_it() -> None:
     data = small()
     data["connections"] = {"main": {"kafka": {"brokers": "b:1", "retries": "x"}}}
     data["sources"]["a"] = {"kafka": {"use": "main"}, "format": "json", "schema": {"x": "int64"}}
-    with pytest.raises(InvalidPipeline) as raised:
+    with pytest.raises(InvalidPipelineError) as raised:
         pipeline_from_dict(data)
     assert str(raised.value) == (
         "sources.a.kafka.use: 'retries' takes a whole number, not 'x'\n  it comes from connection 'main'"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.core.types import DataType, Field, ListOf, Primitive, Schema, Struct, Timestamp, parse_type
-from headrace.spec.reading.finding import Wrong
+from headrace.spec.reading.finding import FindingsError
 from headrace.spec.rows import row_values, typed_value
 
 
@@ -75,7 +75,7 @@ def test_typed(value: Any, dtype: str, expected: Any) -> None:
     ],
 )
 def test_refused(value: Any, dtype: str, message: str) -> None:
-    with pytest.raises(Wrong) as raised:
+    with pytest.raises(FindingsError) as raised:
         typed(value, dtype)
     assert message in str(raised.value)
 
@@ -97,7 +97,7 @@ def test_a_row() -> None:
 
 
 def test_a_wrong_row_names_every_place() -> None:
-    with pytest.raises(Wrong) as raised:
+    with pytest.raises(FindingsError) as raised:
         row_values({"x": None, "tt": "1", "plane": {"tail": "N1"}, "$partition": "p", "$timestamp": "q"}, SCHEMA)
     assert [(finding.path, finding.message) for finding in raised.value.findings] == [
         (("tt",), "unknown column 'tt'"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.core.errors import DataError, InvalidPipeline, UserError
+from headrace.core.errors import DataError, InvalidPipelineError, UserError
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.testing import run_pipeline
@@ -134,7 +134,7 @@ def test_an_unknown_result_names_those_there_are() -> None:
 
 
 def test_what_the_real_sinks_refuse_is_refused() -> None:
-    with pytest.raises(InvalidPipeline, match="update each other"):
+    with pytest.raises(InvalidPipelineError, match="update each other"):
         run_pipeline(
             pipeline(sinks={"o": {"from": "total", "kafka": {"brokers": "nowhere:1", "topic": "o"}, "format": "json"}}),
             {},

@@ -1,7 +1,7 @@
 """The generator and files sources behind a gate: they read only rows that a test has released.
 
-Each source has a folder of its own, through which the test and the readers of all processes talk (`support.gates` is
-the test's side):
+Each source has a folder of its own, through which the test and the readers of all processes talk (the test's side is
+`support.clusters.gates`):
 
     opening       JSON, written by the test: `until`, the position before which each partition may be read, and `closed`
     held-<number> written by a reader that stands at a closed opening: all of its rows are out

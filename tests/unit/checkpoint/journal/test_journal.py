@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.checkpoint.journal.journal import Journal, JournalDamaged, Prunable, Replaced, Settled, Written
+from headrace.checkpoint.journal.journal import Journal, JournalCorruptError, Prunable, Replaced, Settled, Written
 from headrace.checkpoint.journal.records import FinishedRecord, Record, StoppingRecord
 from headrace.checkpoint.manifest import SplitDocument
-from support.checkpoints import attempt, checkpoint, committed, history
+from support.storage.checkpoints import attempt, checkpoint, committed, history
 
 RUN: list[Record] = [attempt(1), checkpoint(1), committed(1), checkpoint(2), committed(2), checkpoint(3), committed(3)]
 
@@ -81,7 +81,7 @@ def test_another_own_record_at_that_number_is_told() -> None:
 
 def test_a_hole_without_a_checkpoint_above_it_is_damage() -> None:
     records = history(*RUN, attempt(2, 3)).records
-    with pytest.raises(JournalDamaged, match="no record 7"):
+    with pytest.raises(JournalCorruptError, match="no record 7"):
         Journal.load([*records[:6], records[7]])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from headrace.checkpoint.journal.orphans import delete_orphans, find_orphans
 from headrace.checkpoint.paths import state_path
 from headrace.checkpoint.stores.opening import open_store
-from support.checkpoints import attempt, checkpoint, committed, history
+from support.storage.checkpoints import attempt, checkpoint, committed, history
 
 NOW_MS = 2_000_000_000_000
 HOUR_MS = 3_600_000

@@ -6,16 +6,16 @@ import pytest
 
 from headrace.checkpoint.journal.journal import Journal
 from headrace.checkpoint.journal.records import FinishedRecord, StoppingRecord
-from headrace.checkpoint.journal.resolve import CheckpointUnusable, require_claimable, resolve
+from headrace.checkpoint.journal.resolve import CheckpointUnusableError, require_claimable, resolve
 from headrace.core.errors import UserError
-from support.checkpoints import attempt, checkpoint, committed, history
+from support.storage.checkpoints import attempt, checkpoint, committed, history
 
 STOPPING = StoppingRecord(savepoint="/savepoints/one", at_ms=0)
 
 
 def test_a_new_job_has_nothing_to_restore() -> None:
     found = resolve(Journal())
-    assert (found.restore, found.commit_first, found.next_attempt, found.next_epoch) == (None, None, 1, 1)
+    assert (found.restore, found.commit_first, found.next_attempt, found.epoch) == (None, None, 1, 0)
     assert not found.ends
 
 
@@ -32,13 +32,13 @@ def test_what_was_decided_is_committed_first() -> None:
     assert found.restore is not None
     assert found.commit_first is not None
     assert found.restore.epoch == found.commit_first.manifest.epoch == 2
-    assert found.next_epoch == 3
+    assert found.epoch == 2
 
 
 def test_epochs_that_were_given_up_are_not_used_again() -> None:
     found = resolve(history(attempt(1), checkpoint(1), committed(1), checkpoint(2), attempt(2, 1)))
     assert found.restore is not None
-    assert (found.restore.epoch, found.next_epoch, found.next_attempt) == (1, 3, 3)
+    assert (found.restore.epoch, found.epoch, found.next_attempt) == (1, 2, 3)
     assert found.commit_first is None
 
 
@@ -73,12 +73,12 @@ def test_a_damaged_checkpoint_without_output_is_passed_over() -> None:
     journal = history(attempt(1), checkpoint(1, sinks=["out"]), committed(1), checkpoint(2), committed(2))
     found = resolve(journal, {2: "state/x is missing"})
     assert found.restore is not None
-    assert (found.restore.epoch, found.passed_over, found.next_epoch) == (1, (2,), 3)
+    assert (found.restore.epoch, found.passed_over, found.epoch) == (1, (2,), 2)
 
 
 def test_a_damaged_checkpoint_with_output_stops_the_job_and_gives_the_choice() -> None:
     journal = history(attempt(1), checkpoint(1), committed(1), checkpoint(2, sinks=["out"]))
-    with pytest.raises(CheckpointUnusable, match=r"checkpoint 2 of job job .* state/x is missing") as caught:
+    with pytest.raises(CheckpointUnusableError, match=r"checkpoint 2 of job job .* state/x is missing") as caught:
         resolve(journal, {2: "state/x is missing"})
     assert "output of out" in caught.value.message
     assert caught.value.remedy is not None
@@ -86,7 +86,7 @@ def test_a_damaged_checkpoint_with_output_stops_the_job_and_gives_the_choice() -
 
 
 def test_the_only_checkpoint_is_damaged() -> None:
-    with pytest.raises(CheckpointUnusable, match="there is no earlier one"):
+    with pytest.raises(CheckpointUnusableError, match="there is no earlier one"):
         resolve(history(attempt(1), checkpoint(1), committed(1)), {1: "cut off"})
 
 

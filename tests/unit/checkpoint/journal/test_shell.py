@@ -7,7 +7,7 @@ from pathlib import Path
 from headrace.checkpoint.journal.journal import Replaced, Written
 from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.stores.opening import open_store
-from support.checkpoints import attempt
+from support.storage.checkpoints import attempt
 
 
 def writer(folder: Path, token: str) -> JournalStore:

@@ -14,7 +14,7 @@ from headrace.checkpoint.journal.usable import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError
-from support.checkpoints import attempt, checkpoint, committed
+from support.storage.checkpoints import attempt, checkpoint, committed
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from headrace.checkpoint.manifest import FORMAT, Manifest
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url, damage, delete_savepoint, find, write_savepoint
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import ExternalError, UserError
-from support.checkpoints import attempt, checkpoint, committed, manifest
+from support.storage.checkpoints import attempt, checkpoint, committed, manifest
 
 
 def savepoint(folder: Path) -> Manifest:

@@ -18,7 +18,7 @@ from headrace.plan.logical import plan_logical
 from headrace.plan.physical import PhysicalPlan, SourceSpec, StepSpec
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.state.parquet import write_chunks
-from support.collector import Collected
+from support.oracles.collector import Collected
 
 HOURLY = {
     "from": "flights",

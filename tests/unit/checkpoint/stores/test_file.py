@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from headrace.checkpoint.stores.opening import open_store, read_url
-from headrace.checkpoint.stores.store import ObjectMissing
+from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError, UserError
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 
 def test_the_first_put_wins(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_deleting_what_is_not_there_is_fine(tmp_path: Path) -> None:
     store.write("a", b"")
     store.delete(["missing", "a", "a/below"])
     assert store.list("") == []
-    with pytest.raises(ObjectMissing, match="a is not there"):
+    with pytest.raises(ObjectNotFoundError, match="a is not there"):
         store.read("a")
 
 

@@ -15,7 +15,7 @@ from headrace.core.signals import TIME_MAX
 from headrace.local.engine.job import Progress
 from headrace_dev.broker import FetchProgress
 from headrace_dev.demo import LiveView, Stage
-from support.commands import invoked
+from support.processes.commands import invoked
 
 WINDOWS = pl.DataFrame(
     {

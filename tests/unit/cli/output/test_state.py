@@ -15,7 +15,7 @@ from headrace.checkpoint.savepoints.savepoint import write_savepoint
 from headrace.core.source_state import SourceState, SplitState
 from headrace.state.parquet import checksum, write_chunks
 from headrace.state.snapshot import Chunk
-from support import commands
+from support.processes import commands
 
 BIG = 2**100
 FRAMES = [

@@ -12,8 +12,8 @@ import pytest
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.savepoints.savepoint import write_savepoint
 from headrace.core.source_state import SourceState, SplitState
-from support.commands import headrace
-from support.scripted_cluster import TOKEN, ScriptedCluster, serving
+from support.control.scripted_cluster import TOKEN, ScriptedCluster, serving
+from support.processes.commands import headrace
 
 YAML = """\
 name: counting
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_from_here_is_left_to_the_coordinator(cluster: Scrip
 def test_upgrade_is_refused_before_the_job_is_stopped(
     cluster: ScriptedCluster, savepoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("support.scripted_cluster.CHECKPOINT_PATH", savepoint)
+    monkeypatch.setattr("support.control.scripted_cluster.CHECKPOINT_PATH", savepoint)
     job = headrace("submit", "p.yaml").stdout.strip()
     assert "state of numbers" in headrace("upgrade", job, "other.yaml", code=2).stderr
     assert cluster.jobs_by_id[job].state == "RUNNING"

@@ -22,7 +22,7 @@ from headrace.core.types import schema_of
 from headrace_connectors.files import FilesSinkConfig
 from headrace_connectors.files.parts.part_names import HiddenFile, WriterName, open_name, staged_name
 from headrace_connectors.files.staging_writer import StagingWriter
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 SCHEMA = schema_of({"id": "int64"})
 CONTEXT = SinkContext("job-1", "out", 2, 3, SCHEMA, format="json", attempt=4)

@@ -18,7 +18,7 @@ from headrace.core.types import schema_of
 from headrace_connectors.sql import SqlSinkConfig
 from headrace_connectors.sql.client import Database
 from headrace_connectors.sql.publisher import SqlPublisher
-from support.sql_tables import Tables
+from support.storage.sql_tables import Tables
 
 CONTEXT = SinkContext("j", "out", 0, 1, schema_of({"k": "string not null", "n": "int64"}))
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from headrace.coordinator.driver.daemon_threads import DaemonThreads
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 HANGS = """
 import threading

@@ -13,7 +13,7 @@ import pytest
 from headrace.coordinator.driver import storage_lane
 from headrace.coordinator.driver.storage_lane import StorageLane
 from headrace.core.errors import ExternalError
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 
 @dataclass

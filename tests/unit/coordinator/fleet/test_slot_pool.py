@@ -12,7 +12,7 @@ from support.suite.properties import weighted
 
 
 def info(slot: str) -> SlotInfo:
-    return SlotInfo(slot, 1, Address("127.0.0.1", 1))
+    return SlotInfo(slot, 1, Address("127.0.0.1", 1, ""))
 
 
 def with_workers(**slots: int) -> SlotPool:

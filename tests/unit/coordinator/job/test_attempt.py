@@ -12,7 +12,7 @@ from headrace.execution.plan_facts import PlanFacts
 from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.messages import AssignSplits
 from headrace.spec.settings import Checkpoint
-from support.checkpoints import manifest
+from support.storage.checkpoints import manifest
 
 SOURCE = "flights"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from support.control.transcript import played
 from support.repository import ROOT
-from support.transcript import played
 
 STORIES = sorted((ROOT / "tests" / "transcripts").glob("*.txt"))
 

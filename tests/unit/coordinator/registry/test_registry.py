@@ -10,7 +10,7 @@ from headrace.coordinator.registry import effects as do
 from headrace.coordinator.registry import events as on
 from headrace.coordinator.registry.entry import Phase
 from headrace.coordinator.registry.registry import REQUESTS_MAX, Registry
-from headrace.coordinator.rest.service import JobConflict
+from headrace.coordinator.rest.service import JobConflictError
 from headrace.core.errors import ExternalError
 from headrace.rpc.messages import Failure
 
@@ -67,11 +67,11 @@ def test_nothing_is_asked_for_before_the_jobs_are_read(event: on.Event) -> None:
 def test_a_submission_holds_its_name_from_the_beginning() -> None:
     made = registry()
     made.handle(on.SubmitAsked("a", "n", allow_duplicate=False))
-    with pytest.raises(JobConflict, match="being submitted just now"):
+    with pytest.raises(JobConflictError, match="being submitted just now"):
         made.handle(on.SubmitAsked("b", "n", allow_duplicate=False))
     made.handle(on.SubmitAsked("b", "n", allow_duplicate=True))
     made.handle(on.SubmitKept("a"))
-    with pytest.raises(JobConflict, match=r"job a of that name .* runs already"):
+    with pytest.raises(JobConflictError, match=r"job a of that name .* runs already"):
         made.handle(on.SubmitAsked("c", "n", allow_duplicate=False))
 
 
@@ -87,7 +87,7 @@ def test_one_whose_write_failed_holds_its_name_until_it_surely_is_not_on_disk() 
     made.handle(on.SubmitAsked("a", "n", allow_duplicate=False))
     assert made.handle(on.SubmitFailed("a", stored=True)) == [do.Discard("a")]
     assert made.handle(on.NotDiscarded("a")) == [do.Discard("a", 5.0)]
-    with pytest.raises(JobConflict):
+    with pytest.raises(JobConflictError):
         made.handle(on.SubmitAsked("b", "n", allow_duplicate=False))
     assert made.handle(on.Discarded("a")) == []
     made.handle(on.SubmitAsked("b", "n", allow_duplicate=False))
@@ -128,9 +128,9 @@ def test_a_job_that_cannot_go_on_is_left_and_holds_its_name() -> None:
     assert isinstance(answer, do.Answer)
     assert (answer.request, answer.failure is not None) == ("r", True)
     assert made.jobs["a"].why == "this coordinator could not go on with it: its savepoint is gone"
-    with pytest.raises(JobConflict, match=r"job a of that name .* could not go on"):
+    with pytest.raises(JobConflictError, match=r"job a of that name .* could not go on"):
         made.handle(on.SubmitAsked("b", "a", allow_duplicate=False))
-    with pytest.raises(JobConflict, match=r"SUSPENDED: .* savepoint is gone"):
+    with pytest.raises(JobConflictError, match=r"SUSPENDED: .* savepoint is gone"):
         made.handle(on.StopAsked("a", stop("s")))
 
 
@@ -170,7 +170,7 @@ def test_what_a_driver_answers_to_a_wish_to_end_waits_for_the_job_store(event: o
     assert made.handle(on.Answered("a", "r", "/path")) == []
     assert made.handle(on.DriverEnded("a", CANCELED)) == [do.KeepEnd("a", CANCELED)]
     assert made.jobs["a"].state == "CANCELLING"
-    with pytest.raises(JobConflict):
+    with pytest.raises(JobConflictError):
         made.handle(on.SubmitAsked("b", "a", allow_duplicate=False))
     assert made.handle(on.EndKept("a")) == [do.Answer("r", "/path")]
     assert made.jobs["a"].state == "CANCELED"
@@ -198,10 +198,10 @@ def test_the_end_of_a_driver_that_is_over_is_kept_until_the_job_store_takes_it()
 def test_a_job_that_has_another_end_cannot_be_canceled() -> None:
     made = driving()
     made.handle(on.DriverEnded("a", on.End("FINISHED")))
-    with pytest.raises(JobConflict, match="STOPPING"):
+    with pytest.raises(JobConflictError, match="STOPPING"):
         made.handle(on.CancelAsked("a", "r"))
     made.handle(on.EndKept("a"))
-    with pytest.raises(JobConflict, match="is FINISHED"):
+    with pytest.raises(JobConflictError, match="is FINISHED"):
         made.handle(on.CancelAsked("a", "r"))
 
 
@@ -210,7 +210,7 @@ def test_a_job_that_went_elsewhere_is_not_this_coordinator_s_to_end() -> None:
     made.handle(on.CancelAsked("a", "r"))
     made.handle(on.Answered("a", "r", None, FULL))
     assert made.handle(on.DriverEnded("a", None)) == []
-    with pytest.raises(JobConflict, match="is SUSPENDED"):
+    with pytest.raises(JobConflictError, match="is SUSPENDED"):
         made.handle(on.CancelAsked("a", "s"))
 
 
@@ -228,7 +228,7 @@ def test_a_cancel_of_a_job_that_waits_is_answered_when_its_end_is_durable() -> N
     made = registry("a")
     made.handle(on.StopAsked("a", stop("s")))
     assert made.handle(on.CancelAsked("a", "r")) == [do.AbandonTry("a"), do.KeepEnd("a", CANCELED)]
-    with pytest.raises(JobConflict):
+    with pytest.raises(JobConflictError):
         made.handle(on.StopAsked("a", stop("t")))
     failure = Failure("the job was canceled", "user", retry=False)
     assert made.handle(on.EndKept("a")) == [do.Answer("r"), do.Answer("s", failure=failure)]
@@ -269,7 +269,7 @@ def test_requests_that_wait_are_bounded() -> None:
     made = registry("a")
     for number in range(REQUESTS_MAX):
         made.handle(on.StopAsked("a", stop(f"r{number}")))
-    with pytest.raises(JobConflict, match="100 requests wait"):
+    with pytest.raises(JobConflictError, match="100 requests wait"):
         made.handle(on.StopAsked("a", stop("one more")))
 
 
@@ -290,7 +290,7 @@ def test_a_coordinator_that_ends_owns_nothing_new() -> None:
     assert made.handle(on.MasterBroke("driven", BROKE, again=True)) == []
     with pytest.raises(ExternalError, match="ends"):
         made.handle(on.SubmitAsked("new", "new", allow_duplicate=False))
-    with pytest.raises(JobConflict):
+    with pytest.raises(JobConflictError):
         made.handle(on.CancelAsked("waits", "s"))
     assert {entry.phase for entry in made.jobs.values()} == {Phase.LEFT}
 

@@ -15,10 +15,10 @@ import pytest
 from headrace.coordinator.rest.access import Tokens
 from headrace.coordinator.rest.app import BODY_BYTES_MAX
 from headrace.coordinator.rest.openapi import TARGET, main, rendered
-from headrace.core.errors import ExternalError, InternalError, InvalidPipeline, Location, Problem, UserError
+from headrace.core.errors import ExternalError, InternalError, InvalidPipelineError, Location, Problem, UserError
+from support.control.scripted_cluster import AUTHORIZED, METRICS_TOKEN, TOKEN, ScriptedCluster, serving
+from support.processes.running import WAIT_SECONDS
 from support.repository import ROOT
-from support.running import WAIT_SECONDS
-from support.scripted_cluster import AUTHORIZED, METRICS_TOKEN, TOKEN, ScriptedCluster, serving
 
 JSON = {"Content-Type": "application/json"}
 PIPELINE: dict[str, Any] = {
@@ -130,7 +130,9 @@ def test_errors_are_documents(
 
 
 def test_an_invalid_pipeline_has_its_problems(http: httpx.Client, cluster: ScriptedCluster) -> None:
-    cluster.refuse = InvalidPipeline([Problem("no such column", ("steps", "a"), Location("f.yaml", 3, 7), "name one")])
+    cluster.refuse = InvalidPipelineError(
+        [Problem("no such column", ("steps", "a"), Location("f.yaml", 3, 7), "name one")]
+    )
     answer = http.get("/v1/jobs")
     assert answer.status_code == 400
     assert answer.json()["problems"] == [

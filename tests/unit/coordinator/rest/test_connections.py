@@ -21,7 +21,7 @@ from headrace.coordinator.rest.connections import WAITING_MAX, bounded_protocol
 from headrace.tls.contexts import client_context, rest_context
 from headrace.tls.files import TlsFiles
 from support.certificates import Authority, tls_files_of
-from support.running import WAIT_SECONDS, wait_until
+from support.processes.running import WAIT_SECONDS, wait_until
 
 Address = tuple[str, int]
 

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.coordinator.main import CoordinatorConfig, _tokens
 from headrace.core.errors import UserError
-from support.permissions import mode_of, open_to_others
+from support.storage.permissions import mode_of, open_to_others
 
 
 def test_a_home_keeps_its_tokens_over_all_runs_of_its_coordinator(tmp_path: Path) -> None:

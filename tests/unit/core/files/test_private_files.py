@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.files.private_files import is_private, make_private_folder, private_opener
-from support.permissions import mode_of
+from support.storage.permissions import mode_of
 
 
 @pytest.fixture(autouse=True)

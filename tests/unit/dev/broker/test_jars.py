@@ -15,7 +15,7 @@ from headrace.core.errors import ExternalError
 from headrace_dev.broker import jars
 from headrace_dev.broker.ivy import KAFKA_VERSION, FetchProgress, Module
 from headrace_dev.broker.java import Java
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 JAVA = Java(program=Path("java"), major=17, version="17", origin="a test")
 CONTENT = {"kafka.jar": b"the broker", "log.jar": b"its log"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headrace.local.marked_process import command_line
 from headrace_dev.broker.process import BrokerProcess, marks, start_detached, start_leashed
-from support.running import wait_until
+from support.processes.running import wait_until
 
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"

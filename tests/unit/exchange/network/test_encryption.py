@@ -21,7 +21,7 @@ from headrace.exchange.network.encryption import Encryption
 from headrace.exchange.network.handshake import HandshakeSocket, introduce
 from headrace.exchange.network.transport import Address, Connection, Identity, LinkTimes, Listener
 from support.certificates import DAY, Authority, tls_files_of
-from support.running import WAIT_SECONDS, wait_until
+from support.processes.running import WAIT_SECONDS, wait_until
 
 HERE, THERE = Identity("job", 1, "token", 0), Identity("job", 1, "token", 1)
 CALM = LinkTimes(ping_ms=40, lost_ms=240_000, linger_ms=60_000)

@@ -17,7 +17,7 @@ from headrace.core.network.mutual_proof import NONCE_BYTES, PROOF_BYTES
 from headrace.exchange.channel import ChannelBounds, Mailbox
 from headrace.exchange.network.handshake import MAGIC, Greeting, HandshakeSocket, Identity, Kind, challenge, introduce
 from headrace.exchange.network.transport import Connection, Listener
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 TOKEN = "the attempt's secret"
 HERE, THERE = Identity("job", 1, TOKEN, 0), Identity("job", 1, TOKEN, 1)

@@ -17,7 +17,7 @@ from headrace.exchange.network import link, transport
 from headrace.exchange.network.handshake import MAGIC, HandshakeSocket, introduce
 from headrace.exchange.network.transport import Connection, Identity, LinkTimes, Listener
 from headrace.exchange.network.wire import HEADER, FrameType
-from support.running import WAIT_SECONDS, wait_until
+from support.processes.running import WAIT_SECONDS, wait_until
 from support.stepped_clock import SteppedClock
 
 HERE, THERE = Identity("job", 1, "token", 0), Identity("job", 1, "token", 1)

@@ -20,13 +20,13 @@ from typing import Any, Literal
 import polars as pl
 import pytest
 
-from headrace.core.errors import ExternalError, HeadraceError, Unreachable
+from headrace.core.errors import ExternalError, HeadraceError, UnreachableError
 from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
-from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
+from headrace.exchange.channel import ChannelBounds, Mailbox, TaskCancelledError
 from headrace.exchange.network import transport
 from headrace.exchange.network.transport import Address, Connection, Identity, LinkTimes, Listener
+from support.processes.running import WAIT_SECONDS, wait_until
 from support.reserved_port import reserved_port
-from support.running import WAIT_SECONDS, wait_until
 
 HERE, THERE = Identity("job", 1, "token", 0), Identity("job", 1, "token", 1)
 CALM = LinkTimes(ping_ms=40, lost_ms=240_000, linger_ms=60_000)
@@ -318,7 +318,7 @@ def test_a_caller_that_lost_its_patience_is_no_loss(folder: Path | None) -> None
 
 
 def test_nobody_there_is_unreachable() -> None:
-    with reserved_port() as port, pytest.raises(Unreachable, match="slot 1 at 127"):
+    with reserved_port() as port, pytest.raises(UnreachableError, match="slot 1 at 127"):
         Connection(Address("127.0.0.1", port), HERE, 1, WAIT_MS, lambda loss: None)
 
 
@@ -343,7 +343,7 @@ def test_a_goodbye_of_the_sender_is_no_loss(folder: Path | None) -> None:
             outlet = connection.outlet("t", 0)
             outlet.put(batch(0))
             connection.close()
-            with pytest.raises(Cancelled):
+            with pytest.raises(TaskCancelledError):
                 outlet.put(Watermark(1))
         assert isinstance(reader.mailbox.take()[0], pl.DataFrame)
     assert not lost
@@ -359,7 +359,7 @@ def test_a_goodbye_of_the_reader_is_no_loss_and_ends_senders(folder: Path | None
         with in_thread(lambda: outlet.put(batch(1, rows=1))) as raised:
             wait_until(lambda: outlet.waited_ms > waited_ms, "the sender never waited")
             reader.listener.close()
-        assert isinstance(raised[0], Cancelled)
+        assert isinstance(raised[0], TaskCancelledError)
     assert not lost
     assert not reader.lost
 
@@ -372,8 +372,8 @@ def test_cancel_wakes_senders(folder: Path | None) -> None:
         with in_thread(lambda: outlet.put(batch(1, rows=1))) as raised:
             wait_until(lambda: outlet.waited_ms > waited_ms, "the sender never waited")
             connection.cancel()
-        assert isinstance(raised[0], Cancelled)
-        with pytest.raises(Cancelled):
+        assert isinstance(raised[0], TaskCancelledError)
+        with pytest.raises(TaskCancelledError):
             outlet.put(Watermark(1))
     assert not reader.lost
 

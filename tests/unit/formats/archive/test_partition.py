@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.core.errors import ExternalError, UserError
 from headrace.formats.archive.building import GROUP_ROWS_MAX, FileBuilder, Origin
-from headrace.formats.archive.folder import ArchiveFolder, ArchiveMissing
+from headrace.formats.archive.folder import ArchiveFolder, ArchiveNotFoundError
 from headrace.formats.archive.names import ArchiveFile
 from headrace.formats.archive.partition import PartitionReader, first_at
 from headrace.formats.archive.schema import SCHEMA
@@ -134,7 +134,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     pa.parquet.write_table(rows([1]), place / file._replace(next=9).name)
     with pytest.raises(UserError, match="is no file of an archive"):
         PartitionReader(folder, PLACE, 0, None, []).read(1)
-    with pytest.raises(ArchiveMissing):
+    with pytest.raises(ArchiveNotFoundError):
         folder.open(*PLACE, file)
 
 

@@ -21,7 +21,7 @@ def test_order_does_not_matter_but_how_often_does() -> None:
 
     assert not diff_rows(frame(one, two), frame(two, one)).differs
     found = diff_rows(frame(one), frame(one, one))
-    assert (len(found.missing), len(found.unexpected)) == (0, 1)
+    assert (len(found.missing), len(found.extra)) == (0, 1)
 
 
 def test_zero_has_a_sign_where_it_is_asked_for() -> None:
@@ -42,7 +42,7 @@ def test_close_rows_are_paired_with_the_columns_that_differ() -> None:
     (pair,) = found.changed
     assert pair.columns == ("b",)
     assert [row["k"] for row in found.missing] == ["z"]
-    assert [row["k"] for row in found.unexpected] == ["q"]
+    assert [row["k"] for row in found.extra] == ["q"]
 
 
 def test_with_a_key_rows_of_one_key_are_paired_whatever_else_differs() -> None:
@@ -65,7 +65,7 @@ def test_differs_exactly_where_the_multisets_do(
 
     assert found.differs == (Counter(expected) != Counter(actual))
     assert len(found.missing) + len(found.changed) == missing.total()
-    assert len(found.unexpected) + len(found.changed) == surplus.total()
+    assert len(found.extra) + len(found.changed) == surplus.total()
 
 
 def test_rows_as_text_and_json() -> None:

@@ -15,9 +15,9 @@ from polars.testing import assert_frame_equal
 from headrace.core.batch import OP, TS
 from headrace.core.errors import ExternalError
 from headrace.core.last_rows import last_rows
-from headrace.core.row_equality import RowsCompared, compare_rows
 from headrace.core.types import schema_of
 from headrace.local.comparison import spilled_rows
+from headrace.local.comparison.row_equality import RowsCompared, compare_rows
 from headrace.local.comparison.spilled_rows import DEPTH_MAX, SpilledRows, compare_spilled
 
 SCHEMA = schema_of({"k": "int64", "x": "float64", "xs": "[float64]", "s": "{a: float64, b: string}"})

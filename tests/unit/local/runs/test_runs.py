@@ -13,7 +13,7 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError
 from headrace.core.settings import Home
 from headrace.local.runs.runs import RecordedRun, forget_if_nothing_kept, record_run, recorded_run
-from support.checkpoints import attempt, checkpoint
+from support.storage.checkpoints import attempt, checkpoint
 
 
 @pytest.mark.parametrize("checkpoints", [0, 1])

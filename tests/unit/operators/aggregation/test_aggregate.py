@@ -20,8 +20,8 @@ from headrace.core.types import schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import BAD, LATE, REASON, OnError
 from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
-from support.aggregate_oracle import AGGREGATES, Row, aggregate, bits
-from support.collector import Collected
+from support.oracles.aggregates import AGGREGATES, Row, aggregate, bits
+from support.oracles.collector import Collected
 
 INPUT = schema_of({"key": "string", "x": "float64", "i": "int64", "s": "string"})
 TEN = Tumbling(10)

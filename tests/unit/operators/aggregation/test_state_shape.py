@@ -17,7 +17,7 @@ from headrace.operators.operator import OperatorConfig
 from headrace.operators.window.windows import Tumbling, Window
 from headrace.state.parquet import write_chunks
 from headrace.state.snapshot import StateKind
-from support.collector import Collected
+from support.oracles.collector import Collected
 
 TEN = Tumbling(10)
 INPUT = schema_of({"key": "string", "other": "int64", "x": "float64"})

@@ -21,7 +21,7 @@ from headrace.operators.operator import Operator
 from headrace.operators.window.assigner import windows_of
 from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
 from headrace.state.snapshot import Chunk
-from support.collector import Collected
+from support.oracles.collector import Collected
 
 INPUT = schema_of(
     {"shop": "string", "size": "float64", "amount": "int64", "price": "float64", "cost": "decimal(10,2)", "day": "date"}

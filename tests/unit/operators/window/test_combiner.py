@@ -24,11 +24,11 @@ from headrace.operators.operator import BAD, LATE
 from headrace.operators.window.windows import Tumbling, Window
 from headrace.state.redistribute import share
 from headrace.state.snapshot import StateKind
-from support.aggregate_oracle import AGGREGATES
-from support.collector import Collected
-from support.restoring import MAX_PARALLELISM, restored
+from support.oracles.aggregates import AGGREGATES
+from support.oracles.collector import Collected
+from support.oracles.restoring import MAX_PARALLELISM, restored
+from support.oracles.window_log import HOUR, INPUT, WINDOWS, Event, log, play, rows, side_rows, step
 from support.suite.properties import weighted
-from support.window_log import HOUR, INPUT, WINDOWS, Event, log, play, rows, side_rows, step
 
 
 def spread(config: AggregateConfig, partials: Partials, parallelism: int) -> list[tuple[int, Partials]]:

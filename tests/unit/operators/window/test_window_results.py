@@ -17,8 +17,8 @@ from headrace.core.types import Schema, schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import LATE, Operator
 from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
-from support.aggregate_oracle import AGGREGATES, Row, Span, aggregate, bits
-from support.collector import Collected
+from support.oracles.aggregates import AGGREGATES, Row, Span, aggregate, bits
+from support.oracles.collector import Collected
 
 ROUGH = [0.0, -0.0, math.nan, math.inf, -math.inf, 5e-324, -5e-324, 1.7976931348623157e308, -1.7976931348623157e308]
 FLOATS = st.one_of(

@@ -20,11 +20,11 @@ from headrace.operators.operator import BAD, LATE
 from headrace.operators.window.accumulator.layout import Order
 from headrace.operators.window.windows import Tumbling, Window
 from headrace.state.snapshot import StateSnapshot
-from support.aggregate_oracle import AGGREGATES, bits
-from support.collector import Collected
-from support.restoring import restored
+from support.oracles.aggregates import AGGREGATES, bits
+from support.oracles.collector import Collected
+from support.oracles.restoring import restored
+from support.oracles.window_log import HOUR, INPUT, WINDOWS, log, play, rows, side_rows, step
 from support.suite.properties import weighted
-from support.window_log import HOUR, INPUT, WINDOWS, log, play, rows, side_rows, step
 
 
 def result(config: AggregateConfig, outs: Sequence[Collected]) -> object:

@@ -18,7 +18,7 @@ from headrace.spark.driver import staging_owner as ownership
 from headrace.spark.driver.abandoned import SILENT_MAX_MS, remove_abandoned
 from headrace.spark.driver.staging_owner import OWNER, Owner, OwnerDocument, read_owner
 from headrace.spark.launch.identity import unpublished_job
-from support.running import WAIT_SECONDS, wait_until
+from support.processes.running import WAIT_SECONDS, wait_until
 
 KEY = "0123abcd"
 OWNING = """

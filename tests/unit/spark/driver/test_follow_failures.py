@@ -27,7 +27,7 @@ from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
 from headrace.spark.launch.bounds import up_to_now
 from headrace.spark.launch.give_up import give_up
 from headrace_connectors.memory import Collected, open_collected
-from support.local_exchange import LocalExchange
+from support.spark.local_exchange import LocalExchange
 
 ROWS, OUT = 40, "follow-failures-out"
 PIPELINE: dict[str, Any] = {

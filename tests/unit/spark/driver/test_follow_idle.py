@@ -15,7 +15,7 @@ from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
 from headrace.spark.launch.bounds import up_to_now
 from headrace.spark.launch.replay import Prepared, ReplayOptions
 from headrace_connectors.memory import Collected, open_collected
-from support.local_exchange import LocalExchange
+from support.spark.local_exchange import LocalExchange
 
 PIPELINE: Mapping[str, Any] = {
     "name": "silent",

@@ -21,7 +21,7 @@ from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
 from headrace.spark.launch.bounds import up_to_now
 from headrace.spark.task.order import STATE_BYTES_MAX
 from headrace_connectors.memory import open_collected
-from support.local_exchange import LocalExchange
+from support.spark.local_exchange import LocalExchange
 
 SMALL, LARGE = 1_000, 4_000
 """Keys that the first increment brings; every row has a key of its own."""
@@ -132,7 +132,7 @@ def steps_behind(keys: int, step: dict[str, Any], folder: Path, monkeypatch: pyt
 @pytest.mark.parametrize("step", [WINDOWED, SLIDING, RUNNING], ids=["windowed", "sliding", "running"])
 def test_it_does_not_grow_with_the_state(step: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.operators.aggregation.key_buckets.BUCKET_ROWS_MAX", 64)
-    monkeypatch.setattr("support.local_exchange.STATE_BYTES", [STATE_BYTES_MAX])
+    monkeypatch.setattr("support.spark.local_exchange.STATE_BYTES", [STATE_BYTES_MAX])
     small, before = steps_behind(SMALL, step, tmp_path / "small", monkeypatch)
     large, state = steps_behind(LARGE, step, tmp_path / "large", monkeypatch)
     assert state > 3 * before

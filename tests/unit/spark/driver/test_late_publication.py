@@ -27,9 +27,9 @@ from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.kafka import KafkaSinkConfig
 from headrace_connectors.kafka.publishing.marker_retention import SETTING, USUAL_MS, markers_kept_ms
 from headrace_dev.broker import EmbeddedBroker
-from support.broker import consume_all, create_topic, unique_topic
-from support.commands import invoked
-from support.local_exchange import LocalExchange
+from support.kafka.broker import consume_all, create_topic, unique_topic
+from support.processes.commands import invoked
+from support.spark.local_exchange import LocalExchange
 
 ROWS = 20
 DAY_MS = 86_400_000

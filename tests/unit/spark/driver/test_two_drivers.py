@@ -27,7 +27,7 @@ from headrace.spark.driver_machine.names import new_savepoint
 from headrace.spark.launch.bounds import up_to_now
 from headrace.spark.task.order import JobOrder
 from headrace_connectors.memory import Collected, open_collected
-from support.local_exchange import LocalExchange
+from support.spark.local_exchange import LocalExchange
 
 ROWS, OUT = 400, "two-drivers-out"
 PIPELINE: dict[str, Any] = {

@@ -8,7 +8,7 @@ from headrace.core.errors import UserError
 from headrace.spark.launch.bounds import bounded, parsed, up_to_now
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
-from support.manifests import manifest
+from support.storage.manifests import manifest
 
 SCHEMA = {"id": "int64 not null"}
 MADE = {"generator": {"rows": 10, "columns": {"id": {"sequence": {}}}}, "schema": SCHEMA}

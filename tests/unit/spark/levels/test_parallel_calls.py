@@ -9,7 +9,7 @@ import pytest
 from headrace.core.errors import ExternalError
 from headrace.spark.levels.parallel_calls import side_by_side
 from headrace.spark.levels.progress import StageState, told
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 
 def test_all_are_called_some_at_a_time() -> None:

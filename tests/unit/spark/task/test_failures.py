@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.errors import ExternalError, HeadraceError, UserError
-from headrace.spark.task.failures import TaskFailed, spark_failure, task_failures
+from headrace.spark.task.failures import TaskFailedError, spark_failure, task_failures
 
 PY4J = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
 : org.apache.spark.SparkException: Job aborted due to stage failure: ExecutorLostFailure (executor 3 exited)
@@ -39,8 +39,8 @@ def test_the_reason_is_found(text: str, kind: type[HeadraceError], said: str) ->
 
 
 def test_a_tasks_own_error_comes_back() -> None:
-    with pytest.raises(TaskFailed) as caught, task_failures():
+    with pytest.raises(TaskFailedError) as caught, task_failures():
         raise UserError("row 3 has no shop")
-    failure = spark_failure(RuntimeError(WORKER.format(f"TaskFailed: {caught.value}")))
+    failure = spark_failure(RuntimeError(WORKER.format(f"TaskFailedError: {caught.value}")))
     assert type(failure) is UserError
     assert failure.message == "row 3 has no shop"

@@ -16,11 +16,12 @@ from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
 from headrace.execution.planning import JobPlans
 from headrace.spark.driver.replay import Replay, ReplayOutcome, ReplayWish
-from headrace.spark.task import fold, outlets, reading_task
+from headrace.spark.task import fold, reading_task
 from headrace.spark.task.order import JobOrder
-from headrace.spark.task.staging_end import read_staged
+from headrace.spark.task.output import outlets
+from headrace.spark.task.output.staging_end import read_staged
 from headrace.spec.reading.load import load_text
-from support.local_exchange import LocalExchange
+from support.spark.local_exchange import LocalExchange
 
 PIPELINE = """
 name: shares

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from headrace.core.errors import InvalidPipeline, Location, UserError
+from headrace.core.errors import InvalidPipelineError, Location, UserError
 from headrace.spec.reading.load import LoadedPipeline, load_pipeline, load_text
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.spec.verbs import Aggregate, Filter, Select, WithColumns
@@ -60,7 +60,7 @@ def load(text: str, *, set_: Sequence[str] = (), environ: Mapping[str, str] | No
 
 
 def wrong_lines(text: str, *, environ: Mapping[str, str] | None = None) -> list[str]:
-    with pytest.raises(InvalidPipeline) as raised:
+    with pytest.raises(InvalidPipelineError) as raised:
         load(text, environ=environ)
     return str(raised.value).splitlines()
 
@@ -188,7 +188,7 @@ def test_refused_overrides(setting: str, message: str) -> None:
 
 
 def test_a_wrong_override_shows_its_path_and_not_its_value() -> None:
-    with pytest.raises(InvalidPipeline) as raised:
+    with pytest.raises(InvalidPipelineError) as raised:
         load(FLIGHTS, set_=["sources.flights.kafka.retries=many", "sources.flights.kafka.pasword=hush"])
     assert (
         str(raised.value).splitlines()[0]
@@ -221,7 +221,7 @@ def test_a_file(tmp_path: Path) -> None:
 def test_a_file_that_is_no_pipeline(tmp_path: Path, body: bytes, message: str) -> None:
     path = tmp_path / "p.yaml"
     path.write_bytes(body)
-    with pytest.raises(InvalidPipeline) as raised:
+    with pytest.raises(InvalidPipelineError) as raised:
         load_pipeline(path, environ={})
     assert str(raised.value).startswith(f"{path}{message}")
 
@@ -278,7 +278,7 @@ def test_aliases_and_merges() -> None:
     text = FLIGHTS.replace("<<: *common\n", "<<: [*common, {topic: lost, group: g}]\n").replace(
         "start: earliest", "fast: on"
     )
-    with pytest.raises(InvalidPipeline, match="unknown key 'group'"):
+    with pytest.raises(InvalidPipelineError, match="unknown key 'group'"):
         load(text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.core.errors import Unreachable, UserError
+from headrace.core.errors import UnreachableError, UserError
 from headrace.worker.host.advertise import address_towards, split_address
 
 
@@ -27,5 +27,5 @@ def test_loopback_is_reached_from_loopback() -> None:
 
 
 def test_a_host_that_is_not_there() -> None:
-    with pytest.raises(Unreachable, match="no way to the coordinator"):
+    with pytest.raises(UnreachableError, match="no way to the coordinator"):
         address_towards("no-such-host.invalid:7070")

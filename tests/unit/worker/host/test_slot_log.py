@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from headrace.worker.host.slot_log import SlotLog, prune_logs
-from support.permissions import mode_of
+from support.storage.permissions import mode_of
 
 
 def test_a_log_without_a_word_goes_and_another_stays(tmp_path: Path) -> None:

@@ -10,33 +10,20 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from headrace.rpc import codec
-from headrace.rpc.messages import Deploy, EpochCompleted
-from headrace.rpc.v1 import slot_pipe_pb2
-from headrace.worker.host.slot_pipe import QUEUED_FRAMES_MAX, PipeFull, SlotPipe
-from support.running import WAIT_SECONDS, wait_until
-
-Supervisor = SlotPipe[slot_pipe_pb2.SupervisorFrame, slot_pipe_pb2.SlotFrame]
-Slot = SlotPipe[slot_pipe_pb2.SlotFrame, slot_pipe_pb2.SupervisorFrame]
+from headrace.core.errors import InternalError
+from headrace.worker.host import slot_pipe
+from headrace.worker.host.slot_pipe import QUEUED_FRAMES_MAX, PipeFullError, SlotPipe
+from support.processes.running import WAIT_SECONDS, wait_until
 
 
-def supervisor_beat(sent_ns: int) -> slot_pipe_pb2.SupervisorFrame:
-    return slot_pipe_pb2.SupervisorFrame(beat=slot_pipe_pb2.Beat(sent_ns=sent_ns))
-
-
-def slot_beat(sent_ns: int) -> slot_pipe_pb2.SlotFrame:
-    return slot_pipe_pb2.SlotFrame(beat=slot_pipe_pb2.Beat(sent_ns=sent_ns))
-
-
-def completed(epoch: int) -> slot_pipe_pb2.SupervisorFrame:
-    return slot_pipe_pb2.SupervisorFrame(told=codec.to_slot_proto(EpochCompleted(epoch)))
+def numbered(number: int) -> bytes:
+    return str(number).encode()
 
 
 @contextmanager
-def pipe(beat_s: float = 60.0) -> Iterator[tuple[Supervisor, Slot]]:
+def pipe(beat_s: float = 60.0) -> Iterator[tuple[SlotPipe, SlotPipe]]:
     ours, theirs = socket.socketpair()
-    supervisor: Supervisor = SlotPipe(ours, slot_pipe_pb2.SlotFrame.FromString, supervisor_beat, beat_s)
-    slot: Slot = SlotPipe(theirs, slot_pipe_pb2.SupervisorFrame.FromString, slot_beat, beat_s)
+    supervisor, slot = SlotPipe(ours, beat_s), SlotPipe(theirs, beat_s)
     try:
         yield supervisor, slot
     finally:
@@ -45,10 +32,10 @@ def pipe(beat_s: float = 60.0) -> Iterator[tuple[Supervisor, Slot]]:
 
 
 @contextmanager
-def lone_end() -> Iterator[tuple[Supervisor, socket.socket]]:
+def lone_end() -> Iterator[tuple[SlotPipe, socket.socket]]:
     """A supervisor's end whose slot reads nothing."""
     ours, theirs = socket.socketpair()
-    supervisor: Supervisor = SlotPipe(ours, slot_pipe_pb2.SlotFrame.FromString, supervisor_beat, 60.0)
+    supervisor = SlotPipe(ours, 60.0)
     try:
         yield supervisor, theirs
     finally:
@@ -56,28 +43,27 @@ def lone_end() -> Iterator[tuple[Supervisor, socket.socket]]:
         theirs.close()
 
 
-def told(end: Slot) -> slot_pipe_pb2.SupervisorFrame:
-    """The next frame that is no beat."""
+def message(end: SlotPipe) -> bytes:
+    """That of the next frame that is no beat."""
     while (frame := end.receive()) is not None:
-        if frame.WhichOneof("kind") == "told":
-            return frame
+        if frame.message:
+            return frame.message
     raise AssertionError("the pipe is closed")
 
 
 def test_frames_come_in_order_and_large_ones_whole() -> None:
-    large = Deploy("job", 1, "secret", b"x" * (20 << 20))
+    messages = [b"1", b"x" * (20 << 20), b"2"]
     with pipe() as (supervisor, slot):
-        supervisor.send_nowait(completed(1))
-        supervisor.send_nowait(slot_pipe_pb2.SupervisorFrame(told=codec.to_slot_proto(large)))
-        supervisor.send_nowait(completed(2))
-        assert [codec.to_slot(told(slot).told) for _ in range(3)] == [EpochCompleted(1), large, EpochCompleted(2)]
+        for each in messages:
+            supervisor.send_nowait(each)
+        assert [message(slot) for _ in range(3)] == messages
 
 
 def test_an_end_beats_by_itself_and_says_when() -> None:
     begun_ns = time.monotonic_ns()
     with pipe(beat_s=0.01) as (_, slot):
         frames = [slot.receive() for _ in range(3)]
-        sent = [frame.beat.sent_ns for frame in frames if frame is not None]
+        sent = [frame.sent_ns for frame in frames if frame is not None and not frame.message]
         assert begun_ns < sent[0] < sent[1] < sent[2] < time.monotonic_ns()
 
 
@@ -86,11 +72,11 @@ def test_a_full_pipe_is_told_or_waits_for_room() -> None:
 
         def fill() -> None:
             for epoch in range(100 * QUEUED_FRAMES_MAX):
-                supervisor.send_nowait(completed(epoch))
+                supervisor.send_nowait(numbered(epoch))
 
-        with pytest.raises(PipeFull):
+        with pytest.raises(PipeFullError):
             fill()
-        waiting = threading.Thread(target=supervisor.send, args=(completed(-1),))
+        waiting = threading.Thread(target=supervisor.send, args=(numbered(-1),))
         waiting.start()
         reading.settimeout(0.1)  # it may have its room, and all may be read, before it is seen to have ended
         while waiting.is_alive():
@@ -101,10 +87,10 @@ def test_a_full_pipe_is_told_or_waits_for_room() -> None:
 
 def test_nobody_waits_at_a_pipe_that_the_other_end_has_closed() -> None:
     with lone_end() as (supervisor, theirs):
-        with pytest.raises(PipeFull):
+        with pytest.raises(PipeFullError):
             for epoch in range(100 * QUEUED_FRAMES_MAX):
-                supervisor.send_nowait(completed(epoch))
-        waiting = threading.Thread(target=supervisor.send, args=(completed(-1),))
+                supervisor.send_nowait(numbered(epoch))
+        waiting = threading.Thread(target=supervisor.send, args=(numbered(-1),))
         waiting.start()
         theirs.close()
         waiting.join()
@@ -114,19 +100,29 @@ def test_nobody_waits_at_a_pipe_that_the_other_end_has_closed() -> None:
 
 def test_a_frame_that_is_cut_off_is_the_end() -> None:
     with lone_end() as (supervisor, theirs):
-        theirs.sendall(b"\x00\x00\x00\x09abc")
+        theirs.sendall(b"\x00\x00\x00\x11" + bytes(8) + b"abc")
         theirs.close()
         assert supervisor.receive() is None
+
+
+def test_a_message_that_is_too_large_passes_neither_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pipe() as (supervisor, slot):
+        supervisor.send(b"x" * 11)
+        assert supervisor.flush(WAIT_SECONDS)
+        monkeypatch.setattr(slot_pipe, "FRAME_BYTES_MAX", 18)
+        for send in (supervisor.send, supervisor.send_nowait):
+            with pytest.raises(InternalError, match=r"a frame of 19 bytes .* at most 18 pass"):
+                send(b"x" * 11)
+        while (frame := slot.receive()) is not None:
+            assert not frame.message
 
 
 def test_what_was_queued_is_written_when_flush_returns() -> None:
     with pipe() as (supervisor, slot):
         for epoch in range(1_000):
-            supervisor.send(completed(epoch))
+            supervisor.send(numbered(epoch))
         read: list[int] = []
-        reader = threading.Thread(
-            target=lambda: read.extend(told(slot).told.epoch_completed.epoch for _ in range(1_000))
-        )
+        reader = threading.Thread(target=lambda: read.extend(int(message(slot)) for _ in range(1_000)))
         reader.start()
         assert supervisor.flush(WAIT_SECONDS)
         reader.join()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.worker.host.start_backoff import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, SOON_SECONDS, StartBackoff
+from headrace.worker.host.start_backoff import BACKOFF, SOON_SECONDS, StartBackoff
 
 
 def test_a_slot_that_ran_an_attempt_is_replaced_at_once() -> None:
@@ -28,7 +28,7 @@ def test_slots_that_die_of_starting_come_slower_and_slower_until_one_is_well() -
         waits.append(wait_s)
         now_s += wait_s
     assert waits == sorted(waits)
-    assert waits[0] <= BACKOFF_SECONDS_MIN + 0.1
-    assert waits[-1] <= BACKOFF_SECONDS_MAX + 0.1
+    assert waits[0] <= BACKOFF.first_s + 0.1
+    assert waits[-1] <= BACKOFF.max_s + 0.1
     backoff.ended(now_s, 0.1, healthy=True)
     assert backoff.may_start(now_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from headrace.worker.slot.lease import NS_PER_MS, Lease
-from support.running import wait_until
+from support.processes.running import wait_until
 
 HOUR_MS = 3_600_000
 

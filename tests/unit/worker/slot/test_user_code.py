@@ -13,7 +13,7 @@ import pytest
 
 from headrace.core.errors import UserError
 from headrace.worker.slot.user_code import fetch_code, put_on_path
-from support.permissions import open_to_others
+from support.storage.permissions import open_to_others
 
 
 def archive(name: str, text: str) -> bytes:

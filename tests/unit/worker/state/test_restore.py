@@ -21,9 +21,9 @@ from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.state.restore import restored_states
 from headrace.worker.state.uploader import Uploader, UploadPlan
 from headrace.worker.task.control import SubtaskSnapshot
-from support.running import wait_until
+from support.processes.running import wait_until
+from support.storage.uploads import uploading
 from support.suite.properties import weighted
-from support.uploads import uploading
 
 GROUPS = 12
 

@@ -19,8 +19,8 @@ from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.slot.epochs import EPOCHS_MAX
 from headrace.worker.state.uploader import Uploader, UploadPlan
 from headrace.worker.task.control import SubtaskSnapshot
-from support.running import wait_until
-from support.uploads import uploading
+from support.processes.running import wait_until
+from support.storage.uploads import uploading
 
 PLAN = UploadPlan("j", 3, {"a": 2, "b": 2}, 8)
 

@@ -17,7 +17,7 @@ from headrace.core.clock import SystemClock
 from headrace.core.signals import TIME_MAX, Barrier, Element, EndOfInput, Signal, Watermark
 from headrace.core.source_state import SourceState, SplitState
 from headrace.core.types import schema_of
-from headrace.exchange.channel import Cancelled
+from headrace.exchange.channel import TaskCancelledError
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RowTime, SourceSpec
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -36,8 +36,8 @@ from headrace.worker.task.control import (
 from headrace.worker.task.ingest import Ingest
 from headrace.worker.task.source_task import SourceTask, SourceTiming
 from headrace.worker.task.source_time import SourceTime
-from support.running import WAIT_SECONDS, wait_until
-from support.scripted import SCHEMA, Script, ScriptedSource, frame
+from support.control.scripted import SCHEMA, Script, ScriptedSource, frame
+from support.processes.running import WAIT_SECONDS, wait_until
 
 P0, P1 = SplitId("t", 0), SplitId("t", 1)
 
@@ -151,16 +151,14 @@ class Running:
             on_error=OnError.FAIL,
             order_columns=False,
         )
+        time = SourceTime("src", 0)
         self.task = SourceTask(
             spec,
             reader=self.reader,
-            ingest=Ingest(spec, None),
-            time=SourceTime("src", 0),
-            rows=self.sent,
-            bad=Nobody(),
+            ingest=Ingest(spec, None, time=time, rows=self.sent, bad=Nobody(), counters=Counter()),
+            time=time,
             clock=SystemClock(),
             timing=SourceTiming(poll_ms=1, watermark_interval_ms=1),
-            counters=Counter(),
             snapshots=SubtaskSnapshots("src", 0, self.sent),
         )
         self.raised: BaseException | None = None
@@ -169,7 +167,7 @@ class Running:
     def _run(self) -> None:
         try:
             self.task.run()
-        except Cancelled as error:
+        except TaskCancelledError as error:
             self.raised = error
 
     def tell(self, *commands: Command) -> None:
@@ -269,7 +267,7 @@ def test_cancel_wakes_it_wherever_it_waits(after_end: bool) -> None:
             source.sees(lambda: source.sent.ended == 1)
         source.task.cancel()
         source.thread.join(WAIT_SECONDS)
-        assert isinstance(source.raised, Cancelled)
+        assert isinstance(source.raised, TaskCancelledError)
 
 
 def test_a_finished_split_is_not_read_again_and_others_go_on_at_their_height() -> None:

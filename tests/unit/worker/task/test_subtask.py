@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
-from headrace.exchange.channel import Cancelled, ChannelBounds, Mailbox
+from headrace.exchange.channel import ChannelBounds, Mailbox, TaskCancelledError
 from headrace.operators.chain import Link
 from headrace.operators.operator import Collector, Stateless
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.control import SubtaskSnapshot
 from headrace.worker.task.subtask import Subtask
-from support.running import WAIT_SECONDS, wait_until
+from support.processes.running import WAIT_SECONDS, wait_until
 
 
 class Reports:
@@ -97,7 +97,7 @@ def test_barriers_pass_before_and_after_the_end_of_input_until_it_is_told_to_fin
 def test_a_cancelled_mailbox_makes_it_leave() -> None:
     mailbox, subtask, reports, _ = opened(1)
     mailbox.cancel()
-    with pytest.raises(Cancelled):
+    with pytest.raises(TaskCancelledError):
         subtask.run()
     assert reports.snapshots == []
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.core.errors import Unreachable
+from headrace.core.errors import UnreachableError
 from headrace_connectors.kafka.clients import client
 from headrace_connectors.kafka.clients.client import ClientWatch, answered
 
@@ -29,5 +29,5 @@ def test_an_answer_that_is_lost_is_brokers_that_are_away(monkeypatch: pytest.Mon
     monkeypatch.setattr(client, "LOST_ANSWER_S", 0.01)
     watch = ClientWatch("a:1")
     watch.on_error(KafkaError(KafkaError._TRANSPORT, "refused"))
-    with pytest.raises(Unreachable, match="no Kafka broker answers at a:1: refused"):
+    with pytest.raises(UnreachableError, match="no Kafka broker answers at a:1: refused"):
         answered(Future[int](), watch)

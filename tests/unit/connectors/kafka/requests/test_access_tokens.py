@@ -20,7 +20,7 @@ from headrace_connectors.kafka.requests.access_tokens import (
     unsecured_settings,
 )
 from support.certificates import Authority
-from support.token_endpoint import TokenEndpoint, token_endpoint
+from support.kafka.token_endpoint import TokenEndpoint, token_endpoint
 
 
 class Clock:

@@ -20,7 +20,7 @@ from headrace_connectors.kafka.requests.client import NETWORK_EXCEPTION, BrokerC
 from headrace_connectors.kafka.requests.connection import ConnectionSettings
 from headrace_connectors.kafka.requests.requests import Coordinator, EndCall
 from headrace_connectors.kafka.requests.sasl import SaslMechanism
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 API = ApiVersionsResponse.ApiVersion
 BROKER = MetadataResponse.MetadataResponseBroker

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from headrace.core.errors import ExternalError, HeadraceError, Unreachable, UserError
+from headrace.core.errors import ExternalError, HeadraceError, UnreachableError, UserError
 from headrace_connectors.kafka.clients.client import ClientWatch
 from headrace_connectors.kafka.sink.records import delivery_failed
 from headrace_connectors.kafka.transactions.errors import init_outcome
@@ -17,7 +17,7 @@ def outcome(code: int, *, fatal: bool = False, retriable: bool = False) -> Headr
 
 def test_what_passes_is_given_back() -> None:
     assert init_outcome(None, BROKERS, ClientWatch(BROKERS)) is None
-    assert isinstance(outcome(KafkaError._TIMED_OUT, retriable=True), Unreachable)
+    assert isinstance(outcome(KafkaError._TIMED_OUT, retriable=True), UnreachableError)
     away = outcome(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, retriable=True)
     assert isinstance(away, ExternalError)
     assert away.retry

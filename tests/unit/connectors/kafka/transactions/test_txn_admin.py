@@ -14,7 +14,7 @@ from headrace.core.errors import ExternalError
 from headrace_connectors.kafka.requests.requests import Coordinator, EndCall, RawDescription
 from headrace_connectors.kafka.transactions.rules import Described, Undescribed
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
-from support.running import WAIT_SECONDS
+from support.processes.running import WAIT_SECONDS
 
 A, B = "headrace-j-out-1-0-0", "headrace-j-out-1-0-1"
 

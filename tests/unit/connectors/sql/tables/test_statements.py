@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from headrace.connect.sink import Committable, SinkBatch
 from headrace.core.batch import OP
-from headrace.core.errors import DataError, ExternalError, HeadraceError, Unreachable, UserError
+from headrace.core.errors import DataError, ExternalError, HeadraceError, UnreachableError, UserError
 from headrace.core.types import schema_of
 from headrace_connectors.sql.failures import is_transient, translated
 from headrace_connectors.sql.tables.statements import delete_all, last_of_part, note_moved, upsert_all
@@ -143,11 +143,11 @@ def refused(state: str) -> psycopg.Error:
 @pytest.mark.parametrize(
     ("error", "kind", "retry"),
     [
-        (refused("40001"), Unreachable, True),
-        (refused("57P01"), Unreachable, True),
-        (refused("53300"), Unreachable, True),
-        (psycopg.OperationalError("connection failed: Connection refused"), Unreachable, True),
-        (psycopg.OperationalError("failed: FATAL:  the database system is starting up"), Unreachable, True),
+        (refused("40001"), UnreachableError, True),
+        (refused("57P01"), UnreachableError, True),
+        (refused("53300"), UnreachableError, True),
+        (psycopg.OperationalError("connection failed: Connection refused"), UnreachableError, True),
+        (psycopg.OperationalError("failed: FATAL:  the database system is starting up"), UnreachableError, True),
         (psycopg.OperationalError("failed: FATAL:  password authentication failed"), UserError, False),
         (refused("23505"), DataError, False),
         (refused("22003"), DataError, False),
@@ -157,16 +157,16 @@ def refused(state: str) -> psycopg.Error:
         (refused("53100"), ExternalError, True),
         (refused("XX000"), ExternalError, False),
         (sqlite3.DataError("too big"), DataError, False),
-        (sa.exc.TimeoutError("no connection"), Unreachable, True),
+        (sa.exc.TimeoutError("no connection"), UnreachableError, True),
         (sa.exc.IntegrityError("INSERT secret", {}, Exception("duplicate")), DataError, False),
-        (sa.exc.OperationalError("INSERT secret", {}, Exception("gone")), Unreachable, True),
+        (sa.exc.OperationalError("INSERT secret", {}, Exception("gone")), UnreachableError, True),
     ],
 )
 def test_errors_are_translated(error: Exception, kind: type[HeadraceError], retry: bool) -> None:
     found = translated(error, "sink 'out', table t")
     assert type(found) is kind
     assert found.retry == retry
-    assert is_transient(error) == (kind is Unreachable)
+    assert is_transient(error) == (kind is UnreachableError)
     assert found.message.startswith("sink 'out', table t: ")
     assert "secret" not in str(found)
     assert found.remedy or kind is ExternalError

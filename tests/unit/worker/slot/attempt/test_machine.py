@@ -142,9 +142,9 @@ def test_a_lost_peer_is_why_the_step_that_it_interrupts_fails() -> None:
 
 def test_what_comes_while_an_attempt_opens_is_dealt_with_once_it_is_open() -> None:
     machine = at(Phase.CONNECTING)
-    assert machine.handle(TriggerEpoch(7), 0) == []
+    assert machine.handle(TriggerEpoch(7, "", stop=False, drain=False), 0) == []
     assert machine.handle(Broken(BROKEN), 0) == []
-    assert machine.handle(TriggerEpoch(8), 0) == []
+    assert machine.handle(TriggerEpoch(8, "", stop=False, drain=False), 0) == []
     machine.handle(Connected(), 0)
     trigger = TellAllSources(Trigger(7))
     assert machine.handle(SubtasksOpened(), 0) == [
@@ -295,7 +295,7 @@ ARRIVALS: list[Event] = [
     Tick(),
     ACKED,
     DECLINED,
-    TriggerEpoch(7),
+    TriggerEpoch(7, "", stop=False, drain=False),
     EpochAborted(7),
     EpochCompleted(7),
     AssignSplits("s", b"[]", final=True),

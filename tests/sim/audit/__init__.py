@@ -1,0 +1,1 @@
+"""Auditors: they watch everything that cannot be undone, and know what must never be."""

@@ -1,0 +1,1 @@
+"""Real brokers: filled, read, and asked about their transactions."""

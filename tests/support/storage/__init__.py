@@ -1,0 +1,1 @@
+"""What lies in storage: checkpoints, savepoints, files, tables."""
