@@ -198,18 +198,12 @@ def test_a_command_loads_what_it_uses(command: str, tmp_path: Path) -> None:
 
 SUBMITTED = """
 import httpx
-from headrace.cli.jobs.submit import load_to_submit, request_for
+from headrace.cli.jobs.submission import load_to_submit, travelling_code
+from headrace.client.models import SubmitRequest
+from headrace.client.submission import file_form
 loaded = load_to_submit({file!r}, None, None)
-request_for(
-    loaded.pipeline,
-    {file!r},
-    py_files=None,
-    archive=None,
-    from_savepoint=None,
-    renames={{}},
-    allow_dropped_state=False,
-    allow_drained=False,
-)
+code = travelling_code(loaded, {file!r}, py_files=None, archives=None)
+SubmitRequest(pipeline=file_form(loaded.pipeline), code=code)
 """
 
 

@@ -20,7 +20,7 @@ from headrace.cli.arguments import (
     renames_of,
 )
 from headrace.cli.errors import exit_code, reporting_errors
-from headrace.cli.jobs.submit import load_to_submit, request_for
+from headrace.cli.jobs.submission import load_to_submit, travelling_code
 from headrace.cli.output.verdicts import tell_verdicts
 
 
@@ -46,19 +46,18 @@ def upgrade(
     """Stop a job and start another pipeline from its state; if that is refused, the old pipeline is started again."""
     from headrace.checkpoint.paths import absolute
     from headrace.client.discovery import connect
+    from headrace.client.models import SubmitRequest
+    from headrace.client.submission import file_form
     from headrace.client.upgrade import upgrade as upgrade_job
     from headrace.local.engine.compile import compile_loaded
 
-    compiled, renames = compile_loaded(load_to_submit(file, set_, parallelism)), renames_of(rename)
-    request = request_for(
-        compiled.pipeline,
-        file,
-        py_files=py_files,
-        archive=archive,
-        from_savepoint=None,
+    loaded, renames = load_to_submit(file, set_, parallelism), renames_of(rename)
+    compiled = compile_loaded(loaded)
+    request = SubmitRequest(
+        pipeline=file_form(compiled.pipeline),
+        code=travelling_code(loaded, file, py_files=py_files, archives=archive),
         renames=renames,
         allow_dropped_state=allow_dropped_state,
-        allow_drained=False,
     )
     with connect(coordinator) as client:
         last = client.status(job).checkpoint

@@ -1,0 +1,48 @@
+"""The options that say what a job starts from, in the verbs that start jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.cli.arguments import renames_of
+
+if TYPE_CHECKING:
+    from headrace.execution.origin import OriginWish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginOptions:
+    """What a job starts from, as the user gave it.
+
+    path                  a savepoint or checkpoint; None: the job starts from nothing
+    rename                `old=new` texts: nodes that have another name in the savepoint
+    allow_dropped_state   though state in it fits no node
+    allow_drained         though it was taken after time had gone to its end
+    allow_lost_output     though its last output is not known to be visible
+    """
+
+    path: str | None
+    rename: list[str] | None
+    allow_dropped_state: bool
+    allow_drained: bool
+    allow_lost_output: bool
+
+    @property
+    def renames(self) -> dict[str, str]:
+        """Returns node of the savepoint -> node of the pipeline. Raises UserError."""
+        return renames_of(self.rename)
+
+    def wish(self) -> OriginWish | None:
+        """Returns the origin for a job that this process plans; None: from nothing. Raises UserError."""
+        from headrace.execution.origin import OriginWish
+
+        if self.path is None:
+            return None
+        return OriginWish(
+            self.path,
+            self.renames,
+            self.allow_dropped_state,
+            self.allow_drained,
+            allow_lost_output=self.allow_lost_output,
+        )

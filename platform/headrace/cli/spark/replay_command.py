@@ -1,0 +1,153 @@
+"""One `headrace replay`: reads the pipeline, decides where its driver runs, runs it, and prints the result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import typer
+
+from headrace.cli.arguments import print_json
+from headrace.cli.errors import FAILED, exit_code
+from headrace.cli.origin_options import OriginOptions
+from headrace.cli.runs.floors import read_floors
+from headrace.cli.spark.against import replay_against
+from headrace.cli.spark.driver import SentReplay
+from headrace.cli.spark.give_up import give_up_replay
+from headrace.cli.spark.replay_options import Comparison, Following, History, SparkPlace, Work
+from headrace.cli.spark.settings import BEGINS_ANEW, Teller, interruptible, quiet_driver, settings_of, travelling
+from headrace.client.submission import file_form
+from headrace.core.errors import ExternalError, UnreachableError, UserError
+from headrace.core.files.named_file import named_file
+from headrace.core.settings import Home
+from headrace.local.pipeline_file import load_file
+from headrace.spark.cluster.packaging import OWN_CODE
+from headrace.spark.driver.follow import FollowOutcome
+from headrace.spark.driver.replay import ReplayOutcome
+from headrace.spark.launch.follow import INTERVAL_MS, FollowOptions, run_follow
+from headrace.spark.launch.replay import ReplayOptions, run_replay
+from headrace.spec.pipeline import Pipeline
+from headrace.spec.reading.read import pipeline_from_dict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayCommand:
+    """One `headrace replay`, as the user gave it.
+
+    file, set_   the pipeline, and the fields of it that are overridden
+    history      what is read; origin: from which state
+    work         whether history is followed, compared or only published
+    place        where on Spark
+    started_s    when the command began, by the monotonic clock
+    """
+
+    file: str
+    set_: list[str]
+    history: History
+    origin: OriginOptions
+    work: Work
+    place: SparkPlace
+    parallelism: int | None
+    allow_repeated_output: bool
+    as_json: bool
+    started_s: float = field(default_factory=time.monotonic)
+
+    def run(self) -> None:
+        """Runs the pipeline and prints the result. Raises UserError, ExternalError, DataError, typer.Exit."""
+        quiet_driver()
+        pipeline, options = self._pipeline(), self._options()
+        if self.place.on_the_cluster():
+            follow = isinstance(self.work, Following)
+            SentReplay(self.file, pipeline, options, self.place.packages(), self.history.floors, follow).run()
+        else:
+            self._run_here(pipeline, options)
+
+    def give_up(self) -> None:
+        """Ends an unfinished run of this command for good, and runs nothing. Raises UserError if there is none."""
+        quiet_driver()
+        follow = isinstance(self.work, Following)
+        give_up_replay(self._pipeline(), self._options(), follow=follow, as_json=self.as_json)
+
+    def _run_here(self, pipeline: Pipeline, options: ReplayOptions) -> None:
+        teller, folder = Teller(), named_file(self.file).parent
+        travels = travelling(pipeline, folder, self.place.packages(), master=options.master, chosen=options.conf)
+        with interruptible(teller, BEGINS_ANEW), travels as settings:
+            options = replace(options, conf=settings)
+            match self.work:
+                case Comparison(sink=sink) as comparison:
+                    replay_against(pipeline, options, comparison.range(), sink, as_json=self.as_json)
+                case Following() as following:
+                    with self._failures_reported(teller):
+                        self._follow(pipeline, options, teller, following)
+                case None:
+                    with self._failures_reported(teller):
+                        outcome = run_replay(pipeline, options, Home.from_environment(), teller.say, teller.tell)
+                    self._print(outcome, "FINISHED")
+
+    def _follow(self, pipeline: Pipeline, options: ReplayOptions, teller: Teller, following: Following) -> None:
+        follow = FollowOptions(options, following.interval_ms(INTERVAL_MS), increments_max=following.increments_max)
+        outcome = run_follow(pipeline, follow, Home.from_environment(), teller.say, teller.tell)
+        self._print(outcome, "FINISHED" if outcome.finished else "STOPPED")
+        if not outcome.finished:
+            teller.say("stopped between two increments: the same command goes on from here")
+
+    def _pipeline(self) -> Pipeline:
+        # with absolute paths: tasks run in other folders
+        return pipeline_from_dict(file_form(load_file(self.file, self.set_).pipeline))
+
+    def _options(self) -> ReplayOptions:
+        history, place = self.history, self.place
+        return ReplayOptions(
+            begin=history.begin,
+            end=history.end,
+            savepoint=history.savepoint,
+            final=history.final,
+            origin=self.origin.wish(),
+            floors=() if history.floors is None else read_floors(history.floors),
+            parallelism=self.parallelism,
+            master=place.master,
+            conf=settings_of(place.conf),
+            back_end=place.back_end_name(),
+            python_path=(str(named_file(self.file).parent), OWN_CODE),
+            allow_local_storage=place.allow_local_storage,
+            allow_repeated=self.allow_repeated_output,
+        )
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self.started_s
+
+    @contextmanager
+    def _failures_reported(self, teller: Teller) -> Iterator[None]:
+        """Prints the document of a job that failed. The exit code is 1 if it failed while running; an earlier refusal
+        is wrong use.
+        """
+        try:
+            yield
+        except (UserError, ExternalError) as error:
+            if self.as_json:
+                rows = dict.fromkeys(("rows_in", "rows_out", "late", "bad"), 0)
+                ended = {"seconds": round(self._seconds(), 3), "savepoint": None, "error": str(error)}
+                print_json({"state": "FAILED", **rows, **ended})
+            ran = teller.said and not isinstance(error, UnreachableError)
+            teller.say(f"error: {error}")
+            raise typer.Exit(FAILED if ran else exit_code(error)) from error
+
+    def _print(self, outcome: ReplayOutcome | FollowOutcome, state: str) -> None:
+        if self.as_json:
+            rows = {
+                "rows_in": outcome.rows_in,
+                "rows_out": outcome.rows_out,
+                "late": outcome.late,
+                "bad": outcome.bad,
+            }
+            ended = {"seconds": round(self._seconds(), 3), "savepoint": outcome.savepoint, "job_id": outcome.job}
+            print_json({"state": state, **rows, **ended})
+            return
+        typer.echo(
+            f"{state}: {outcome.rows_in:,} rows in, {outcome.rows_out:,} out, {outcome.late:,} late, "
+            f"{outcome.bad:,} bad, {self._seconds():.1f} s"
+        )
+        if outcome.savepoint is not None:
+            typer.echo(f"savepoint {outcome.savepoint}")
