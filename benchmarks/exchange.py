@@ -25,9 +25,11 @@ import polars as pl
 from measure import Stopwatch, median, spread
 
 from headrace.core.signals import EndOfInput
-from headrace.exchange.channel import ChannelBounds, Mailbox
+from headrace.exchange.mailbox import ChannelBounds, Mailbox
 from headrace.exchange.network.encryption import Encryption
-from headrace.exchange.network.transport import Connection, Identity, Listener
+from headrace.exchange.network.handshake import Identity
+from headrace.exchange.network.listener import Listener
+from headrace.exchange.network.outgoing import Connection
 from headrace.tls.files import TlsFiles
 
 TASK, TOKEN, MERGE_ROWS = "reader", "bench", 32_768

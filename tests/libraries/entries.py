@@ -37,7 +37,7 @@ LIBRARIES = (
     ),
     Library(
         "protobuf",
-        ("unit/rpc", "unit/worker/host/test_slot_pipe.py", "integration/worker/test_worker.py"),
+        ("unit/rpc", "unit/worker/supervision/test_slot_pipe.py", "integration/worker/test_worker.py"),
     ),
     Library(
         "polars",

@@ -33,9 +33,9 @@ from headrace.worker.slot.attempt.events import Event as SlotEvent
 from headrace.worker.slot.attempt.machine import AttemptMachine
 from headrace.worker.slot.epochs import SlotEpochs
 from headrace_connectors.kafka.transactions import committer
-from headrace_connectors.kafka.transactions.lanes import TransactionLanes
 from headrace_connectors.kafka.transactions.names import TransactionName, names_of
 from headrace_connectors.kafka.transactions.rules import Fate
+from headrace_connectors.kafka.transactions.transactional_ids import TransactionLanes
 from sim.finds import Breaks, each_of, require_found
 from sim.run import play
 

@@ -59,8 +59,8 @@ def loaded_by(code: str, home: Path | None = None) -> Loaded:
 
 
 ENGINE = """
-from headrace.processes.template import preload
-preload(["headrace.worker.slot.process", "headrace.coordinator.host.process"])
+from headrace.processes.template_process import preload
+preload(["headrace.worker.slot.main", "headrace.coordinator.connector_host.main"])
 """
 LIVE_HALVES = {"confluent_kafka", "fsspec", "grpc", "kafka", "psycopg", "s3fs", "sqlalchemy"}
 """Clients of the world outside: they load when a job opens what needs them, never with a connector's config."""
@@ -104,7 +104,7 @@ def test_rows_load_no_pandas() -> None:
 SERVING = {
     "coordinator": """
 import uvicorn
-from headrace.coordinator.host.client import PROGRAM
+from headrace.coordinator.connector_host.connector_host import PROGRAM
 from headrace.coordinator.dispatch.dispatcher import Dispatcher
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.main import serve
@@ -112,11 +112,11 @@ from headrace.coordinator.rest.app import rest_app
 """,
     "worker": """
 from headrace.cli.cluster.worker import worker
-from headrace.processes.forking import own_starter
+from headrace.processes.template_client import own_starter
 from headrace.rpc.time_settings import times_from
-from headrace.worker.host.advertise import address_towards
-from headrace.worker.host.slot_process import PROGRAM
-from headrace.worker.host.supervisor import Supervisor
+from headrace.worker.supervision.advertise import address_towards
+from headrace.worker.supervision.slot_process import PROGRAM
+from headrace.worker.supervision.supervisor import Supervisor
 """,
 }
 """What the processes of a cluster import before they serve."""

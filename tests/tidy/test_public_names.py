@@ -39,7 +39,7 @@ NAMES = {
         AuditedCommitter CheckpointTerms Committable CommittedWriter Committer OpenTransaction OutputAudit OutputSeen
         SinkBatch SinkConfig SinkContext Writer
     """,
-    "headrace.connect.sink_terms": "refused_terms",
+    "headrace.connect.checkpoint_terms": "refused_terms",
     "headrace.connect.source": """
         Enumerator MessageBatch Offsets Polled Reader RestorableEnumerator RowBatch Run SourceConfig SourceContext
         Split SplitId

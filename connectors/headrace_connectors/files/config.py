@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from headrace.connect.checkpoint_terms import refused_terms
 from headrace.connect.offsets_by_partition import StopField
 from headrace.connect.sink import SinkContext
-from headrace.connect.sink_terms import refused_terms
 from headrace.core.config import Config
 from headrace_connectors.files.parts.part_names import WriterName
 

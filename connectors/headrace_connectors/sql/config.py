@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from headrace.connect.checkpoint_terms import refused_terms
 from headrace.connect.sink import SinkContext
-from headrace.connect.sink_terms import refused_terms
 from headrace.core.config import Config, secret
 from headrace_connectors.sql.tables.target import IDENTIFIER_BYTES_MAX, STAGED_SUFFIX, Target
 from headrace_connectors.sql.writing.staged_parts import StagedBy

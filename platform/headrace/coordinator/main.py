@@ -204,8 +204,8 @@ def main(arguments: list[str] | None = None) -> None:
     for name in ("cert", "key", "ca"):
         parser.add_argument(f"--tls-{name}", type=Path)
     given = parser.parse_args(arguments)
-    from headrace.coordinator.host.client import PROGRAM as HOST_PROGRAM
-    from headrace.processes.forking import own_starter
+    from headrace.coordinator.connector_host.connector_host import PROGRAM as HOST_PROGRAM
+    from headrace.processes.template_client import own_starter
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:

@@ -10,7 +10,7 @@ import polars as pl
 
 from headrace.core.batch import ORDER_COLUMNS, hidden_columns
 from headrace.core.signals import Element, Signal
-from headrace.exchange.channel import Mailbox
+from headrace.exchange.mailbox import Mailbox
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.partition import Partitioner
 

@@ -1,4 +1,4 @@
-"""Partitions the rows of a batch over the subtasks that read it. Pure: no queues, no clock; `exchange.channel`
+"""Partitions the rows of a batch over the subtasks that read it. Pure: no queues, no clock; `exchange.mailbox`
 transports.
 
 A partitioner is opened for one sending subtask. `targets` are the subtasks that it is connected to: signals go to all

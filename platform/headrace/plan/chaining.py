@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from headrace.core.types import ListOf, Schema, Struct
 from headrace.operators.union import UnionConfig
+from headrace.plan.checkpoint_terms import checkpoint_terms
 from headrace.plan.logical import LogicalPlan
 from headrace.plan.needs import OrderWanted, order_wanted, reads_order
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.partitioning import Forward, Global, Hash, Partitioning, Rebalance
 from headrace.plan.physical import ChainEdge, PhysicalPlan, SinkSpec, SourceSpec, StepSpec, Task, TaskEdge, TaskNode
-from headrace.plan.terms import checkpoint_terms
 from headrace.spec.pipeline import Pipeline
 
 

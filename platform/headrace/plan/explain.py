@@ -25,7 +25,7 @@ from headrace.operators.operator import OperatorConfig
 from headrace.operators.project import ProjectConfig
 from headrace.operators.rename import DropConfig, RenameConfig
 from headrace.operators.union import UnionConfig
-from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
+from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from headrace.plan.logical import LogicalPlan
 from headrace.plan.nodes import LogicalNode
 from headrace.plan.physical import (

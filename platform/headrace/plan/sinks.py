@@ -10,6 +10,7 @@ from headrace.connect.sink import SinkConfig, SinkContext
 from headrace.core.batch import O_MAJOR, O_MINOR, O_TEXT
 from headrace.core.types import Field, Primitive, Schema
 from headrace.operators.operator import BAD, REASON
+from headrace.plan.checkpoint_terms import checkpoint_terms
 from headrace.plan.contexts import sink_context
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.physical import FormatSpec, SinkSpec, SourceSpec
@@ -17,7 +18,6 @@ from headrace.plan.problems import Path, Problems
 from headrace.plan.sources import file_only
 from headrace.plan.steps import partitioning_of, require_column, spread_reasons
 from headrace.plan.stream import Stream
-from headrace.plan.terms import checkpoint_terms
 from headrace.spec.fields import DeadLetter, FormatUse
 from headrace.spec.pipeline import Pipeline, SinkNode
 

@@ -23,7 +23,7 @@ from headrace.operators.operator import BAD, LATE, REASON, OnError
 from headrace.operators.project import ProjectConfig
 from headrace.operators.rename import DropConfig, RenameConfig
 from headrace.operators.union import UnionConfig
-from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
+from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from headrace.plan.nodes import LogicalNode, reference
 from headrace.plan.partitioning import Broadcast, Forward, Global, Hash, Partitioning, Rebalance, Rescale
 from headrace.plan.physical import StepSpec

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, PlainSerializer, PlainValidator, WithJsonSc
 from headrace.core.errors import UserError
 from headrace.core.ids import HIDDEN_PREFIX
 from headrace.core.types import DataType, Decimal, Field, ListOf, Primitive, Schema, Struct, Timestamp, parse_type
-from headrace.spec.reading.finding import Finding, FindingsError, collecting, wrong
+from headrace.spec.reading.findings import Finding, FindingsError, collecting, wrong
 from headrace.spec.reading.wording import kind_of
 
 _COMMA = 'quote the type if it holds a comma, such as ["decimal(10,2)"]'

@@ -13,7 +13,7 @@ from headrace.connect.format import FormatConfig
 from headrace.core.errors import UserError, did_you_mean
 from headrace.operators.operator import OnError
 from headrace.spec.model import FileModel
-from headrace.spec.reading.finding import Finding, FindingsError, collecting, joined, wrong
+from headrace.spec.reading.findings import Finding, FindingsError, collecting, joined, wrong
 from headrace.spec.reading.wording import kind_of, read_model, unknown_key
 from headrace.spec.verbs import ColumnList
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from headrace.core.errors import did_you_mean
 from headrace.core.ids import NODE_NAME, split_output
 from headrace.operators.operator import BAD, LATE
-from headrace.spec.reading.finding import Finding, Path, joined
+from headrace.spec.reading.findings import Finding, Path, joined
 
 GROUPS = ("sources", "steps", "sinks")
 _KAFKA = "kafka"

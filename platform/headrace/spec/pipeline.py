@@ -31,7 +31,7 @@ from headrace.spec.fields import (
 )
 from headrace.spec.masking import masked_config
 from headrace.spec.model import FileModel
-from headrace.spec.reading.finding import wrong
+from headrace.spec.reading.findings import wrong
 from headrace.spec.settings import Batch, Checkpoint, ExponentialDelay, RestartField, State, restart_dict
 from headrace.spec.verbs import Expression, Union, Verb, verb_dict, verb_name
 

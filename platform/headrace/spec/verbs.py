@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from headrace.core.config import Duration
 from headrace.spec.columns import ColumnName, Columns, check_column_name, schema_dict
 from headrace.spec.model import FileModel
-from headrace.spec.reading.finding import Finding, FindingsError, Path, collecting, wrong
+from headrace.spec.reading.findings import Finding, FindingsError, Path, collecting, wrong
 from headrace.spec.reading.wording import kind_of, read_model
 from headrace.spec.window import WindowField, window_dict
 

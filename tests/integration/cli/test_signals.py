@@ -23,6 +23,8 @@ from support.processes.running import Finished, finish, headrace, wait_until
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_SIGNALS = ["env", "--default-signal=INT,TERM,HUP"]
 """Tests that were started by nohup ignore some of them, and so would what they start."""
+UNBORN = ("init_import_site: Failed to import the site module", "Could not import runpy module")
+"""What Python says, with exit code 1, if it is interrupted before the first line of the program."""
 SLOWEST_S = 5.0
 """By then a run has begun to read on any machine; on most within one second."""
 
@@ -61,7 +63,7 @@ def require_well_ended(ended: Finished, number: signal.Signals, folder: Path, ex
     """With its last checkpoint, or before anything ran; nothing is left over, and a run that goes on is exact."""
     # before our first line runs, Python shows where it was itself, or cannot even do that
     assert not re.search(r'File ".*headrace/(?!__init__)', ended.err), ended.err
-    unborn = "init_import_site: Failed to import the site module" in ended.err
+    unborn = any(text in ended.err for text in UNBORN)
     assert ended.code in {0, -number, 128 + number, *([1] if unborn else [])}, (ended.code, ended.err)
     wait_until(lambda: processes_of(folder / "home") == [], "no process is left of it")
     kept = headrace(["runs", "list", "--json"], folder).json["runs"]

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
-from headrace.coordinator.host.client import ConnectorHost, HostTimes
+from headrace.coordinator.connector_host.connector_host import ConnectorHost, HostTimes
 from headrace.core.errors import ExternalError, InternalError, UserError
 from headrace.local.topics.topics import partitions_of
 from headrace_dev.broker import EmbeddedBroker
@@ -357,7 +357,7 @@ def test_a_host_that_is_killed_while_it_looks_says_so(ledger: Path) -> None:
 
 PARENT = """
 import asyncio, sys
-from headrace.coordinator.host.client import ConnectorHost
+from headrace.coordinator.connector_host.connector_host import ConnectorHost
 
 async def main():
     host = await ConnectorHost.start("0123456789ab")

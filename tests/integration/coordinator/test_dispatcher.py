@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from headrace.checkpoint.journal.journal import Verdict
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import FinishedRecord, Record
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.client.models import SubmitRequest
 from headrace.coordinator.dispatch import dispatcher as dispatcher_module
 from headrace.coordinator.dispatch import job_store, registry_shell

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict
 
 from headrace.connect.sink import Committable, SinkBatch, SinkConfig, SinkContext, Writer
-from headrace.exchange.channel import ChannelBounds
+from headrace.exchange.mailbox import ChannelBounds
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import JobOptions, LocalJob
 from headrace.spec.reading.read import pipeline_from_dict

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from headrace.core.errors import ExternalError
-from headrace.exchange.channel import ChannelBounds
+from headrace.exchange.mailbox import ChannelBounds
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.job import JobOptions, JobState, LocalJob, Progress
 from headrace.plan.physical import PhysicalPlan

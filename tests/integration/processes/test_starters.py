@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from headrace.local.marked_process import command_line
-from headrace.processes.forking import TemplateStarter
 from headrace.processes.spawning import SpawnStarter, Starter
+from headrace.processes.template_client import TemplateStarter
 from support.processes.running import WAIT_SECONDS
 from support.processes.told import Told
 from support.processes.told_program import PROGRAM, ROLE

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.checkpoint.journal.journal import Replaced, Written
-from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.stores.opening import open_store, read_url
 from headrace.checkpoint.stores.store import ObjectNotFoundError
 from headrace.core.errors import ExternalError, UserError

@@ -38,8 +38,8 @@ from headrace.rpc.messages import (
     WorkerLeaving,
 )
 from headrace.spec.reading.read import pipeline_from_dict
-from headrace.worker.host.slot_process import SlotProcess
-from headrace.worker.host.supervisor import Supervisor, WorkerConfig
+from headrace.worker.supervision.slot_process import SlotProcess
+from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig
 from support.clusters.worker_process import WorkerProcess, is_running, worker_process
 from support.control.server import TOKEN, ServerInThread
 from support.patience import CONTROL_TIMES, SHORT_CONTROL_LEASES, WAIT_SECONDS

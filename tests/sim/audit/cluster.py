@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from headrace.checkpoint.journal.journal_store import parse_record
 from headrace.checkpoint.journal.records import (
     AttemptRecord,
     CheckpointRecord,
@@ -16,7 +17,6 @@ from headrace.checkpoint.journal.records import (
     Record,
     StoppingRecord,
 )
-from headrace.checkpoint.journal.shell import parse_record
 from headrace.checkpoint.manifest import Manifest
 from headrace.checkpoint.paths import record_number
 from headrace.coordinator.job import effects as do

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from headrace.checkpoint.journal.journal import own_files
+from headrace.checkpoint.journal.journal_store import parse_record
 from headrace.checkpoint.journal.records import (
     AttemptRecord,
     CheckpointRecord,
@@ -25,7 +26,6 @@ from headrace.checkpoint.journal.records import (
     Record,
     StoppingRecord,
 )
-from headrace.checkpoint.journal.shell import parse_record
 from headrace.checkpoint.manifest import Manifest, StateHandle
 from headrace.checkpoint.paths import MANIFEST, record_number, state_file
 from headrace.spark.driver.publication import staged_files

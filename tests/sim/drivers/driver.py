@@ -14,8 +14,8 @@ from headrace.checkpoint.journal.records import CheckpointRecord
 from headrace.checkpoint.manifest import Manifest, SplitDocument, StateHandle
 from headrace.core.errors import HeadraceError
 from headrace.core.source_state import SourceState
+from headrace.spark.driver.driver_shell import DriverParts, DriverShell
 from headrace.spark.driver.manifest import share_of
-from headrace.spark.driver.shell import DriverParts, DriverShell
 from headrace.spark.driver_machine import effects as do
 from headrace.spark.driver_machine import events as on
 from headrace.spark.driver_machine.epoch import Epoch, Splits, Work

@@ -13,7 +13,7 @@ from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord,
 from headrace.checkpoint.journal.resolve import Resolution
 from headrace.checkpoint.paths import STAGED, STATE
 from headrace.core.errors import ExternalError, HeadraceError
-from headrace.spark.driver.shell import DriverShell
+from headrace.spark.driver.driver_shell import DriverShell
 from headrace.spark.driver_machine import effects as do
 from headrace.spark.driver_machine import events as on
 from headrace.spark.driver_machine.effects import Step
@@ -208,7 +208,7 @@ def _files_that_are_needed_are_pruned(patch: pytest.MonkeyPatch) -> None:
 
 
 def _strays_stay_in_a_savepoint(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headrace.spark.driver.shell.remove_strays", lambda savepoint, states: None)
+    patch.setattr("headrace.spark.driver.driver_shell.remove_strays", lambda savepoint, states: None)
 
 
 # ---- the end ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.savepoints.kept_state import chosen_state, rows_of
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.stores.opening import open_store
@@ -20,7 +20,7 @@ from headrace.core.keygroups import key_groups
 from headrace.core.types import schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import Operator
-from headrace.operators.window.windows import Tumbling
+from headrace.operators.window.definitions import Tumbling
 from headrace.spark.savepoints.state_rows import KEY_GROUP, state_table, states
 from support.oracles.collector import Collected
 from support.storage.checkpoints import attempt, checkpoint, committed

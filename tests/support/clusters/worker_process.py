@@ -16,10 +16,10 @@ from support.control.server import TOKEN
 _PROGRAM = """
 import json, sys
 from pathlib import Path
-from headrace.processes.forking import own_starter
-starter = own_starter(["headrace.worker.slot.process"])
+from headrace.processes.template_client import own_starter
+starter = own_starter(["headrace.worker.slot.main"])
 from headrace.rpc.time_settings import ClusterTimes
-from headrace.worker.host.supervisor import Supervisor, WorkerConfig
+from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig
 given = json.loads(sys.argv[2])
 times, folder = ClusterTimes(**given.pop("times")), Path(given.pop("folder"))
 Supervisor(WorkerConfig(**given, times=times, folder=folder, starter=starter)).run()

@@ -18,9 +18,9 @@ from typing import Literal
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SplitDocument, StateHandle, SubtaskDocument
 from headrace.checkpoint.paths import joined
 from headrace.core.source_state import SourceState, SplitState, merged
-from headrace.exchange.network.transport import Listener
-from headrace.execution.assignment import subtask_of
+from headrace.exchange.network.listener import Listener
 from headrace.execution.idle_times import relayed_heights
+from headrace.execution.split_assignment import subtask_of
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.contexts import source_context
 from headrace.plan.explain import plan_dict

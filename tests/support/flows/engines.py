@@ -16,11 +16,11 @@ from headrace.checkpoint.manifest import Manifest, SplitDocument, StateHandle
 from headrace.checkpoint.paths import savepoint_url, unique_part
 from headrace.checkpoint.savepoints.savepoint import find, write_savepoint
 from headrace.core.source_state import AppliedFloor, SourceState
-from headrace.execution.assignment import assign_splits
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.manifests import savepoint_of
 from headrace.execution.origin import OriginWish
 from headrace.execution.planning import JobPlans
+from headrace.execution.split_assignment import assign_splits
 from headrace.rpc.deployment import Deployment
 from headrace.spark.launch.replay import Prepared, ReplayOptions
 from headrace.spark.levels.exchange import Exchange

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, CheckpointRecord, FinishedRecord
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.manifest import CommittableDocument, Manifest, OutputTotal
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.output_models import EndTransactionsRequest, TransactionList

@@ -15,7 +15,7 @@ from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.types import schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import OnError, Operator
-from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
+from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from headrace.state.redistribute import share
 from headrace.state.snapshot import StateKind
 from support.oracles.aggregates import AGGREGATES, bits

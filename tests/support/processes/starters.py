@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from headrace.coordinator.host.client import PROGRAM as HOST
-from headrace.processes.forking import TemplateStarter
-from headrace.processes.method import StartMethod, start_method
+from headrace.coordinator.connector_host.connector_host import PROGRAM as HOST
 from headrace.processes.spawning import SpawnStarter, Starter
-from headrace.worker.host.slot_process import PROGRAM as SLOT
+from headrace.processes.start_method import StartMethod, start_method
+from headrace.processes.template_client import TemplateStarter
+from headrace.worker.supervision.slot_process import PROGRAM as SLOT
 
 
 @cache

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 
 import pytest
 
+from headrace.connect.checkpoint_terms import refused_terms
 from headrace.connect.sink import Committable, OpenTransaction, SinkBatch, SinkConfig, SinkContext
-from headrace.connect.sink_terms import refused_terms
 from headrace.testing import committer_conformance
 from headrace.testing.committer_conformance import CommitterConformance
 from headrace.testing.sink_conformance import SCHEMA, Rows, SinkUnderTest

@@ -14,7 +14,7 @@ from headrace_connectors.kafka.clients.client import translated
 from headrace_connectors.kafka.config import KafkaSinkSettings
 from headrace_connectors.kafka.publishing.marker import marker_refused
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
-from headrace_connectors.kafka.transactions.terms import (
+from headrace_connectors.kafka.transactions.transaction_settings import (
     TRANSACTION_TIMEOUT_MIN_MS,
     message_timeout_ms,
     transaction_settings,

@@ -7,7 +7,7 @@ from headrace_connectors.kafka.librdkafka.native_library import library
 from headrace_connectors.kafka.librdkafka.native_producer import NativeProducer
 from headrace_connectors.kafka.sink.client_producer import ClientProducer
 from headrace_connectors.kafka.sink.records import RecordQueue, TransactionalQueue
-from headrace_connectors.kafka.transactions.terms import transaction_settings
+from headrace_connectors.kafka.transactions.transaction_settings import transaction_settings
 
 
 def open_producer(config: KafkaSinkSettings) -> RecordQueue:

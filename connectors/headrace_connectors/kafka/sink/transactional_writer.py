@@ -28,9 +28,9 @@ from headrace_connectors.kafka.sink.record_maker import RecordMaker
 from headrace_connectors.kafka.sink.records import TransactionalQueue
 from headrace_connectors.kafka.sink.running_digest import RunningDigest
 from headrace_connectors.kafka.sink.spare_producer import RENEWED_AFTER_S, SpareProducer
-from headrace_connectors.kafka.transactions.lanes import TransactionLanes
 from headrace_connectors.kafka.transactions.protocol import protocol_of_library, recorded
-from headrace_connectors.kafka.transactions.terms import message_timeout_ms
+from headrace_connectors.kafka.transactions.transaction_settings import message_timeout_ms
+from headrace_connectors.kafka.transactions.transactional_ids import TransactionLanes
 
 _CLOSE_WAIT_S = 2.0
 

@@ -1,5 +1,5 @@
 """Finds a source's partitions and resolves `start` and `stop` to offsets, once; later it only adds new partitions. Asks
-the broker; decides with `positions`. Reads no records."""
+the broker; decides with `start_stop`. Reads no records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from headrace_connectors.kafka.clients.topics import missing_topic
 from headrace_connectors.kafka.config import KafkaSourceSettings
 from headrace_connectors.kafka.source.archived_starts import ArchivedStarts
 from headrace_connectors.kafka.source.listed_offsets import EARLIEST, LATEST, ListedOffsets
-from headrace_connectors.kafka.source.positions import AtOffsets, AtTime, AtWord, Place, parse_place
+from headrace_connectors.kafka.source.start_stop import AtOffsets, AtTime, AtWord, Place, parse_place
 
 DISCOVERY_INTERVAL_MS = 30_000
 """Interval of discovery in an unbounded source, unless `topic.metadata.refresh.interval.ms` is set."""

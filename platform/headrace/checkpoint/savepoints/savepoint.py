@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from headrace.checkpoint.journal.journal import Journal
+from headrace.checkpoint.journal.journal_store import JournalStore, parse_record, require_format
 from headrace.checkpoint.journal.records import CheckpointRecord
-from headrace.checkpoint.journal.shell import JournalStore, parse_record, require_format
 from headrace.checkpoint.manifest import FilePart, Manifest, StateHandle
 from headrace.checkpoint.paths import JOURNAL, MANIFEST, STATE, absolute, joined, parted, record_number, record_path
 from headrace.checkpoint.stores.opening import open_folder, read_url

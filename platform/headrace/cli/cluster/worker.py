@@ -45,16 +45,16 @@ def worker(
     """Run one worker of a cluster until Ctrl-C, SIGTERM or the coordinator's word."""
     import logging
 
-    from headrace.processes.forking import own_starter
-    from headrace.worker.host.slot_process import PROGRAM
+    from headrace.processes.template_client import own_starter
+    from headrace.worker.supervision.slot_process import PROGRAM
 
     # forked before this process has threads
     starter = own_starter([PROGRAM])
     from headrace.core.settings import Home
     from headrace.rpc.time_settings import times_from
     from headrace.tls.checks import checked_files
-    from headrace.worker.host.advertise import address_towards
-    from headrace.worker.host.supervisor import Supervisor, WorkerConfig
+    from headrace.worker.supervision.advertise import address_towards
+    from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     name = id_ or socket.gethostname()
@@ -84,7 +84,7 @@ def _token(home: Home, coordinator: str, file: Path | None, token: str) -> str:
     from headrace.core.errors import UserError
     from headrace.core.network.hosts import is_loopback
     from headrace.core.settings import WHERE_A_TOKEN_LIES
-    from headrace.worker.host.advertise import split_address
+    from headrace.worker.supervision.advertise import split_address
 
     found = given_token(file, token)
     if found is None and is_loopback(split_address(coordinator)[0]):

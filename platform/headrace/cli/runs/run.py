@@ -34,7 +34,7 @@ from headrace.cli.signals import handled, leaving_at_once, let_go_of_terminal, w
 from headrace.core.files.named_file import named_file
 
 if TYPE_CHECKING:
-    from headrace.cli.runs.taken_up import Allowed, TakenUp
+    from headrace.cli.runs.resumption import Allowed, TakenUp
     from headrace.core.settings import Home
     from headrace.core.source_state import AppliedFloor
     from headrace.local.engine.compile import Compiled
@@ -95,7 +95,7 @@ def run(
     # parallelism comes from subtasks: polars threads in each of them would only compete for cores
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     starter = None if threads else _own_starter()
-    from headrace.cli.runs.taken_up import Allowed
+    from headrace.cli.runs.resumption import Allowed
     from headrace.core.errors import UserError
     from headrace.local.engine.compile import compile_loaded
     from headrace.local.pipeline_file import load_file
@@ -168,9 +168,9 @@ def _in_threads(compiled: Compiled, floors: tuple[AppliedFloor, ...], started_s:
 
 def _own_starter() -> Starter:
     """Returns the starter of slots and the connector host. Called before planning, because planning starts threads."""
-    from headrace.coordinator.host.client import PROGRAM as HOST
-    from headrace.processes.forking import own_starter
-    from headrace.worker.host.slot_process import PROGRAM as SLOT
+    from headrace.coordinator.connector_host.connector_host import PROGRAM as HOST
+    from headrace.processes.template_client import own_starter
+    from headrace.worker.supervision.slot_process import PROGRAM as SLOT
 
     return own_starter([SLOT, HOST], imports_too=True)
 
@@ -227,7 +227,7 @@ def _alone_in_slots(compiled: Compiled, wish: _Wish, home: Home, started_s: floa
 
 
 def _taken_up(compiled: Compiled, wish: _Wish, home: Home) -> TakenUp:
-    from headrace.cli.runs.taken_up import TakenUp, start_from, take_up, tell_left_behind
+    from headrace.cli.runs.resumption import TakenUp, start_from, take_up, tell_left_behind
 
     if wish.resume:
         return take_up(home, compiled, str(wish.file), wish.allowed)

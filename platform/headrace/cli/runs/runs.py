@@ -111,7 +111,7 @@ def _state(kept: KeptRun) -> str:
 
 
 def _checkpoint(kept: KeptRun) -> str:
-    from headrace.cli.runs.taken_up import checkpoint_text
+    from headrace.cli.runs.resumption import checkpoint_text
     from headrace.core.errors import HeadraceError
     from headrace.local.runs.runs import newest_checkpoint
 

@@ -24,17 +24,17 @@ from typing import Any, assert_never
 
 from headrace.checkpoint.journal.journal import Replaced as JournalReplaced
 from headrace.checkpoint.journal.journal import Settled, Verdict, Written
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.orphans import GRACE_MS, delete_orphans
 from headrace.checkpoint.journal.records import CheckpointRecord, Record
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.journal.usable import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url, delete_savepoint, write_savepoint
+from headrace.coordinator.connector_host.lifecycle import JobHost
 from headrace.coordinator.driver.attempt_slots import AttemptSlots
 from headrace.coordinator.driver.job_setup import JobSetup
 from headrace.coordinator.driver.storage_lane import StorageLane
 from headrace.coordinator.fleet.fleet import Fleet
 from headrace.coordinator.fleet.slot_pool import PooledSlot
-from headrace.coordinator.host.lifecycle import JobHost
 from headrace.coordinator.job import effects as do
 from headrace.coordinator.job import events as on
 from headrace.coordinator.job.effect_failures import failure_event

@@ -10,10 +10,10 @@ from headrace.coordinator.job.effects import Discover, Tell, TellAll
 from headrace.coordinator.job.events import SlotReported
 from headrace.coordinator.job.job import Job
 from headrace.core.source_state import SourceState
-from headrace.execution.alignment import drift_limits
-from headrace.execution.assignment import assign_splits
+from headrace.execution.drift_limits import drift_limits
 from headrace.execution.epochs import Epochs
 from headrace.execution.idle_times import SourceReports
+from headrace.execution.split_assignment import assign_splits
 from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.messages import AssignSplits, LimitTime, RelayHeights
 

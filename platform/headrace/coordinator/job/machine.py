@@ -25,7 +25,7 @@ from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import TRANSITIONS, JobState
 from headrace.coordinator.job.states.created import Created
 from headrace.coordinator.job.states.factory import state_after
-from headrace.coordinator.job.states.shared.base import State
+from headrace.coordinator.job.states.shared.state import State
 from headrace.coordinator.job.states.transitions import Stay
 
 

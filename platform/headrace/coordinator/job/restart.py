@@ -11,7 +11,7 @@ from collections import deque
 from typing import Protocol, assert_never
 
 from headrace.core.errors import Domain
-from headrace.plan.terms import RATE_DELAY_MS
+from headrace.plan.checkpoint_terms import RATE_DELAY_MS
 from headrace.rpc.messages import Failure
 from headrace.spec.settings import ExponentialDelay, FailureRate, FixedDelay, NoRestart, Restart
 

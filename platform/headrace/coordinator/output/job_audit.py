@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from headrace.client.models import AuditReport, SinkAudit
 from headrace.connect.sink import OutputSeen
-from headrace.coordinator.host.client import ConnectorHost
+from headrace.coordinator.connector_host.connector_host import ConnectorHost
 from headrace.coordinator.output.audit_verdict import AuditVerdict, Proof, Totals, totals_of, verdict
 from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
 from headrace.coordinator.output.transaction_safety import Phase

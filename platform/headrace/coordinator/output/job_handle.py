@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.checkpoint.journal.journal import Journal
-from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.stores.opening import open_store
+from headrace.coordinator.connector_host.connector_host import ConnectorHost, HostTimes
 from headrace.coordinator.dispatch.job_store import JobSubmission
-from headrace.coordinator.host.client import ConnectorHost, HostTimes
 from headrace.coordinator.job.history import JobHistory
 from headrace.coordinator.output.transaction_safety import Phase
 from headrace.core.settings import Home

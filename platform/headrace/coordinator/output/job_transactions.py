@@ -11,14 +11,14 @@ import secrets
 from collections.abc import Sequence
 
 from headrace.checkpoint.journal.journal import Replaced
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CommittedRecord
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.manifest import CommittableDocument
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import moment
 from headrace.client.output_models import EndTransactionsRequest, TransactionInfo, TransactionList
 from headrace.connect.sink import OpenTransaction
-from headrace.coordinator.host.client import ConnectorHost
+from headrace.coordinator.connector_host.connector_host import ConnectorHost
 from headrace.coordinator.output.job_handle import HeldJob, ToolHosts
 from headrace.coordinator.output.transaction_safety import Action, JobStanding, Judgement, Phase, Plan, judged, planned
 from headrace.coordinator.rest.service import JobConflictError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CheckpointRecord
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.client.models import (

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError
-from headrace.exchange.channel import TaskCancelledError
+from headrace.exchange.mailbox import TaskCancelledError
 from headrace.exchange.network.stream import stream_of
 from headrace.exchange.network.wire import HEADER, Buffer, Frame, FrameType, Header, decode_header, encode_header
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from headrace.checkpoint.manifest import SplitDocument
 from headrace.core.errors import ExternalError
 from headrace.core.signals import TIME_MAX
-from headrace.execution.assignment import assign_splits
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.discovered import DiscoveredSource
+from headrace.execution.split_assignment import assign_splits
 from headrace.worker.slot.slice import Slice
 from headrace.worker.task.control import Assign, AssignedSplit
 

@@ -20,9 +20,9 @@ from headrace.core.clock import Clock, SystemClock
 from headrace.core.errors import ExternalError
 from headrace.core.signals import TIME_MIN
 from headrace.core.source_state import AppliedFloor
-from headrace.exchange.channel import ChannelBounds, TaskCancelledError
-from headrace.execution.alignment import drift_limits
+from headrace.exchange.mailbox import ChannelBounds, TaskCancelledError
 from headrace.execution.connectors import JobConnectors
+from headrace.execution.drift_limits import drift_limits
 from headrace.execution.epochs import Pending, Stage
 from headrace.execution.idle_times import relayed_heights
 from headrace.local.engine.discovery import Discovery

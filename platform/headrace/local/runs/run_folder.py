@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.core.errors import ExternalError, UserError
-from headrace.worker.host.worker_folder import LOCK, WorkerFolder
+from headrace.worker.supervision.worker_folder import LOCK, WorkerFolder
 
 _PREFIX = "headrace-run-"
 WORKER = "worker"

@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CheckpointRecord
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.files.private_files import PRIVATE_FILE, make_private_folder, private_opener

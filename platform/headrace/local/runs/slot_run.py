@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from headrace import __version__
-from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.paths import default_storage, job_url, savepoint_url, unique_part
 from headrace.checkpoint.stores.opening import open_store
 from headrace.coordinator.dispatch.job_reference import new_job_id
@@ -49,7 +49,7 @@ from headrace.rpc.failure import error_of
 from headrace.rpc.messages import Failure
 from headrace.rpc.time_settings import ClusterTimes
 from headrace.spec.pipeline import Pipeline
-from headrace.worker.host.supervisor import Supervisor, WorkerConfig
+from headrace.worker.supervision.supervisor import Supervisor, WorkerConfig
 
 LOOK_S = 0.1
 STORAGE_THREADS = 4

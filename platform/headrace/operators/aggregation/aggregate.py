@@ -14,7 +14,7 @@ from headrace.expr.compiled import CompiledAggregate
 from headrace.expr.compiler import compile_aggregates
 from headrace.operators.aggregation.combining import Combiner
 from headrace.operators.operator import OnError, Operator
-from headrace.operators.window.windows import Window
+from headrace.operators.window.definitions import Window
 
 if TYPE_CHECKING:
     from headrace.operators.window.placing import WindowRule

@@ -22,7 +22,7 @@ from headrace.operators.window.accumulator.layout import Layout, Order
 from headrace.operators.window.accumulator.limbs import ROWS_MAX
 from headrace.operators.window.failures import RowFailures
 from headrace.operators.window.results import Results, StepShape
-from headrace.operators.window.saved import GROUPS, NO_WINDOW, SavedStates, StepTime
+from headrace.operators.window.snapshots import GROUPS, NO_WINDOW, SavedStates, StepTime
 from headrace.operators.window.store import PartialStore
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 

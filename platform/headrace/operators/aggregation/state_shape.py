@@ -1,7 +1,7 @@
 """The states that a step expects, derived from its configuration alone, and whether written state fits them. Pure.
 
 Checking a changed pipeline needs no data: names of states and columns identify their content
-(`operators.window.saved`).
+(`operators.window.snapshots`).
 
     shapes = state_shape(config)
     fit("hourly", shapes, {"windows": WrittenState(keys, columns), "time": ..})  -> Fit(verdict, reason, dropped)
@@ -18,7 +18,7 @@ from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.aggregation.running import LATEST
 from headrace.operators.operator import OperatorConfig
 from headrace.operators.window.accumulator.layout import Layout, lane_of
-from headrace.operators.window.saved import GROUPS, NO_WINDOW, TIME, WINDOWS, cuts_in, different_cut, distinct_state
+from headrace.operators.window.snapshots import GROUPS, NO_WINDOW, TIME, WINDOWS, cuts_in, different_cut, distinct_state
 from headrace.state.snapshot import StateKind
 
 

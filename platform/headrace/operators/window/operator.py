@@ -28,7 +28,7 @@ from headrace.operators.window.assigner import Assigner, Span
 from headrace.operators.window.failures import RowFailures
 from headrace.operators.window.placing import Few, Mixed, Placing, WindowRule
 from headrace.operators.window.results import Results, StepShape
-from headrace.operators.window.saved import WINDOWS, SavedStates, StepTime
+from headrace.operators.window.snapshots import WINDOWS, SavedStates, StepTime
 from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_START, PaneKey, WindowState
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 

@@ -22,7 +22,7 @@ import polars as pl
 from headrace.core.signals import TIME_MAX
 from headrace.operators.window.accumulator.layout import Layout
 from headrace.operators.window.assigner import Assigner, Span, windows_of
-from headrace.operators.window.spans import DueWindows
+from headrace.operators.window.due_windows import DueWindows
 from headrace.operators.window.store import PartialStore
 from headrace.state.snapshot import Chunk
 

@@ -2,8 +2,8 @@
 because each run has a folder of its own.
 
 A folder is abandoned if its owner process has ended, as seen from the same host; from another host, if it has been
-silent for a week (`staging_owner`). Several drivers may do this at the same time: deleting twice is harmless, and the
-owner file goes last, so that another driver can finish an interrupted deletion.
+silent for a week (`staging_liveness`). Several drivers may do this at the same time: deleting twice is harmless, and
+the owner file goes last, so that another driver can finish an interrupted deletion.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import defaultdict
 from headrace.checkpoint.paths import joined
 from headrace.checkpoint.stores.opening import open_store
 from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore, StoredObject
-from headrace.spark.driver.staging_owner import OWNER, read_owner
+from headrace.spark.driver.staging_liveness import OWNER, read_owner
 from headrace.spark.launch.identity import unpublished_pattern, unpublished_prefix
 
 SILENT_MAX_MS = 7 * 24 * 3_600_000

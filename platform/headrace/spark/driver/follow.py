@@ -17,11 +17,11 @@ from headrace.core.source_state import AppliedFloor, SourceState
 from headrace.execution.planning import JobPlans
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.plan.totals import row_totals
+from headrace.spark.driver.driver_setup import DriverWish, computation_of, config_of, publication_of
+from headrace.spark.driver.driver_shell import DriverParts, Pause, drive
 from headrace.spark.driver.follow_sources import FollowSources, Look, Place
 from headrace.spark.driver.idle_splits import IdleSplits, SourceClock
 from headrace.spark.driver.publication import Say
-from headrace.spark.driver.shell import DriverParts, Pause, drive
-from headrace.spark.driver.wish import DriverWish, computation_of, config_of, publication_of
 from headrace.spark.driver_machine.config import DriverConfig
 from headrace.spark.driver_machine.effects import End
 from headrace.spark.driver_machine.epoch import Splits, Work

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.paths import default_storage, job_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.clock import SystemClock
@@ -21,10 +21,10 @@ from headrace.core.settings import Home
 from headrace.execution.origin import Origin, find_origin, origin_again
 from headrace.execution.planning import JobPlans
 from headrace.plan.logical import plan_logical
+from headrace.spark.driver.driver_shell import Pause
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
 from headrace.spark.driver.follow_sources import FollowSources
 from headrace.spark.driver.publication import Say
-from headrace.spark.driver.shell import Pause
 from headrace.spark.launch.bounds import begun, up_to_now
 from headrace.spark.launch.identity import replay_job, replay_key
 from headrace.spark.launch.replay import ReplayOptions, own_exchange, require_replayable

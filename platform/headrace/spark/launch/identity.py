@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.paths import job_url, unique_part
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.source_state import AppliedFloor

@@ -26,7 +26,7 @@ from headrace.checkpoint.savepoints.bootstrap import Share, share_numbers, write
 from headrace.checkpoint.stores.opening import open_folder
 from headrace.core.errors import UserError
 from headrace.operators.aggregation.aggregate import AggregateConfig
-from headrace.operators.given.state import GivenState
+from headrace.operators.bootstrap.state import GivenState
 
 NAME = "headrace_bootstrap"
 SHARE = "__share"

@@ -40,8 +40,8 @@ from headrace.connect.source import Split
 from headrace.core.clock import SystemClock
 from headrace.core.errors import UserError
 from headrace.execution.planning import JobPlans
-from headrace.operators.given.columns import GivenColumn
-from headrace.operators.given.state import GivenState
+from headrace.operators.bootstrap.columns import GivenColumn
+from headrace.operators.bootstrap.state import GivenState
 from headrace.plan.contexts import source_context
 from headrace.plan.physical import PhysicalPlan, SourceSpec
 from headrace.spark.launch.bounds import START

@@ -22,7 +22,7 @@ from headrace.spark.levels.envelope import Envelope
 from headrace.spark.task.open_task import OpenTask
 from headrace.spark.task.order import SourceShare
 from headrace.worker.task.ingest import Ingest, open_ingest
-from headrace.worker.task.source_time import SourceTime
+from headrace.worker.task.source_progress import SourceProgress
 
 POLL_MS = 100
 
@@ -39,7 +39,7 @@ def _run(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
     spec = task.task.nodes[0]
     assert isinstance(spec, SourceSpec), "a source task begins with a source"
     keeps_open = task.order.keeps_open(spec.node)
-    time = SourceTime(spec.node, spec.out_of_orderness_ms, task.order.floors, hand_over=keeps_open)
+    time = SourceProgress(spec.node, spec.out_of_orderness_ms, task.order.floors, hand_over=keeps_open)
     chain = task.open_chain()
     rows, bad = chain.receiver(spec.node, MAIN), chain.receiver(spec.node, BAD)
     ingest = open_ingest(spec, time, rows=rows, bad=bad, counters=chain.counters(spec.node))
@@ -60,13 +60,15 @@ def _run(task: OpenTask, share: SourceShare) -> Iterator[Envelope]:
     yield from task.finish((spec.node, time.snapshot()))
 
 
-def _last_watermark(time: SourceTime, *, closes: bool) -> int | None:
+def _last_watermark(time: SourceProgress, *, closes: bool) -> int | None:
     advanced = time.advance(None)
     # TIME_MAX fires every window; on a hand-over time stays where the rows have brought it
     return TIME_MAX if closes else advanced
 
 
-def _read(share: SourceShare, time: SourceTime, ingest: Ingest, open_reader: Callable[[], Reader]) -> Iterator[None]:
+def _read(
+    share: SourceShare, time: SourceProgress, ingest: Ingest, open_reader: Callable[[], Reader]
+) -> Iterator[None]:
     """Reads all splits; yields after every poll."""
     unread = [split for each in share.splits if (split := _begin(each, share, time)) is not None]
     waiting = {split.id for split in unread}
@@ -86,7 +88,7 @@ def _read(share: SourceShare, time: SourceTime, ingest: Ingest, open_reader: Cal
         yield
 
 
-def _begin(each: AssignedSplitDocument, share: SourceShare, time: SourceTime) -> Split | None:
+def _begin(each: AssignedSplitDocument, share: SourceShare, time: SourceProgress) -> Split | None:
     """Adds a split to the source's time; returns it if it has rows to read."""
     split = each.split.split()
     assert split.stop is not None, "shares have an end"

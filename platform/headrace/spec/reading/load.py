@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 
 from headrace.core.errors import InvalidPipelineError, Location, Problem, UserError
 from headrace.spec.pipeline import Pipeline
-from headrace.spec.reading.finding import Finding, Path
+from headrace.spec.reading.findings import Finding, Path
 from headrace.spec.reading.overrides import SetLocation, apply_overrides
 from headrace.spec.reading.places import NODES_MAX, Places, Plain
 from headrace.spec.reading.read import TOP_KEYS, read_pipeline

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headrace.core.errors import Location, UserError, did_you_mean
 from headrace.spec.graph import GROUPS
-from headrace.spec.reading.finding import joined
+from headrace.spec.reading.findings import joined
 from headrace.spec.reading.yaml_tree import Entry, Mapping, Node, Scalar, Sequence, compose
 
 _SEGMENT = re.compile(r'"([^"]*)"|([^."]+)')

@@ -6,7 +6,7 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 
 from headrace.core.errors import ExpressionError, Location
-from headrace.spec.reading.finding import Finding, Path, collecting
+from headrace.spec.reading.findings import Finding, Path, collecting
 from headrace.spec.reading.variables import substitute
 from headrace.spec.reading.yaml_errors import QUOTE, takes_expression, unbalanced
 from headrace.spec.reading.yaml_tree import JOINED, Mapping, Node, Scalar, Sequence

@@ -22,7 +22,7 @@ from headrace.spec.pipeline import (
     StepNode,
     TestCase,
 )
-from headrace.spec.reading.finding import Finding, FindingsError, collecting, joined, wrong
+from headrace.spec.reading.findings import Finding, FindingsError, collecting, joined, wrong
 from headrace.spec.reading.wording import file_keys, kind_of, read_model, unknown_key
 from headrace.spec.rows import row_values
 from headrace.spec.verbs import BESIDE_AGGREGATE, LATER_KEYS, LATER_VERBS, VERBS, Verb, read_verb

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ruamel.yaml.error import MarkedYAMLError
 
 from headrace.core.errors import Location
-from headrace.spec.reading.finding import Path
+from headrace.spec.reading.findings import Path
 
 QUOTE = "quote this expression"
 _VERBS_WITH_EXPRESSIONS = ("filter", "select", "with_columns", "aggregate")

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from queue import Empty, SimpleQueue
 
 from headrace.core.errors import HeadraceError
-from headrace.exchange.channel import Mailbox
-from headrace.exchange.network.transport import Connection, Identity, Listener
+from headrace.exchange.mailbox import Mailbox
+from headrace.exchange.network.handshake import Identity
+from headrace.exchange.network.listener import Listener
+from headrace.exchange.network.outgoing import Connection
 from headrace.exchange.outlet import Outlet
 from headrace.rpc.deployment import Deployment, PeerDocument
 from headrace.rpc.messages import Deploy

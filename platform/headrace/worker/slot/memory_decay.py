@@ -4,8 +4,9 @@ polars allocates by jemalloc, whose own threads return freed pages after half a 
 fork. Without them jemalloc does so only as it is called: a forked slot whose windows have closed keeps their memory for
 as long as no rows come (measured: 222 MiB at a peak, 173 after it; 76 in a fresh interpreter, 62 with this).
 
-The template sets one arena for all threads (`processes.template`), so calls of any thread serve. Twice as many calls
-as jemalloc counts between two looks at what has decayed cost 5 ms of CPU, and are made only while memory is in use.
+The template sets one arena for all threads (`processes.template_process`), so calls of any thread serve. Twice as many
+calls as jemalloc counts between two looks at what has decayed cost 5 ms of CPU, and are made only while memory is in
+use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Imports the modules that a slot uses from its start and its first batch on, and that planning leaves out.
 
-A template imports this module before the first fork (`worker.slot.process.preload`).
+A template imports this module before the first fork (`worker.slot.main.preload`).
 """
 
-import headrace.exchange.network.transport
+import headrace.exchange.network.listener
 import headrace.formats.csv.decode
 import headrace.formats.csv.encode
 import headrace.formats.json.decode

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from headrace.connect.sink import CommittedWriter
 from headrace.core.clock import Clock
 from headrace.core.source_state import AppliedFloor
-from headrace.exchange.channel import ChannelBounds, Mailbox
+from headrace.exchange.mailbox import ChannelBounds, Mailbox
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import Channel, EdgeOutput
 from headrace.plan.physical import PhysicalPlan, SourceSpec, Task

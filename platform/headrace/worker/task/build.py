@@ -22,8 +22,8 @@ from headrace.worker.slot.wiring import Wiring
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.ingest import open_ingest
 from headrace.worker.task.sink_task import SinkTask, open_encoder
+from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.source_task import SourceTask, SourceTiming
-from headrace.worker.task.source_time import SourceTime
 
 Outgoing = Mapping[tuple[str, str], Sequence[Receiver]]
 """(node, output) -> the sending ends of the edges that leave the task there."""
@@ -110,7 +110,7 @@ class ChainBuilder:
         context = self._context
         reader = spec.config.open_reader(source_context(spec, context.pipeline, context.poll_rows_max))
         self.opened.append(reader)
-        time = SourceTime(spec.node, spec.out_of_orderness_ms, context.floors, hand_over=context.hand_over)
+        time = SourceProgress(spec.node, spec.out_of_orderness_ms, context.floors, hand_over=context.hand_over)
         rows, bad = self.receiver(spec.node, MAIN), self.receiver(spec.node, BAD)
         return SourceTask(
             spec,

@@ -1,7 +1,7 @@
 """From a polled batch to dated rows: decode, metadata, event time, watermarks of rows, bad rows.
 
 One source subtask's way from messages to its two outputs, main and bad rows. Every engine uses it: it knows no loop
-(`worker.task.source_task`), no commands and no clock. The rules of time are those of `worker.task.source_time`.
+(`worker.task.source_task`), no commands and no clock. The rules of time are those of `worker.task.source_progress`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.operators.chain import Receiver
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
 from headrace.worker.task.source_columns import bad_rows, metadata_columns, order_columns
-from headrace.worker.task.source_time import SourceTime
+from headrace.worker.task.source_progress import SourceProgress
 
 Indices = npt.NDArray[np.int64]
 
@@ -55,7 +55,7 @@ class Ingest:
         spec: SourceSpec,
         decoder: Decoder | None,
         *,
-        time: SourceTime,
+        time: SourceProgress,
         rows: Receiver,
         bad: Receiver,
         counters: Counter[str],
@@ -200,7 +200,9 @@ class Ingest:
         )
 
 
-def open_ingest(spec: SourceSpec, time: SourceTime, *, rows: Receiver, bad: Receiver, counters: Counter[str]) -> Ingest:
+def open_ingest(
+    spec: SourceSpec, time: SourceProgress, *, rows: Receiver, bad: Receiver, counters: Counter[str]
+) -> Ingest:
     """A source's, with the decoder of its format. A reader of whole files decodes them itself."""
     form = spec.format
     decoder = None if form is None or form.config.file_only else form.config.open_decoder(spec.schema)

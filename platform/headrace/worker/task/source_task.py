@@ -7,7 +7,7 @@
         └── every split finished, and no more will come ──> Watermark(+inf), EndOfInput
                                                             then only commands, until Finish
 
-Decides nothing about time (`worker.task.source_time`) or about what a message means (`worker.task.ingest`).
+Decides nothing about time (`worker.task.source_progress`) or about what a message means (`worker.task.ingest`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from headrace.connect.source import MessageBatch, Polled, Reader, RowBatch, Spli
 from headrace.core.clock import Clock
 from headrace.core.signals import TIME_MAX, TIME_MIN, Barrier, EndOfInput, Watermark
 from headrace.core.source_state import AppliedFloor, SplitState
-from headrace.exchange.channel import TaskCancelledError
-from headrace.exchange.waiting import WaitTime
+from headrace.exchange.mailbox import TaskCancelledError
+from headrace.exchange.wait_time import WaitTime
 from headrace.plan.physical import SourceSpec
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.task.control import (
@@ -40,7 +40,7 @@ from headrace.worker.task.control import (
     Trigger,
 )
 from headrace.worker.task.ingest import Ingest
-from headrace.worker.task.source_time import SourceTime
+from headrace.worker.task.source_progress import SourceProgress
 
 SNAPSHOTS_MAX = 64
 """Positions of at most so many epochs are kept while their barriers are under way."""
@@ -76,7 +76,7 @@ class SourceTask:
         *,
         reader: Reader,
         ingest: Ingest,
-        time: SourceTime,
+        time: SourceProgress,
         clock: Clock,
         timing: SourceTiming,
         snapshots: SubtaskSnapshots | None = None,

@@ -7,8 +7,8 @@ from typing import assert_never
 import polars as pl
 
 from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
-from headrace.exchange.channel import Mailbox
-from headrace.exchange.waiting import WaitTime
+from headrace.exchange.mailbox import Mailbox
+from headrace.exchange.wait_time import WaitTime
 from headrace.operators.chain import Receiver
 from headrace.worker.state.snapshots import SubtaskSnapshots
 

@@ -14,7 +14,7 @@ def preload() -> None:
     """What commands import: the command line, clients, the engine."""
     import headrace.cli.app
     import headrace.client.http
-    import headrace.coordinator.host.process
+    import headrace.coordinator.connector_host.main
     import headrace.local.engine.compile
     from headrace.worker.slot import process as slot
 

@@ -16,9 +16,9 @@ from functools import partial
 
 from headrace.core.errors import HeadraceError
 from headrace.processes.child import Child
-from headrace.processes.forking import own_starter
 from headrace.processes.order import ProcessOrder
 from headrace.processes.spawning import Starter
+from headrace.processes.template_client import own_starter
 from support.processes.forked.program import PROGRAM, ROLE
 
 REQUEST_BYTES_MAX = 1 << 20

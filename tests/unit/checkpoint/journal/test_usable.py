@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoint.journal.claim import claim
+from headrace.checkpoint.journal.claim_origin import claim
 from headrace.checkpoint.journal.journal import Replaced, Written
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import FinishedRecord, Record
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.journal.usable import damaged_epochs
 from headrace.checkpoint.savepoints.savepoint import find
 from headrace.checkpoint.stores.opening import open_store

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import Record
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.manifest import FORMAT, Manifest
 from headrace.checkpoint.savepoints.savepoint import checkpoint_url, damage, delete_savepoint, find, write_savepoint
 from headrace.checkpoint.stores.opening import open_store

@@ -9,7 +9,7 @@ from headrace.connect.source import SourceContext, SplitId
 from headrace.core.types import schema_of
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace_connectors.kafka import KafkaSinkConfig, KafkaSourceConfig
-from headrace_connectors.kafka.source.positions import AtOffsets, AtTime, AtWord, parse_place
+from headrace_connectors.kafka.source.start_stop import AtOffsets, AtTime, AtWord, parse_place
 
 SOURCE = {"brokers": "localhost:9092", "topic": "t"}
 SINK = {"brokers": "localhost:9092", "topic": "t"}

@@ -14,8 +14,11 @@ from typing import Any
 
 import polars as pl
 
-from headrace.exchange.channel import ChannelBounds, Mailbox
-from headrace.exchange.network.transport import Connection, Identity, LinkTimes, Listener
+from headrace.exchange.mailbox import ChannelBounds, Mailbox
+from headrace.exchange.network.handshake import Identity
+from headrace.exchange.network.link import LinkTimes
+from headrace.exchange.network.listener import Listener
+from headrace.exchange.network.outgoing import Connection
 
 
 def listen(told: dict[str, Any]) -> None:

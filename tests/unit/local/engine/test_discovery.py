@@ -9,9 +9,9 @@ import pytest
 
 from headrace.checkpoint.manifest import SplitDocument
 from headrace.core.errors import ExternalError
-from headrace.execution.assignment import subtask_of
 from headrace.execution.connectors import JobConnectors
 from headrace.execution.discovered import DiscoveredSource
+from headrace.execution.split_assignment import subtask_of
 from headrace.local.engine.discovery import RETRY_MS, Discovery
 from headrace.worker.slot.slice import Slice
 from headrace.worker.task.control import Assign

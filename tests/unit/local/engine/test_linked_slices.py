@@ -11,7 +11,7 @@ import pytest
 
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
-from headrace.exchange.channel import TaskCancelledError
+from headrace.exchange.mailbox import TaskCancelledError
 from headrace.execution.connectors import JobConnectors
 from headrace.local.engine.compile import compile_pipeline
 from headrace.local.engine.discovery import Discovery

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.local.runs.run_folder import WORKER, YOUNG_S, run_folder
-from headrace.worker.host.worker_folder import LOCK, WorkerFolder
+from headrace.worker.supervision.worker_folder import LOCK, WorkerFolder
 
 
 @pytest.fixture(autouse=True)

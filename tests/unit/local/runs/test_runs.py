@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import Record
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.errors import UserError
 from headrace.core.settings import Home

@@ -19,7 +19,7 @@ from headrace.core.signals import TIME_MAX, TIME_MIN
 from headrace.core.types import schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import BAD, LATE, REASON, OnError
-from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
+from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 from support.oracles.aggregates import AGGREGATES, Row, aggregate, bits
 from support.oracles.collector import Collected
 

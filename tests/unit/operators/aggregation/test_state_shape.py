@@ -14,7 +14,7 @@ from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.aggregation.state_shape import Fit, FitVerdict, WrittenState, fit, state_shape
 from headrace.operators.filter import FilterConfig
 from headrace.operators.operator import OperatorConfig
-from headrace.operators.window.windows import Tumbling, Window
+from headrace.operators.window.definitions import Tumbling, Window
 from headrace.state.parquet import write_chunks
 from headrace.state.snapshot import StateKind
 from support.oracles.collector import Collected

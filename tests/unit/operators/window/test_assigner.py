@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.operators.window.assigner import Assigner, Span, windows_of
-from headrace.operators.window.windows import Cumulate, Sliding, Tumbling, Window
+from headrace.operators.window.definitions import Cumulate, Sliding, Tumbling, Window
 
 HOUR, DAY = 3_600_000, 86_400_000
 MOMENTS = st.integers(-50_000, 50_000)

@@ -21,7 +21,7 @@ from headrace.operators.aggregation.combining import (
     split_partials,
 )
 from headrace.operators.operator import BAD, LATE
-from headrace.operators.window.windows import Tumbling, Window
+from headrace.operators.window.definitions import Tumbling, Window
 from headrace.state.redistribute import share
 from headrace.state.snapshot import StateKind
 from support.oracles.aggregates import AGGREGATES

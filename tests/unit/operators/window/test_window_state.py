@@ -18,7 +18,7 @@ from headrace.core.types import schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.operator import BAD, LATE
 from headrace.operators.window.accumulator.layout import Order
-from headrace.operators.window.windows import Tumbling, Window
+from headrace.operators.window.definitions import Tumbling, Window
 from headrace.state.snapshot import StateSnapshot
 from support.oracles.aggregates import AGGREGATES, bits
 from support.oracles.collector import Collected

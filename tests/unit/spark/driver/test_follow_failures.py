@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from headrace.checkpoint.journal.journal import Journal
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import CheckpointRecord, FinishedRecord
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import STAGED
 from headrace.checkpoint.stores.file import FileStore
 from headrace.checkpoint.stores.opening import open_store

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from headrace.checkpoint.journal.journal import Journal
-from headrace.checkpoint.journal.shell import JournalStore
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.stores.opening import open_store
 from headrace.checkpoint.stores.store import ObjectStore
 from headrace.core.batch import visible_columns
 from headrace.core.clock import SystemClock
 from headrace.core.errors import ExternalError
 from headrace.execution.planning import JobPlans
+from headrace.spark.driver import driver_shell
 from headrace.spark.driver import replay as replay_driver
-from headrace.spark.driver import shell as driver_shell
 from headrace.spark.driver.follow import Follow, FollowOutcome, FollowWish
 from headrace.spark.driver.follow_sources import FollowSources, Look, Splits
 from headrace.spark.driver.leftovers import remove_files, remove_savepoints

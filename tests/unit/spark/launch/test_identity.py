@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.checkpoint.journal.journal_store import JournalStore
 from headrace.checkpoint.journal.records import AttemptRecord, FinishedRecord, Record
-from headrace.checkpoint.journal.shell import JournalStore
 from headrace.checkpoint.paths import job_url
 from headrace.checkpoint.stores.opening import open_store
 from headrace.core.source_state import AppliedFloor

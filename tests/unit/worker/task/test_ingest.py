@@ -19,7 +19,7 @@ from headrace.core.types import schema_of
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RecordTime, RowTime, SourceSpec
 from headrace.worker.task.ingest import Ingest
-from headrace.worker.task.source_time import SourceTime
+from headrace.worker.task.source_progress import SourceProgress
 from support.control.scripted import SCHEMA, Script, ScriptedSource, frame
 
 SPLIT = SplitId("t", 0)
@@ -55,7 +55,7 @@ class ForgetfulDecoder:
 
 
 def ingest(spec: SourceSpec = SPEC, decoder: ForgetfulDecoder | None = None) -> tuple[Ingest, Kept]:
-    time, rows = SourceTime("src", 0), Kept()
+    time, rows = SourceProgress("src", 0), Kept()
     time.add(SPLIT, 0)
     return Ingest(spec, decoder, time=time, rows=rows, bad=Kept(), counters=Counter()), rows
 

@@ -17,7 +17,7 @@ from headrace.core.clock import SystemClock
 from headrace.core.signals import TIME_MAX, Barrier, Element, EndOfInput, Signal, Watermark
 from headrace.core.source_state import SourceState, SplitState
 from headrace.core.types import schema_of
-from headrace.exchange.channel import TaskCancelledError
+from headrace.exchange.mailbox import TaskCancelledError
 from headrace.operators.operator import OnError
 from headrace.plan.physical import RowTime, SourceSpec
 from headrace.worker.state.snapshots import SubtaskSnapshots
@@ -34,8 +34,8 @@ from headrace.worker.task.control import (
     Trigger,
 )
 from headrace.worker.task.ingest import Ingest
+from headrace.worker.task.source_progress import SourceProgress
 from headrace.worker.task.source_task import SourceTask, SourceTiming
-from headrace.worker.task.source_time import SourceTime
 from support.control.scripted import SCHEMA, Script, ScriptedSource, frame
 from support.processes.running import WAIT_SECONDS, wait_until
 
@@ -151,7 +151,7 @@ class Running:
             on_error=OnError.FAIL,
             order_columns=False,
         )
-        time = SourceTime("src", 0)
+        time = SourceProgress("src", 0)
         self.task = SourceTask(
             spec,
             reader=self.reader,

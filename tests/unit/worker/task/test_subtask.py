@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from headrace.core.signals import Barrier, EndOfInput, Signal, Watermark
-from headrace.exchange.channel import ChannelBounds, Mailbox, TaskCancelledError
+from headrace.exchange.mailbox import ChannelBounds, Mailbox, TaskCancelledError
 from headrace.operators.chain import Link
 from headrace.operators.operator import Collector, Stateless
 from headrace.state.snapshot import Chunk, StateKind, StateSnapshot

@@ -9,7 +9,8 @@ from headrace.coordinator.job.effects import Answer, DeploySlots
 from headrace.coordinator.job.events import Event, HostFailed, SlotDeployed, SlotFailed, StopAsked, Tick
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.base import failed, on_any
+from headrace.coordinator.job.states.shared.after_failure import failed
+from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToRunning, ToStopping
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure

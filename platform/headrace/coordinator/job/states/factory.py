@@ -14,7 +14,7 @@ from headrace.coordinator.job.states.rescaling import Rescaling
 from headrace.coordinator.job.states.restarting import Restarting
 from headrace.coordinator.job.states.running import Running
 from headrace.coordinator.job.states.scheduling import Scheduling
-from headrace.coordinator.job.states.shared.base import State
+from headrace.coordinator.job.states.shared.state import State
 from headrace.coordinator.job.states.stopping import Stopping
 from headrace.coordinator.job.states.suspended import Suspended
 from headrace.coordinator.job.states.transitions import (

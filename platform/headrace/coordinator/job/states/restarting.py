@@ -7,7 +7,7 @@ from typing import ClassVar
 from headrace.coordinator.job.events import Event, JournalFailed, StopAsked, Tick
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.base import on_any
+from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToScheduling
 from headrace.rpc.messages import Failure
 

@@ -55,7 +55,8 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.base import failed, on_any
+from headrace.coordinator.job.states.shared.after_failure import failed
+from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, output_lost
 from headrace.coordinator.job.states.shared.recorded_end import recorded_end
 from headrace.coordinator.job.states.transitions import STAY, Next, ToDeploying, ToFailing, ToFinished, ToSuspended

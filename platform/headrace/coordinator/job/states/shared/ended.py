@@ -8,7 +8,7 @@ from headrace.coordinator.job.effects import Answer, CloseHost, Ended
 from headrace.coordinator.job.events import CancelAsked, Event, RescaleAsked, SavepointAsked, StopAsked
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.base import refuse
+from headrace.coordinator.job.states.shared.any_event import refuse
 from headrace.coordinator.job.states.transitions import STAY, Next
 from headrace.rpc.messages import Failure
 

@@ -38,7 +38,7 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.base import on_any, refuse
+from headrace.coordinator.job.states.shared.any_event import on_any, refuse
 from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, not_committed, output_lost
 from headrace.coordinator.job.states.shared.recorded_end import recorded_end
 from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, ToFailed

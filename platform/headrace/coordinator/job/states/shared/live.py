@@ -47,7 +47,8 @@ from headrace.coordinator.job.events import (
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.manifest import manifest_of, savepoint_states
-from headrace.coordinator.job.states.shared.base import failed, on_any
+from headrace.coordinator.job.states.shared.after_failure import failed
+from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.shared.lost_output import output_lost
 from headrace.coordinator.job.states.transitions import STAY, Next, Stay
 from headrace.core.errors import Domain

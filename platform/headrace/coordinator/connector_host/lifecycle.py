@@ -1,0 +1,205 @@
+"""A job's connector host over the job's life: started on demand, replaced when it died, called on behalf of the
+machine.
+
+    open     ─> HostOpened, HostFailed; if it is open already, HostOpened is posted again
+    discover ─> SplitsFound;  describe ─> Described, DescribeFailed;  commit ─> Committed, CommitFailed
+    fence    ─> Fenced, FenceFailed;  sweep ─> nothing;  it dies ─> HostFailed
+
+Shell: it translates calls into events. The machine decides what the events mean; `process` is the host itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headrace.checkpoint.manifest import CommittableDocument
+from headrace.coordinator.connector_host.connector_host import ConnectorHost
+from headrace.coordinator.job import events as on
+from headrace.core.errors import Domain, HeadraceError
+from headrace.processes.spawning import Starter
+from headrace.rpc.failure import failure_of
+from headrace.rpc.messages import Failure
+
+LOG = logging.getLogger("headrace.coordinator")
+
+COMMIT_RETRY_S = 1.0
+T = TypeVar("T")
+
+
+class JobHost:
+    """The host of one job, in the event loop.
+
+    post      receives the events; over: set when the job is over, after which nothing is started any more
+    log       file for the process's output; environment: added to this process's
+    starter   starts the process; by default a fresh interpreter
+    """
+
+    def __init__(
+        self,
+        job: str,
+        environment: Mapping[str, str],
+        log: Path | None,
+        post: Callable[[on.Event], None],
+        over: asyncio.Event,
+        starter: Starter | None = None,
+    ) -> None:
+        self._job = job
+        self._starter = starter
+        self._environment = environment
+        self._log = log
+        self._post = post
+        self._over = over
+        self._host: ConnectorHost | None = None
+        self._opened: on.HostOpened | None = None
+        self._opening = asyncio.Lock()
+        self._openings = 0
+        self._insisting = 0
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def open(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> None:
+        """Posts HostOpened or HostFailed. If a newer call waits for the lock, only the newest call posts."""
+        self._openings += 1
+        number = self._openings
+        async with self._opening:
+            if self._host is None or self._host.died.is_set() or self._opened is None:
+                try:
+                    failed = await self._start(pipeline, known, foreign=foreign)
+                except Exception:
+                    # the driver reports the error; the started process must not outlive it
+                    await self.close()
+                    raise
+                if failed is not None:
+                    await self.close()
+                    if number == self._openings:
+                        self._post(failed)
+                    return
+        if number == self._openings and self._opened is not None:
+            self._post(self._opened)
+
+    async def _start(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> on.HostFailed | None:
+        self._opened = None
+        try:
+            self._host = host = await ConnectorHost.start(
+                self._job, self._environment, self._log, starter=self._starter
+            )
+            if self._over.is_set():
+                # the job ended meanwhile, and its driver has closed what it knew of: this process would be an orphan
+                return on.HostFailed(Failure("the job is over", Domain.EXTERNAL.value, retry=True))
+        except HeadraceError as error:
+            return on.HostFailed(failure_of(error))
+        try:
+            found = await host.open(pipeline, known, foreign=foreign)
+        except HeadraceError as error:
+            # a live process that fails to open means that a connector refused: `ends_if_refused` tells that from a
+            # crash
+            return on.HostFailed(failure_of(error), refused=not host.died.is_set())
+        self._opened = on.HostOpened(
+            splits={source: each.splits for source, each in found.items()},
+            intervals={source: each.interval_ms for source, each in found.items()},
+            final=frozenset(source for source, each in found.items() if each.final),
+            begins=host.begins,
+        )
+        watching = asyncio.create_task(self._watch(host), name=f"host of job {self._job}")
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+        return None
+
+    async def _watch(self, host: ConnectorHost) -> None:
+        await host.died.wait()
+        if not self._over.is_set():
+            text = f"the connector host of the job died: {host.reason}"
+            self._post(on.HostFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
+
+    async def discover(self, source: str) -> None:
+        """Asks the enumerator for new splits. A failure is only logged: the machine asks again."""
+        if self._host is None:
+            return
+        try:
+            found = await self._host.discover(source)
+        except HeadraceError as error:
+            LOG.warning("job %s: source %s could not be looked at for new splits: %s", self._job, source, error.message)
+            return
+        if found and self._opened is not None:
+            splits = {**self._opened.splits, source: (*self._opened.splits.get(source, ()), *found)}
+            self._opened = replace(self._opened, splits=splits)
+            self._post(on.SplitsFound(source, found))
+
+    async def describe(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
+        """Checks whether an epoch's output can be committed. Never retried: nothing is decided yet, and a new attempt
+        costs less than waiting while the writers hold transactions open.
+        """
+        host = self._host
+        if host is None or self._over.is_set():
+            return
+        try:
+            described = await host.describe(epoch, committables)
+        except HeadraceError as error:
+            self._post(on.DescribeFailed(epoch, failure_of(error)))
+        else:
+            self._post(on.Described(epoch, described))
+
+    async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
+        """Commits an epoch's output; retries transient failures until it succeeds."""
+        await self._insist(
+            f"commit of epoch {epoch}",
+            lambda host: host.commit(epoch, committables),
+            lambda lost: on.Committed(epoch, lost),
+            lambda failure: on.CommitFailed(epoch, failure),
+        )
+
+    async def fence(self, attempt: int, names: Mapping[str, Sequence[str]]) -> None:
+        """Ends open transactions under these names; retries transient failures until it succeeds."""
+        await self._insist(
+            "ending open transactions",
+            lambda host: host.fence(names),
+            lambda _: on.Fenced(attempt),
+            lambda failure: on.FenceFailed(attempt, failure),
+        )
+
+    async def _insist(
+        self,
+        what: str,
+        ask: Callable[[ConnectorHost], Awaitable[T]],
+        done: Callable[[T], on.Event],
+        refused: Callable[[Failure], on.Event],
+    ) -> None:
+        self._insisting += 1
+        turn = self._insisting
+        while (host := self._host) is not None and not self._over.is_set():
+            try:
+                answer = await ask(host)
+            except HeadraceError as error:
+                if turn != self._insisting:
+                    return  # superseded: a newer attempt asks for the same, or for what follows it
+                if not error.retry or self._host is None or host.died.is_set():
+                    self._post(refused(failure_of(error)))
+                    return
+                LOG.warning("job %s: %s: %s; trying again", self._job, what, error.message)
+                await asyncio.sleep(COMMIT_RETRY_S)
+            else:
+                self._post(done(answer))
+                return
+
+    async def sweep(self, attempt: int) -> None:
+        """Ends transactions that writers of earlier attempts began late. Best effort: the machine asks for it again."""
+        host = self._host
+        if host is None or self._over.is_set():
+            return
+        try:
+            ended = await host.sweep(attempt)
+        except HeadraceError as error:
+            LOG.warning("job %s: late transactions could not be looked for: %s", self._job, error.message)
+            return
+        if ended:
+            LOG.warning("job %s: ended transactions of earlier attempts: %s", self._job, ", ".join(ended))
+
+    async def close(self) -> None:
+        """Ends the process, if there is one. Idempotent."""
+        host, self._host = self._host, None
+        if host is not None:
+            await host.close()

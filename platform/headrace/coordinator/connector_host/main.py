@@ -1,0 +1,190 @@
+"""The connector host: a child process of the coordinator that holds one job's enumerators and committers.
+
+    program headrace.coordinator.connector_host.main, arguments headrace-connector-host --job ID --home PATH --fd N
+
+It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It answers the
+requests that arrive on the inherited socket N. Each source has a thread of its own, and so have the committers: a slow
+discovery never delays a commit. It exits when the socket closes, so it never outlives its coordinator. Output that was
+decided but not committed by then is committed by the next coordinator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import assert_never
+
+from headrace.connect import registry
+from headrace.coordinator.output.dead_letters import PipelineLetters
+from headrace.core.network.frames import receive_frame
+from headrace.execution.connector_messages import (
+    FRAME_BYTES_MAX,
+    AnswerFrame,
+    AuditRequest,
+    CloseRequest,
+    CommitRequest,
+    DescribeRequest,
+    DiscoverRequest,
+    FenceRequest,
+    LettersRequest,
+    OpenCommittersRequest,
+    OpenRequest,
+    Request,
+    RequestFrame,
+    ResendRequest,
+    SeenDocument,
+    SweepRequest,
+    TransactionDocument,
+    TransactionsRequest,
+    framed,
+)
+from headrace.execution.connectors import JobConnectors
+from headrace.execution.planning import plan_pipeline
+from headrace.rpc.failure import failure_of
+from headrace.spec.reading.read import pipeline_from_dict
+
+ROLE = "headrace-connector-host"
+LANE_MAX = 16
+"""Requests that may wait in a lane; the coordinator sends one or a few at a time."""
+
+
+class _Lane:
+    """A thread that answers its requests one after the other."""
+
+    def __init__(self, host: _Host, name: str) -> None:
+        self._host = host
+        self._requests: queue.Queue[RequestFrame] = queue.Queue(LANE_MAX)
+        threading.Thread(target=self._run, name=f"lane-{name}", daemon=True).start()
+
+    def put(self, frame: RequestFrame) -> None:
+        """Queues a request."""
+        self._requests.put(frame)
+
+    def _run(self) -> None:
+        while True:
+            frame = self._requests.get()
+            self._host.answer(frame)
+
+
+class _Host:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._writing = threading.Lock()
+        self._job = JobConnectors()
+        self._lanes: dict[str, _Lane] = {}
+
+    def run(self) -> None:
+        """Reads requests until the coordinator is gone or has sent a close."""
+        while (frame := self._read()) is not None:
+            lane = lane_of(frame.request)
+            if lane not in self._lanes:
+                self._lanes[lane] = _Lane(self, lane)
+            self._lanes[lane].put(frame)
+
+    def answer(self, frame: RequestFrame) -> None:
+        """Performs a request and sends its answer. Called by the lanes' threads."""
+        try:
+            answer = self._do(frame.number, frame.request)
+        except BaseException as error:  # the shell of a lane: every failure is an answer
+            answer = AnswerFrame(number=frame.number, failure=failure_of(error, node=_node(frame.request)))
+        with self._writing, contextlib.suppress(OSError):  # without a reader nobody waits for it
+            self._connection.sendall(framed(answer))
+        if isinstance(frame.request, CloseRequest):
+            # the reading thread reads the end of the input and returns
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+    def _do(self, number: int, request: Request) -> AnswerFrame:
+        match request:
+            case OpenRequest():
+                plan = plan_pipeline(request.pipeline)
+                opened = self._job.open(
+                    plan, request.job, known=request.known, foreign=request.foreign, sinks=request.sinks
+                )
+                return AnswerFrame(number=number, opened=opened, begins=self._job.begins())
+            case DiscoverRequest():
+                return AnswerFrame(number=number, splits=self._job.discover(request.source))
+            case DescribeRequest():
+                return AnswerFrame(number=number, committables=self._job.describe(request.committables))
+            case CommitRequest():
+                return AnswerFrame(number=number, committables=self._job.commit(request.committables))
+            case FenceRequest():
+                self._job.fence(request.names)
+            case SweepRequest():
+                return AnswerFrame(number=number, names=self._job.sweep(request.attempt))
+            case OpenCommittersRequest():
+                self._job.open_committers(plan_pipeline(request.pipeline), request.job)
+            case TransactionsRequest():
+                there = tuple(TransactionDocument.of(each) for each in self._job.open_transactions())
+                return AnswerFrame(number=number, transactions=there)
+            case AuditRequest():
+                seen = self._job.audit(request.sink, request.begin, request.timeout_ms)
+                return AnswerFrame(number=number, seen=SeenDocument.of(seen))
+            case LettersRequest():
+                with PipelineLetters(pipeline_from_dict(request.pipeline)) as letters:
+                    return AnswerFrame(number=number, letters=letters.newest(request.node, request.limit))
+            case ResendRequest():
+                with PipelineLetters(pipeline_from_dict(request.pipeline)) as letters:
+                    sent = letters.resend(request.node, request.to, request.limit, do=request.yes)
+                return AnswerFrame(number=number, redriven=sent)
+            case CloseRequest():
+                self._job.close()
+            case _:
+                assert_never(request)
+        return AnswerFrame(number=number)
+
+    def _read(self) -> RequestFrame | None:
+        try:
+            data = receive_frame(self._connection.recv_into, bytes_max=FRAME_BYTES_MAX)
+        except OSError:  # the coordinator died, maybe in the middle of a frame
+            return None
+        return None if data is None else RequestFrame.model_validate_json(data)
+
+
+def lane_of(request: Request) -> str:
+    """Returns the lane of a request. A lane answers in order; the empty name is the committers' lane."""
+    return request.source if isinstance(request, DiscoverRequest) else ""
+
+
+def _node(request: Request) -> str | None:
+    return request.source if isinstance(request, DiscoverRequest) else None
+
+
+def preload() -> None:
+    """Imports what every job needs."""
+    registry.load_bundled()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs until the coordinator is gone; never returns."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("role", choices=[ROLE])
+    parser.add_argument("--fd", type=int, required=True)
+    for name in ("--job", "--home"):
+        parser.add_argument(name, required=True)
+    given = parser.parse_args(arguments)
+    # Ctrl-C signals every process of a terminal's group, but only the coordinator decides when this one ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    code = 0
+    try:
+        _Host(socket.socket(fileno=given.fd)).run()
+    except BaseException:  # the shell of a process: its log has the reason
+        traceback.print_exc()
+        code = 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # lanes may hang in a client library, which would block a normal exit; nothing here needs one
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

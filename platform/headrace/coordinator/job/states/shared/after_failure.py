@@ -1,0 +1,21 @@
+"""Where a job goes after a failure: RESTARTING or FAILING, as its restart strategy decides.
+
+A lost worker, a subtask that raised, a refused deployment and a journal that cannot be written all end here, from every
+state in which the job has an attempt. `coordinator.job.restart` has the strategies.
+"""
+
+from __future__ import annotations
+
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.states.transitions import ToFailing, ToRestarting
+from headrace.rpc.messages import Failure
+
+
+def failed(job: Job, failure: Failure, now_ms: int) -> ToRestarting | ToFailing:
+    """Returns what follows a failure: another attempt after a delay, or the end."""
+    job.fail_request(job.rescale, failure)
+    job.rescale = None
+    delay_ms = job.restart_delay_ms(failure, now_ms)
+    if delay_ms is None:
+        return ToFailing(failure)
+    return ToRestarting(failure, now_ms + delay_ms)

@@ -1,0 +1,52 @@
+"""The events that every state handles alike."""
+
+from __future__ import annotations
+
+from headrace.coordinator.job.effects import Answer
+from headrace.coordinator.job.events import (
+    CancelAsked,
+    Event,
+    JournalFailed,
+    Replaced,
+    RescaleAsked,
+    SavepointAsked,
+    SplitsFound,
+    StopAsked,
+    Suspend,
+)
+from headrace.coordinator.job.job import Job
+from headrace.coordinator.job.job_state import JobState
+from headrace.coordinator.job.states.shared.after_failure import failed
+from headrace.coordinator.job.states.transitions import STAY, Next, ToCancelling, ToSuspended
+from headrace.core.errors import Domain
+from headrace.rpc.messages import Failure
+
+
+def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
+    """Handles an event that the non-terminal state `name` does not handle itself."""
+    match event:
+        case CancelAsked(request):
+            return ToCancelling(request)
+        case Suspend(reason) | Replaced(reason):
+            return ToSuspended(reason)
+        case JournalFailed(failure):
+            return failed(job, failure, now_ms)
+        case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request):
+            refuse(job, request, name)
+            return STAY
+        case SplitsFound(source, splits):
+            # late answer to an earlier attempt's discovery: the enumerator will not return these splits again
+            job.add_splits({source: splits})
+            return STAY
+        case _:
+            return STAY
+
+
+def refuse(job: Job, request: str, name: JobState) -> None:
+    """Answers a user that the job cannot do that now."""
+    text = f"job {job.config.job} is {name.value}, not RUNNING"
+    if name is JobState.RUNNING:
+        text = f"job {job.config.job} has reached its end"
+    if job.message:
+        text += f": {job.message}"
+    job.do(Answer(request, failure=Failure(text, Domain.USER, retry=True, remedy="ask again when it is RUNNING")))

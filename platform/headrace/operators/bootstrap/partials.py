@@ -1,0 +1,131 @@
+"""Supplied rows as partial aggregates: the state columns for each supplied column. Pure.
+
+Owns the conversion from values to state columns. Knows nothing of display names (`given.columns`) or of validation
+(`given.state`). Every row is its own group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+import polars as pl
+
+from headrace.core.batch import TS
+from headrace.core.types import DataType, Decimal, ListOf
+from headrace.operators.bootstrap.columns import Becomes, GivenColumn, LaneOf, PlaceOf, SquaresOf, ValuesOf
+from headrace.operators.bootstrap.spread import GivenSpread
+from headrace.operators.window.accumulator.columns import ROWS, SUM
+from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum, Lane, WholeSquares, WholeSum
+from headrace.operators.window.accumulator.layout import CallState, Layout, normal_value
+
+_BEFORE_ALL: Mapping[int, str | int] = {1: "", 2: "", 3: 0, 4: 0, 5: 0}
+"""Position, by order column, of a supplied row without one: before all rows of its time, because no source has an empty
+name."""
+_BEFORE_ARRIVALS = -(1 << 62)
+"""First arrival number of supplied rows: before all real arrivals."""
+_VALUE, _ROW = "__value", "__row"
+
+
+class GivenPartials:
+    """State columns from validated rows.
+
+    arrived   an expression for the arrival of a row of first or last, for steps ordered by arrival; None: by event time
+    """
+
+    def __init__(self, layout: Layout, columns: Sequence[GivenColumn], arrived: pl.Expr | None) -> None:
+        self._layout = layout
+        self._columns = {column.becomes: column for column in columns if column.becomes is not None}
+        self._arrived = arrived
+
+    def name_of(self, becomes: Becomes) -> str:
+        """The name of the column that fills this state."""
+        return self._columns[becomes].name
+
+    def spread_of(self, squares: SquaresOf) -> tuple[str, str]:
+        """The columns of the count and of the sum that belong to a sum of squares."""
+        call = self._call(squares)
+        assert call.rows is not None, "spreads count"
+        assert call.total is not None, "spreads sum"
+        return self.name_of(LaneOf(call.rows)), self.name_of(LaneOf(call.total))
+
+    def aggregates(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """The state columns of the aggregates themselves. Raises ImpossibleSpreadError."""
+        made: list[pl.Series] = []
+        for becomes, column in self._columns.items():
+            match becomes:
+                case LaneOf(lane):
+                    values = _working(rows.get_column(column.name), column.type)
+                    made += _lane_columns(self._layout.lane(lane), values)
+                case SquaresOf():
+                    if column.name in rows.columns:
+                        made += self._spread(rows, becomes).columns()
+                case PlaceOf(prefix, index):
+                    made += self._place(rows, column.name, prefix, index)
+                case ValuesOf():
+                    pass  # a state of its own
+                case _:
+                    assert_never(becomes)
+        return made
+
+    def values(self, rows: pl.DataFrame, by: Sequence[str], argument: str) -> pl.DataFrame:
+        """The distinct values of one argument, by the grouping columns."""
+        column = self._columns[ValuesOf(argument)]
+        assert isinstance(column.type, ListOf), "distinct values are given as lists"
+        flat = rows.select(*by, pl.col(column.name).alias(argument)).explode(argument)
+        normal = normal_value(pl.col(argument), column.type.inner).alias(argument)
+        return flat.drop_nulls(argument).with_columns(normal).unique().sort(*by, argument)
+
+    def _spread(self, rows: pl.DataFrame, becomes: SquaresOf) -> GivenSpread:
+        count, total = (rows.get_column(name) for name in self.spread_of(becomes))
+        argument = self._call(becomes).call.argument
+        assert argument is not None, "spreads have an argument"
+        whole = isinstance(self._layout.lane(becomes.lane), WholeSquares)
+        unit = 10**argument.type.scale if isinstance(argument.type, Decimal) else 1
+        given = rows.get_column(self.name_of(becomes))
+        return GivenSpread(becomes, count, total, given, unit if whole else None)
+
+    def _call(self, squares: SquaresOf) -> CallState:
+        return next(call for call in self._layout.calls if call.squares == squares.lane and call.distinct is None)
+
+    def _place(self, rows: pl.DataFrame, name: str, prefix: str, index: int | None) -> list[pl.Series]:
+        """The value of first or last and, by arrival, its arrival number; or one part of its position."""
+        given = rows.get_column(self.name_of(PlaceOf(prefix))).is_not_null()
+        if index is None:
+            made = [rows.get_column(name).alias(f"{prefix}.v")]
+            if self._arrived is not None:
+                came = rows.select((self._arrived + _BEFORE_ARRIVALS).cast(pl.Int64)).to_series()
+                made.append(_only(came, given).alias(f"{prefix}.0"))
+            return made
+        values = rows.get_column(name)
+        if index == 0:
+            return [values.dt.epoch("ms").alias(f"{prefix}.0")]
+        return [_only(values.fill_null(_BEFORE_ALL[index]), given).alias(f"{prefix}.{index}")]
+
+
+def _only(values: pl.Series, where: pl.Series) -> pl.Series:
+    return values.zip_with(where, pl.Series([None], dtype=values.dtype).new_from_index(0, len(values)))
+
+
+def _working(values: pl.Series, dtype: DataType) -> pl.Series:
+    """Values as lanes read them: normal floats, event time in ms."""
+    if values.name == TS:
+        return values.dt.epoch("ms")
+    return values.to_frame().select(normal_value(pl.col(values.name), dtype)).to_series()
+
+
+def _lane_columns(lane: Lane, values: pl.Series) -> list[pl.Series]:
+    """The state columns of a lane, one value per row."""
+    if isinstance(lane, Count):
+        return [values.fill_null(0).alias(f"{SUM}{lane.id}.{ROWS}")]
+    frame = values.alias(_VALUE).to_frame()
+    match lane:
+        case FloatSum():
+            return [made.cast(pl.Int64) for made in replace(lane, column=_VALUE).prepare(frame)]
+        case WholeSum() | Extreme():
+            single = frame.with_row_index(_ROW)
+            made = single.group_by(_ROW).agg(replace(lane, column=_VALUE).partial()).sort(_ROW)
+            return made.drop(_ROW).get_columns()
+        case _:
+            raise AssertionError("squares are no values of their own")

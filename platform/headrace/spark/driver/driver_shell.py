@@ -1,0 +1,217 @@
+"""Performs the effects of a driver's machine with the stores and an engine. Decides nothing.
+
+    drive: step ─> perform(effect) ─> event ─> machine ─> step ─> .. ─> End, or Fail: its error is raised
+
+An effect that raises, expected or not, ends in `Failed`, and the machine decides whether it is retried. What ends the
+process (Ctrl-C, a signal) passes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from headrace.checkpoint.journal.journal import Replaced, Settled, Written
+from headrace.checkpoint.journal.journal_store import JournalStore
+from headrace.checkpoint.journal.records import CheckpointRecord, Record
+from headrace.checkpoint.journal.resolve import resolve
+from headrace.checkpoint.journal.usable import damaged_epochs
+from headrace.checkpoint.manifest import Manifest, StateHandle
+from headrace.checkpoint.paths import STAGED
+from headrace.checkpoint.savepoints.savepoint import finish_savepoint
+from headrace.checkpoint.stores.opening import OpenFolder, open_folder
+from headrace.checkpoint.stores.store import ObjectStore
+from headrace.core.clock import Clock
+from headrace.core.errors import ExternalError
+from headrace.core.source_state import SourceState
+from headrace.execution.manifests import savepoint_of
+from headrace.spark.driver.leftovers import remove_files, remove_savepoints, remove_strays
+from headrace.spark.driver.publication import Say, staged_files
+from headrace.spark.driver_machine import effects as do
+from headrace.spark.driver_machine import events as on
+from headrace.spark.driver_machine.config import DriverConfig
+from headrace.spark.driver_machine.epoch import Epoch, Splits, Work
+from headrace.spark.driver_machine.machine import DriverMachine
+
+Pause = Callable[[int], bool]
+"""Waits for a number of ms, or until somebody asks to stop. Returns whether somebody did."""
+
+
+class Sources(Protocol):
+    """The sources of a driver. Blocking. Raises UserError, ExternalError."""
+
+    def resolve(self, known: Splits) -> Splits:
+        """Returns where the sources begin and end, after a check of the sinks. known: splits of the job's origin."""
+        ...
+
+    def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
+        """Returns what is there now beyond those states, or None."""
+        ...
+
+
+class Engine(Protocol):
+    """Computes epochs. Blocking."""
+
+    def run(self, epoch: Epoch) -> tuple[Manifest, tuple[StateHandle, ...]]:
+        """Returns the manifest, and its states with paths relative to their folder. Raises UserError, DataError,
+        ExternalError.
+        """
+        ...
+
+
+class Publishing(Protocol):
+    """Makes rows visible. Blocking."""
+
+    def publish(self, record: CheckpointRecord) -> None:
+        """Makes every row of the decided epoch visible, once, even if an earlier try published some of them. Raises
+        UserError, ExternalError.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DriverParts:
+    """The parts that a driver works with.
+
+    store         the job's folder; open_folder: opens those of savepoints
+    interval_ms   between the starts of two increments, if the first one is over by then
+    """
+
+    store: ObjectStore
+    writer: str
+    sources: Sources
+    engine: Engine
+    publishing: Publishing
+    clock: Clock
+    pause: Pause = lambda _: False
+    interval_ms: int = 0
+    open_folder: OpenFolder = open_folder
+
+
+class DriverShell:
+    """Performs effects, one at a time. Used by one thread."""
+
+    def __init__(self, config: DriverConfig, parts: DriverParts) -> None:
+        self._config = config
+        self._parts = parts
+        self._store = parts.store
+        self._journal = JournalStore(parts.store, "", parts.writer)
+        self._begun_ms: int | None = None
+        """When this increment began, by the monotonic clock."""
+
+    def perform(self, effect: do.Performed) -> on.Event:
+        """Returns the event that answers the effect."""
+        try:
+            return self._performed(effect)
+        except Exception as error:
+            return on.Failed(error)
+
+    def _performed(self, effect: do.Performed) -> on.Event:  # noqa: PLR0911 - one line an effect
+        parts = self._parts
+        match effect:
+            case do.ReadJournal():
+                return self._read()
+            case do.Resolve(known):
+                return on.Resolved(parts.sources.resolve(known))
+            case do.Append(draft):
+                return self._append(draft)
+            case do.RemoveLeftovers(attempt, decided):
+                self._remove_leftovers(attempt, decided)
+                return on.LeftoversRemoved()
+            case do.Look(splits, states):
+                return self._look(splits, states)
+            case do.Compute(epoch):
+                return self._compute(epoch)
+            case do.Publish(record):
+                parts.publishing.publish(record)
+                return on.Published()
+            case do.Tidy(manifest, retained):
+                # first the rows, which `committed` has made useless; pruning may fail and is repeated after the next
+                # epoch
+                self._store.delete(list(staged_files(manifest)))
+                self._journal.prune(retained)
+                return on.Tidied()
+            case do.WriteSavepoint(record, folder):
+                self._write_savepoint(record, folder)
+                return on.SavepointWritten()
+            case do.Sweep(staged):
+                self._sweep(staged=staged)
+                return on.Swept()
+            case do.Wait():
+                return on.Woken(self._wait())
+            case _:
+                assert_never(effect)
+
+    def _read(self) -> on.Event:
+        journal = self._journal.load()
+        return on.JournalRead(journal, resolve(journal, damaged_epochs(self._store, journal)))
+
+    def _append(self, draft: Record) -> on.Event:
+        verdict = self._journal.append(draft.model_copy(update={"at_ms": self._parts.clock.now_ms()}))
+        match verdict:
+            case Written(record):
+                return on.RecordWritten(record)
+            case Settled(record):
+                # a put whose answer was lost did succeed: reading the journal again shows it
+                return on.Failed(
+                    ExternalError(f"record {record.number} of the journal was written before after all", retry=True)
+                )
+            case Replaced(number):
+                return on.Replaced(number)
+            case _:
+                assert_never(verdict)
+
+    def _remove_leftovers(self, attempt: int, decided: str | None) -> None:
+        config = self._config
+        remove_files(self._store, self._journal.journal, attempt, self._parts.clock.now_ms())
+        if config.savepoint is not None:
+            kept = [] if decided is None else [decided]
+            remove_savepoints(self._parts.open_folder(config.savepoint), config.job, attempt, kept)
+
+    def _look(self, splits: Splits, states: Mapping[str, SourceState]) -> on.Event:
+        begun_ms = self._parts.clock.monotonic_ms()
+        work = self._parts.sources.look(splits, states)
+        # the first look starts the interval; later intervals start when the wait ends
+        if self._begun_ms is None:
+            self._begun_ms = begun_ms
+        return on.Looked(work)
+
+    def _compute(self, epoch: Epoch) -> on.Event:
+        begun_ms = self._parts.clock.monotonic_ms()
+        manifest, states = self._parts.engine.run(epoch)
+        return on.Computed(manifest, states, self._parts.clock.monotonic_ms() - begun_ms)
+
+    def _write_savepoint(self, record: CheckpointRecord, folder: str) -> None:
+        store = self._parts.open_folder(folder)
+        finish_savepoint(savepoint_of(record.manifest, record.savepoint_states), store)
+        remove_strays(store, record.savepoint_states)
+
+    def _sweep(self, *, staged: bool) -> None:
+        if staged:
+            self._store.delete(self._store.list(STAGED))
+        # temporary files of tasks that were killed while they wrote
+        self._store.delete([each.path for each in self._store.leftovers()])
+
+    def _wait(self) -> bool:
+        clock = self._parts.clock
+        took_ms = 0 if self._begun_ms is None else clock.monotonic_ms() - self._begun_ms
+        asked = self._parts.pause(max(0, self._parts.interval_ms - took_ms))
+        self._begun_ms = clock.monotonic_ms()
+        return asked
+
+
+def drive(config: DriverConfig, parts: DriverParts, say: Say) -> do.End:
+    """Runs a driver to its end. Blocking. Raises the machine's error: UserError, DataError, ExternalError."""
+    machine, shell = DriverMachine(config), DriverShell(config, parts)
+    step = machine.begin()
+    while True:
+        for line in step.said:
+            say(line)
+        match step.effect:
+            case do.End():
+                return step.effect
+            case do.Fail(error):
+                raise error
+            case effect:
+                step = machine.handle(shell.perform(effect))

@@ -1,0 +1,218 @@
+"""The process of a slot: the program `headrace.worker.slot.main headrace-slot ..`, started by a supervisor.
+
+It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It loads what
+is not loaded yet, listens for rows, says hello and waits. It runs one attempt, in `slot_runtime`, and exits.
+It never outlives its supervisor:
+
+* the pipe closes: the supervisor is dead, or wants it so
+* no beat was sent to it for the lease: the supervisor stands still, or this process did. Whoever lets rows out asks the
+  lease first, so that a slot which wakes after its time exits before it does anything else
+* Linux kills it when the supervisor's thread ends, even where it stands still itself
+
+Threads: main obeys the supervisor's words in turn; one reads the pipe; one watches the lease; one writes to the pipe.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from queue import Full, Queue
+from typing import TYPE_CHECKING, NoReturn
+
+from headrace.core.errors import ExternalError
+from headrace.processes.template_process import die_with_parent
+from headrace.processes.title import replace_last_argument
+from headrace.rpc import codec
+from headrace.rpc.messages import Address, Deploy, Failed, FromSlot, Left, SlotInfo
+from headrace.tls.files import TlsFiles, tls_files
+from headrace.worker.slot.lease import Lease
+from headrace.worker.supervision.slot_pipe import SlotPipe
+
+if TYPE_CHECKING:
+    from headrace.exchange.network.listener import Listener
+
+FAILED, LEASE_EXPIRED, SUPERVISOR_GONE, OVERRUN = 1, 70, 71, 72
+"""Exit codes, beside 0: the attempt was left on command."""
+WAITING_MAX = 65_536
+"""Words of the supervisor that wait to be obeyed; more than that and the slot exits."""
+_FLUSH_SECONDS = 5.0
+_LEFT_SECONDS = 10.0
+NO_JOB = "idle".ljust(64)
+"""Stands in a slot's command line until the job's id is written over it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOptions:
+    """A slot's command line. Times in ms, `lost`: silence of another slot that is a loss; `folder` gets its Unix
+    socket; `parent`: the supervisor's process id; `home`: for those who look for the processes of one; `tls`: of
+    connections by TCP to other slots."""
+
+    slot: str
+    home: Path
+    fd: int
+    host: str
+    folder: Path
+    parent: int
+    heartbeat: int
+    lease: int
+    cancel: int
+    lost: int
+    tls: TlsFiles | None = None
+
+    def arguments(self) -> list[str]:
+        """As `main` takes them."""
+        given = {name: getattr(self, name) for name in SlotOptions.__slots__ if name != "tls"}
+        parts = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+        tls = () if self.tls is None else self.tls.arguments()
+        # last: the job is written over it in place
+        return [*parts, *tls, "--job", NO_JOB]
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """A slot's life; ends the process."""
+    parser = argparse.ArgumentParser(prog="headrace-slot")
+    parser.add_argument("role", choices=["headrace-slot"])
+    for name in ("fd", "parent", "heartbeat", "lease", "cancel", "lost"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    for name in ("slot", "host"):
+        parser.add_argument(f"--{name}", required=True)
+    for name in ("folder", "home"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    for name in ("tls-cert", "tls-key", "tls-ca"):
+        parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--job", required=True)
+    given = vars(parser.parse_args(arguments))
+    for name in ("role", "job"):
+        given.pop(name)
+    tls = tls_files(given.pop("tls_cert"), given.pop("tls_key"), given.pop("tls_ca"))
+    options = SlotOptions(**given, tls=tls)
+    # with the supervisor's thread that started it, or its main thread where it was forked
+    die_with_parent(options.parent, SUPERVISOR_GONE)
+    # children of a map function, say, must not hold the pipe open
+    os.set_inheritable(options.fd, False)  # noqa: FBT003 - its only form
+    _Slot(options).run()
+
+
+class _Slot:
+    """The process's parts that talk to the supervisor."""
+
+    def __init__(self, options: SlotOptions) -> None:
+        self._options = options
+        self._lease: Lease | None = None
+        self._commands: Queue[bytes | None] = Queue(WAITING_MAX)
+        self._pipe = SlotPipe(socket.socket(fileno=options.fd), options.heartbeat / 1_000)
+        threading.Thread(target=self._read, name="slot-commands", daemon=True).start()
+
+    def run(self) -> NoReturn:
+        """Loads, listens, obeys, exits."""
+        _load()
+        from headrace.exchange.network.encryption import Encryption
+        from headrace.exchange.network.link import LinkTimes
+        from headrace.exchange.network.listener import Listener
+        from headrace.worker.slot.memory_decay import start_memory_decay
+
+        start_memory_decay()
+        options = self._options
+        times = LinkTimes(ping_ms=options.heartbeat, lost_ms=options.lost)
+        encryption = None if options.tls is None else Encryption(options.tls)
+        listener = Listener(options.host, options.folder, times=times, encryption=encryption)
+        address = Address(*listener.address)
+        # not before: loading a library may hold up every thread for seconds, and there is nothing yet to let out
+        self._lease = lease = Lease(options.lease)
+        threading.Thread(target=self._watch, args=(lease,), name="slot-lease", daemon=True).start()
+        self._pipe.send(codec.slot_info_bytes(SlotInfo(options.slot, os.getpid(), address)))
+        try:
+            clean = self._run_attempt(self._next_deploy(), listener, lease)
+        except BaseException:  # the shell of the process: its log has it, and its end tells the supervisor
+            traceback.print_exc()
+            clean = False
+        self._pipe.flush(_FLUSH_SECONDS)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # threads that did not let go, of clients say, do not keep the process
+        os._exit(0 if clean else FAILED)
+
+    def _next_deploy(self) -> Deploy:
+        while (payload := self._commands.get()) is not None:
+            # any other command is for an attempt that never began here: there is nothing to leave
+            if isinstance(command := codec.to_slot(payload), Deploy):
+                return command
+        raise AssertionError("a slot that has not said anything has not said its last word")
+
+    def _run_attempt(self, deploy: Deploy, listener: Listener, lease: Lease) -> bool:
+        """Runs the attempt to its end. Gives whether it was left on command."""
+        from headrace.worker.slot.runtime import SlotRuntime
+
+        replace_last_argument(NO_JOB, deploy.job)
+        runtime = SlotRuntime(
+            deploy, listener, partial(self._say, lease), lease=lease, cancel_grace_ms=self._options.cancel
+        )
+        while (payload := self._commands.get()) is not None:
+            try:
+                runtime.obey(codec.to_slot(payload))
+            except ExternalError as error:
+                runtime.fail(error)
+        runtime.left.wait(_LEFT_SECONDS)
+        runtime.close()
+        listener.close()
+        return runtime.clean
+
+    def _say(self, lease: Lease, said: FromSlot) -> None:
+        """Passes on a word, unless the slot's time is over."""
+        if lease.expired():
+            os._exit(LEASE_EXPIRED)
+        self._pipe.send(codec.from_slot_bytes(said))
+        if isinstance(said, Left | Failed):
+            self._commands.put(None)
+
+    def _read(self) -> None:
+        """Takes beats and commands until the pipe closes; then the process has no reason to be."""
+        while (frame := self._pipe.receive()) is not None:
+            if frame.message:
+                try:
+                    self._commands.put_nowait(frame.message)
+                except Full:
+                    os._exit(OVERRUN)
+            elif self._lease is not None:
+                self._lease.renew(frame.sent_ns)
+        os._exit(SUPERVISOR_GONE)
+
+    def _watch(self, lease: Lease) -> None:
+        """Ends the process when the lease has run out."""
+        every_s = min(max(self._options.lease / 20 / 1_000, 0.01), 0.5)
+        while not lease.expired():
+            time.sleep(every_s)
+        os._exit(LEASE_EXPIRED)
+
+
+def preload() -> None:
+    """Imports what every attempt needs: no thread of ours starts, no socket opens and no row runs."""
+    from headrace.connect import registry
+
+    importlib.import_module("headrace.worker.slot.preload")
+    registry.load_bundled()
+
+
+def _load() -> None:
+    """Imports now what an attempt would wait for, connectors of third parties included."""
+    from headrace.connect import registry
+
+    preload()
+    for name in registry.connector_names():
+        try:
+            registry.connector(name)
+        except Exception as error:  # a connector of somebody's that does not load fails the jobs that use it, not all
+            print(f"connector {name}: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201 - its log
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,195 @@
+"""One slot process as its supervisor sees it: starting it, its words, its end and why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from pathlib import Path
+
+from headrace.core.files.private_files import make_private_folder
+from headrace.core.settings import Home
+from headrace.processes.order import ProcessOrder
+from headrace.processes.spawning import Starter
+from headrace.processes.supervised import Ending, SupervisedChild, exited_with
+from headrace.rpc import codec
+from headrace.rpc.messages import SlotInfo, TellSlot
+from headrace.rpc.time_settings import ClusterTimes
+from headrace.tls.files import TlsFiles
+from headrace.worker.slot.main import FAILED, LEASE_EXPIRED, OVERRUN, SUPERVISOR_GONE, SlotOptions
+from headrace.worker.supervision.slot_log import SlotLog
+from headrace.worker.supervision.slot_pipe import PipeFullError, SlotPipe
+
+PROGRAM, ROLE = "headrace.worker.slot.main", "headrace-slot"
+STDOUT = 1
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_READER_SECONDS = 2.0
+_EXITS = {
+    FAILED: "its attempt failed",
+    LEASE_EXPIRED: "exited: no beat of its supervisor within the lease",
+    SUPERVISOR_GONE: "exited: the pipe to its supervisor was closed",
+    OVERRUN: "exited: it did not keep up with its commands",
+}
+
+
+class SlotState(Enum):
+    """Where a slot process is in its life."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    BUSY = "busy"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlaces:
+    """Where a slot's things lie: its Unix socket, its log, and a folder for its temporary files, removed after it."""
+
+    sockets: Path
+    logs: Path
+    scratch: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSetup:
+    """What slots are started with and by.
+
+    tls           between slots of different hosts; None: not encrypted
+    shows_output  their stdout is this process's; else it goes to their logs
+    """
+
+    host: str
+    places: SlotPlaces
+    times: ClusterTimes
+    starter: Starter
+    tls: TlsFiles | None = None
+    shows_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SlotHandlers:
+    """What a slot process tells its supervisor, in the thread that reads its pipe.
+
+    on_up      it is idle and listens
+    on_said    a message of it for the coordinator
+    on_closed  its pipe is closed; its end is near
+    """
+
+    on_up: Callable[[SlotProcess], None]
+    on_said: Callable[[SlotProcess, bytes], None]
+    on_closed: Callable[[SlotProcess], None]
+
+
+class SlotProcess(SupervisedChild):
+    """A slot process. To be made by the thread that lives as long as the supervisor: Linux ends a fresh interpreter
+    with that thread.
+
+    info        what it said of itself; None: it has not yet
+    state       starting, idle or, once it was deployed to, busy for good
+    heard_s     when it last said anything, a beat included (monotonic)
+    started_s   when it was started (monotonic)
+    leave_by_s  by when it must have left, once it was told to (monotonic)
+    """
+
+    def __init__(self, name: str, setup: SlotSetup, handlers: SlotHandlers) -> None:
+        places, times = setup.places, setup.times
+        self.name = name
+        self.info: SlotInfo | None = None
+        self.state = SlotState.STARTING
+        self.started_s = self.heard_s = time.monotonic()
+        self.leave_by_s: float | None = None
+        self._cancel_s = times.cancel / 1_000
+        self._handlers = handlers
+        self._scratch = places.scratch / name
+        make_private_folder(self._scratch)
+        self.log = SlotLog(places.logs, name)
+        try:
+            super().__init__(setup.starter, partial(self._order, setup))
+        except BaseException:
+            # nobody else knows of this slot yet
+            self._remove_things()
+            raise
+        self._pipe = SlotPipe(self.connection, times.heartbeat / 1_000)
+        self._reader = threading.Thread(target=self._read, name=f"slot {name}", daemon=True)
+        self._reader.start()
+
+    def tell(self, command: TellSlot) -> None:
+        """Passes on a command, never blocks; a slot that takes none any more is killed."""
+        if command.deploys:
+            self.state = SlotState.BUSY
+        if command.leaves and self.leave_by_s is None:
+            self.leave_by_s = time.monotonic() + self._cancel_s
+        try:
+            self._pipe.send_nowait(command.payload)
+        except PipeFullError:
+            self.kill("killed: it takes no commands")
+
+    def leave(self) -> None:
+        """Tells it to exit at once, by closing its pipe."""
+        self._pipe.close()
+
+    def end(self) -> Ending:
+        """After its end: takes in its last words, and removes its things."""
+        self._reader.join(_READER_SECONDS)
+        self._pipe.close()
+        seen = f"; see {self.log.path}" if self.log.has_text else ""
+        self._remove_things()
+        return self.ending(lambda code: _EXITS.get(code, exited_with(code)) + seen)
+
+    def memory_bytes(self) -> int:
+        """Resident memory; 0 where the system does not tell."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+        except (OSError, IndexError):
+            return 0
+
+    def _order(self, setup: SlotSetup, fd: int) -> ProcessOrder:
+        times = setup.times
+        options = SlotOptions(
+            fd=fd,
+            slot=self.name,
+            host=setup.host,
+            folder=setup.places.sockets,
+            parent=os.getpid(),
+            heartbeat=times.heartbeat,
+            lease=times.lease,
+            cancel=times.cancel,
+            lost=times.worker_lost,
+            home=Home.from_environment().root,
+            tls=setup.tls,
+        )
+        environment = os.environ | {
+            "HEADRACE_HOME": str(options.home),
+            "POLARS_MAX_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            "TMPDIR": str(self._scratch),
+        }
+        return ProcessOrder(
+            program=PROGRAM,
+            arguments=(ROLE, *options.arguments()),
+            environment=environment,
+            stdout=STDOUT if setup.shows_output else self.log.fd,
+            stderr=self.log.fd,
+            keep=(fd,),
+        )
+
+    def _remove_things(self) -> None:
+        self.log.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _read(self) -> None:
+        while (frame := self._pipe.receive()) is not None:
+            self.heard_s = time.monotonic()
+            if not frame.message:
+                continue
+            if self.info is None:
+                self.info = codec.slot_info(frame.message)
+                self.state = SlotState.IDLE
+                self._handlers.on_up(self)
+            else:
+                self._handlers.on_said(self, frame.message)
+        self._handlers.on_closed(self)

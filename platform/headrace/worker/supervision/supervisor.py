@@ -1,0 +1,354 @@
+"""A worker: keeps slot processes alive and carries words between them and the coordinator.
+
+    coordinator <── gRPC stream ──> ControlClient ┐                ┌ SlotProcess <── pipe ──> slot
+                                                  ├── Supervisor ──┤
+                                                  ┘                └ SlotProcess <── pipe ──> slot
+
+Messages pass at once, in the thread that brings them; those of slots are not decoded here. Everything about the life of
+processes (starting, killing what should have left, replacing what has ended) is done by one thread, a look at all slots
+several times a second.
+A slot runs one attempt and exits; a replacement is started at once, so that the next attempt finds it loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import signal
+import threading
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import assert_never
+
+from headrace import __version__
+from headrace.core.errors import ExternalError, HeadraceError, InternalError, UnreachableError, UserError
+from headrace.processes.spawning import SpawnStarter, Starter
+from headrace.rpc.client import ClientHandlers, ControlClient, CoordinatorAccess
+from headrace.rpc.messages import (
+    Heartbeat,
+    KillSlot,
+    Refused,
+    Register,
+    Registered,
+    SlotDown,
+    SlotInfo,
+    SlotSaid,
+    SlotUp,
+    StopWorker,
+    TellSlot,
+    ToWorker,
+    WorkerLeaving,
+)
+from headrace.rpc.time_settings import ClusterTimes
+from headrace.tls.files import TlsFiles
+from headrace.worker.supervision.slot_log import prune_logs
+from headrace.worker.supervision.slot_process import SlotHandlers, SlotProcess, SlotSetup, SlotState
+from headrace.worker.supervision.start_backoff import StartBackoff
+from headrace.worker.supervision.worker_folder import WorkerFolder
+
+WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+STARTING_SECONDS_MAX = 120.0
+"""A slot that is not up by then is killed: importing takes seconds, even on a busy host."""
+LEAVE_SECONDS = 2.0
+"""How long slots have to exit at the end of the worker before they are killed."""
+FLUSH_SECONDS = 10.0
+"""How long a coordinator that is connected may take to hear the last words: it may be busy."""
+MEASURE_SECONDS = 1.0
+LOOK_SECONDS_MAX = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """What a worker is started with.
+
+    worker              its id: of [A-Za-z0-9._-], no other worker of the cluster has it
+    coordinator         HOST:PORT of its control plane
+    slots               slot processes that it keeps
+    host                where its slots listen: an address that the other hosts reach
+    folder              of this worker alone
+    token               the cluster's shared secret
+    memory_limit_bytes  resident memory of one slot above which it is killed; None: no limit
+    reconnect_for_ms    gives up after so long without a coordinator; None: never
+    shows_output        what slots print on stdout goes to this process's, not to their logs
+    logs                folder for logs of slots; None: `<folder>/logs`
+    starter             starts slots; whoever made it closes it
+    tls                 to the coordinator and between slots; None: neither is encrypted
+    """
+
+    worker: str
+    coordinator: str
+    slots: int
+    host: str
+    folder: Path
+    token: str = field(repr=False)
+    times: ClusterTimes = field(default_factory=ClusterTimes)
+    memory_limit_bytes: int | None = None
+    reconnect_for_ms: int | None = None
+    shows_output: bool = False
+    logs: Path | None = None
+    starter: Starter = field(default_factory=SpawnStarter, repr=False)
+    tls: TlsFiles | None = None
+
+
+class Supervisor:
+    """One worker. `start` and `stop` for one inside of a larger process (threads only), `run` for its own."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        if not WORKER_ID.match(config.worker):
+            raise UserError(f"{config.worker!r} is no worker id: letters, digits, '.', '_' and '-'")
+        self._config = config
+        self._lock = threading.Lock()
+        self._slots: dict[str, SlotProcess] = {}
+        self._look = threading.Event()
+        self._ending: str | None = None
+        self._failure: HeadraceError | None = None
+        self._folder: WorkerFolder | None = None
+        self._ended = threading.Event()
+        self._backoff = StartBackoff()
+        self._missed = False
+        self._measured_s = self._looked_s = time.monotonic()
+        handlers = ClientHandlers(self._registration, self._told, self._refused)
+        access = CoordinatorAccess(config.coordinator, config.token, config.tls)
+        self._client = ControlClient(access, config.times, handlers)
+        self._thread = threading.Thread(target=self._run, name="headrace-supervisor", daemon=True)
+
+    def run(self) -> None:
+        """Runs until SIGTERM, SIGINT or the coordinator's StopWorker. Call it in the main thread.
+
+        Raises UserError when the coordinator refuses the worker, UnreachableError when it gave up.
+        """
+        asked: list[int] = []
+        before = {
+            number: signal.signal(number, lambda number, _frame: asked.append(number))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            self.start()
+            # acted on here, not in the handler: that may interrupt a thread that holds what `stop` needs
+            while not self.wait(LOOK_SECONDS_MAX):
+                if asked:
+                    self.stop()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def start(self) -> None:
+        """Starts the worker's threads and slots; sets no signal handlers. Raises UserError when the folder is taken."""
+        self._folder = WorkerFolder(self._config.folder, self._config.logs)
+        self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until the worker has ended by itself or by `stop`; False: not yet. Raises as `run`."""
+        if not self._ended.wait(timeout_s):
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def stop(self) -> None:
+        """Says goodbye, ends all slots, and returns when nothing of the worker is left. Idempotent."""
+        self._end("it was told to end")
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # ---- words, in the threads that bring them -----------------------------------------------------------------------
+
+    def _registration(self) -> Register:
+        with self._lock:
+            idle = self._infos(SlotState.IDLE)
+            busy = self._infos(SlotState.BUSY)
+        config = self._config
+        return Register(config.worker, config.host, os.getpid(), config.slots, __version__, idle, busy)
+
+    def _infos(self, state: SlotState) -> tuple[SlotInfo, ...]:
+        # one that died while this process stood still is not there to be deployed to, though nobody has looked yet
+        slots = [slot for slot in self._slots.values() if slot.state is state and not slot.has_ended()]
+        return tuple(slot.info for slot in slots if slot.info is not None)
+
+    def _told(self, message: ToWorker) -> None:
+        match message:
+            case TellSlot(name):
+                with self._lock:
+                    slot = self._slots.get(name)
+                    if slot is not None:
+                        slot.tell(message)
+            case KillSlot(name):
+                with self._lock:
+                    slot = self._slots.get(name)
+                if slot is not None:
+                    slot.kill("killed on the coordinator's word")
+                    self._look.set()
+            case StopWorker():
+                self._end("the coordinator said so")
+            case Registered() | Refused() | Heartbeat():
+                pass
+            case _:
+                assert_never(message)
+
+    def _refused(self, refused: Refused) -> None:
+        reason = f"the coordinator at {self._config.coordinator} refuses this worker: {refused.reason}"
+        self._end("", UserError(reason, remedy=refused.remedy))
+
+    def _on_up(self, slot: SlotProcess) -> None:
+        with self._lock:
+            # where its first words overtake its entry in the table they wait here: see ClientHandlers.register
+            info = slot.info
+        if info is not None:
+            _log.info("slot %s is up (pid %d)", slot.name, slot.pid)
+            self._client.send(SlotUp(info))
+
+    def _on_said(self, slot: SlotProcess, payload: bytes) -> None:
+        self._client.send(SlotSaid(slot.name, payload))
+
+    def _on_closed(self, _slot: SlotProcess) -> None:
+        self._look.set()
+
+    def _end(self, reason: str, failure: HeadraceError | None = None) -> None:
+        if self._ending is None:
+            self._failure = failure
+            self._ending = reason
+            self._look.set()
+
+    # ---- the life of processes, in one thread ------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        config = self._config
+        _log.info("worker %s: %d slots, coordinator %s", config.worker, config.slots, config.coordinator)
+        try:
+            self._client.start()
+            while self._ending is None:
+                self._look_after()
+                self._look.wait(min(LOOK_SECONDS_MAX, config.times.heartbeat / 4 / 1_000))
+                self._look.clear()
+        except HeadraceError as error:
+            self._end("", error)
+        except Exception as error:  # the shell of the worker: whatever it is, its slots end and it is told
+            failure = InternalError(f"worker {config.worker}: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            self._end("", failure)
+        finally:
+            try:
+                self._leave()
+            except Exception as error:  # whoever waits for the worker waits no longer
+                _log.exception("worker %s did not end in order", config.worker)
+                self._failure = self._failure or InternalError(f"worker {config.worker}: {error}")
+            finally:
+                self._ended.set()
+
+    def _look_after(self) -> None:
+        now_s = time.monotonic()
+        # what was silent while this process stood still may have a full pipe of words to be read first
+        stood_still = now_s - self._looked_s > self._config.times.lease / 2 / 1_000
+        self._looked_s = now_s
+        for slot in list(self._slots.values()):
+            if slot.has_ended():
+                self._bury(slot, now_s)
+            elif not stood_still:
+                self._judge(slot, now_s)
+        self._check_coordinator(now_s)
+        self._measure(now_s)
+        self._fill(now_s)
+
+    def _fill(self, now_s: float) -> None:
+        """Starts the slots that are missing, as soon as that does not hold up this thread."""
+        starter = self._config.starter
+        try:
+            # asked even if no slot is missing: it collects orphans, and keeps a template ready
+            while self._backoff.may_start(now_s) and starter.ready() and len(self._slots) < self._config.slots:
+                self._start_slot()
+        except (ExternalError, UserError) as error:
+            _log.error("no slot can be started: %s", error)
+            self._backoff.ended(now_s, 0.0, healthy=False)
+
+    def _start_slot(self) -> None:
+        assert self._folder is not None, "slots start after the folder is held"
+        # names a process: one that the coordinator knew before this worker was started anew has another
+        name = f"{self._config.worker}-{secrets.token_hex(4)}"
+        config = self._config
+        places, starter = self._folder.places, config.starter
+        setup = SlotSetup(config.host, places, config.times, starter, tls=config.tls, shows_output=config.shows_output)
+        handlers = SlotHandlers(self._on_up, self._on_said, self._on_closed)
+        with self._lock:
+            self._slots[name] = SlotProcess(name, setup, handlers)
+
+    def _bury(self, slot: SlotProcess, now_s: float) -> None:
+        ending = slot.end()
+        reason, clean = ending.reason, ending.clean
+        with self._lock:
+            del self._slots[slot.name]
+        if not clean:
+            _log.warning("slot %s: %s", slot.name, reason)
+        if slot.info is not None:
+            self._client.send(SlotDown(slot.name, reason, clean))
+        self._backoff.ended(now_s, now_s - slot.started_s, healthy=clean or slot.state is SlotState.BUSY)
+        assert self._folder is not None, "slots start after the folder is held"
+        prune_logs(self._folder.places.logs, {each.log.path for each in self._slots.values()})
+
+    def _judge(self, slot: SlotProcess, now_s: float) -> None:
+        """Kills a slot that should have left, or that stands still."""
+        times = self._config.times
+        if slot.leave_by_s is not None and now_s > slot.leave_by_s:
+            slot.kill(f"killed: it had not left {times.cancel / 1_000:g} s after it was told to")
+        elif slot.state is SlotState.STARTING and now_s - slot.started_s > STARTING_SECONDS_MAX:
+            slot.kill(f"killed: it was not up after {STARTING_SECONDS_MAX:g} s")
+        elif now_s - slot.heard_s > (times.lease + times.heartbeat) / 1_000 and slot.state is not SlotState.STARTING:
+            slot.kill(f"killed: no beat of it for {times.lease / 1_000:g} s")
+
+    def _check_coordinator(self, now_s: float) -> None:
+        """Without a coordinator for the lease, attempts end: it may have given their work to others."""
+        config = self._config
+        silent_s = self._client.silent_s()
+        missed = silent_s > 2.5 * config.times.heartbeat / 1_000
+        if missed != self._missed:
+            self._missed = missed
+            state = f"does not answer ({self._client.trouble})" if missed else "answers again"
+            _log.warning("coordinator %s %s", config.coordinator, state)
+        if silent_s > config.times.lease / 1_000:
+            for slot in self._slots.values():
+                if slot.state is SlotState.BUSY:
+                    slot.kill(f"killed: no word of the coordinator for {config.times.lease / 1_000:g} s")
+        if config.reconnect_for_ms is not None and silent_s > config.reconnect_for_ms / 1_000:
+            trouble = self._client.trouble
+            raise UnreachableError(f"no coordinator answered at {config.coordinator} for {silent_s:.0f} s: {trouble}")
+
+    def _measure(self, now_s: float) -> None:
+        """Bounds memory and logs."""
+        if now_s - self._measured_s < MEASURE_SECONDS:
+            return
+        self._measured_s = now_s
+        limit = self._config.memory_limit_bytes
+        for slot in self._slots.values():
+            with suppress(OSError):
+                slot.log.bound()
+            # not while it starts: a limit below what every slot needs is to be told, and only of slots that were up
+            up = slot.state is not SlotState.STARTING
+            if up and limit is not None and (used := slot.memory_bytes()) > limit:
+                slot.kill(f"killed: it used {used >> 20} MiB of memory, more than its limit of {limit >> 20} MiB")
+
+    def _leave(self) -> None:
+        """The end of the worker: nothing of it is left after this, whatever fails on the way."""
+        assert self._folder is not None, "the folder is held until the end"
+        _log.info("worker %s ends%s", self._config.worker, f": {self._ending}" if self._ending else "")
+        deadline_s = time.monotonic() + LEAVE_SECONDS
+        with ExitStack() as at_last:
+            at_last.callback(self._folder.release)
+            at_last.callback(self._client.close, FLUSH_SECONDS)
+            for slot in self._slots.values():
+                at_last.callback(_end_slot, slot, deadline_s)
+            self._client.send(WorkerLeaving())
+            for slot in self._slots.values():
+                slot.leave()
+
+
+def _end_slot(slot: SlotProcess, deadline_s: float) -> None:
+    """Waits for one that was told to leave."""
+    if not slot.wait(max(deadline_s - time.monotonic(), 0)):
+        slot.kill("killed at the end of its worker")
+        slot.wait(LEAVE_SECONDS)
+    slot.end()
