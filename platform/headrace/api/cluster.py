@@ -1,7 +1,7 @@
 """Jobs on a cluster from Python: submit, inspect, savepoint, stop. Each call is one exchange with the coordinator.
 
 `coordinator` is its URL. Without it, `HEADRACE_COORDINATOR` names the cluster, else it is the local one of
-HEADRACE_HOME. A job is an id, a unique prefix of one, or the name of one running job. Raises Unreachable if no
+HEADRACE_HOME. A job is an id, a unique prefix of one, or the name of one running job. Raises UnreachableError if no
 coordinator answers, UserError if it refuses. The client is imported on the first call.
 """
 

@@ -11,8 +11,8 @@ class Outlet(Protocol):
     """The sending end of one channel. Used by one thread."""
 
     def put(self, element: Element) -> None:
-        """Appends in order. A batch waits for room, a signal does not. Raises Cancelled once the job is torn down,
-        ExternalError if the reader is lost."""
+        """Appends in order. A batch waits for room, a signal does not. Raises TaskCancelledError once the job is
+        torn down, ExternalError if the reader is lost."""
         ...
 
     @property

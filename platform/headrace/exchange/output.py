@@ -23,7 +23,7 @@ class Channel:
     number: int
 
     def put(self, element: Element) -> None:
-        """Queues; blocks while the channel is full. Raises Cancelled."""
+        """Queues; blocks while the channel is full. Raises TaskCancelledError."""
         self.mailbox.put(self.number, element)
 
     @property

@@ -5,8 +5,7 @@ output: further links, an exchange, a sink. Signals take the same path as batche
 
     receiver.on_batch(frame) ──> operator ──emit──> receivers of the main output
                                     └──emit_side(late)──> receivers of `late`
-    receiver.on_signal(Watermark) ──> operator emits completed results ──> every output, held back if the operator asks
-    for it
+    receiver.on_signal(Watermark) ──> operator emits completed results ──> every output (later, if the operator asks)
     receiver.on_signal(Barrier)   ──> operator's snapshot to `states`  ──> every output
 
 When a barrier's call to the head of a chain returns, every operator of the chain has passed on its state.
@@ -53,7 +52,7 @@ class StateReceiver(Protocol):
 class Link:
     """One operator of a chain with the receivers of its outputs: a Receiver above, a Collector below.
 
-    `node` and `states`: the receiver of snapshots, and their name; without `states` barriers are only passed on.
+    `states` receives the operator's snapshots, under the name `node`; without `states` barriers are only passed on.
     `counters` holds the node's counters: `rows_in`, `rows_out`, and what the operator counts (`late`, `bad`, ..).
     """
 

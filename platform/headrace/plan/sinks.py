@@ -23,7 +23,7 @@ from headrace.spec.pipeline import Pipeline, SinkNode
 
 
 def plan_sink(name: str, node: SinkNode, stream: Stream, pipeline: Pipeline, problems: Problems) -> LogicalNode:
-    """The logical node of a sink. Raises Unknown after recording its problems."""
+    """The logical node of a sink. Raises UnknownInputError after recording its problems."""
     path = ("sinks", name)
     connector_path = (*path, node.connector)
     for column in node.config.referenced_columns:

@@ -17,7 +17,7 @@ from headrace.spec.pipeline import Pipeline, SourceNode
 
 
 def plan_source(name: str, node: SourceNode, pipeline: Pipeline, problems: Problems) -> LogicalNode:
-    """The logical node of a source. Raises Unknown after recording its problems."""
+    """The logical node of a source. Raises UnknownInputError after recording its problems."""
     path = ("sources", name)
     metadata = tuple(node.config.metadata_columns.items())
     output = _output(path, node, metadata, problems)

@@ -40,7 +40,7 @@ from headrace.spec.verbs import quoted
 def plan_step(
     name: str, node: StepNode, inputs: Sequence[Stream], pipeline: Pipeline, problems: Problems
 ) -> LogicalNode:
-    """The logical node of a step. Raises Unknown after recording its problems."""
+    """The logical node of a step. Raises UnknownInputError after recording its problems."""
     planner = _StepPlanner(name, node, inputs, pipeline, problems)
     return planner.plan()
 

@@ -23,7 +23,7 @@ MESSAGES = Path("headrace/rpc/messages.py")
 
 
 def generate(root: Path, target: Path) -> None:
-    """Writes modules and their types below `target`; `root` is the repository. Raises CalledProcessError."""
+    """Writes modules and their types below `target`; `root` is the repository. Raises subprocess.CalledProcessError."""
     protos = sorted(path.relative_to(root / SCHEMAS) for path in (root / SCHEMAS).rglob("*.proto"))
     serving = [path for path in protos if "\nservice " in (root / SCHEMAS / path).read_text()]
     _protoc(root, protos, *_outputs(target, "python", "mypy"))

@@ -40,7 +40,7 @@ class Failure:
     domain       user | external | internal (core.errors.Domain)
     retry        whether a restart may help
     place        topic, partition and offset where known, as text
-    unreachable  nobody answered there (core.errors.Unreachable)
+    unreachable  nobody answered there (core.errors.UnreachableError)
     """
 
     message: str

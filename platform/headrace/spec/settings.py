@@ -112,7 +112,7 @@ STRATEGIES: dict[str, type[Restart]] = {
 
 
 def read_restart(data: object) -> Restart:
-    """A restart strategy from its file form. Raises Wrong."""
+    """A restart strategy from its file form. Raises FindingsError."""
     if isinstance(data, ExponentialDelay | FixedDelay | FailureRate | NoRestart):
         return data
     if not isinstance(data, Mapping):

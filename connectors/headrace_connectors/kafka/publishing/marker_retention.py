@@ -19,7 +19,7 @@ _MINUTE_MS = 60_000
 def markers_kept_ms(config: KafkaSinkSettings) -> int:
     """The shortest retention of all brokers; Kafka's default for brokers that do not report it (missing ACL).
 
-    Raises Unreachable if none answers.
+    Raises UnreachableError if none answers.
     """
     watch = ClientWatch(config.brokers)
     admin = open_admin(config.brokers, config.properties, watch)

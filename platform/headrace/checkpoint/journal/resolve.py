@@ -74,9 +74,9 @@ class Resolution:
 def resolve(journal: Journal, damaged: Mapping[int, str] | None = None) -> Resolution:
     """The recovery of the job with this journal.
 
-    damaged   epochs whose files are missing or damaged, with the reason. Raises CheckpointUnusableError if skipping
-    them
-              would repeat output.
+    damaged   epochs whose files are missing or damaged, with the reason
+
+    Raises CheckpointUnusableError if output would be repeated without a damaged epoch.
     """
     restore, passed_over = _usable(journal, damaged or {})
     newest = journal.checkpoints[-1] if journal.checkpoints else None

@@ -36,7 +36,7 @@ class Connection:
     encryption  TLS for TCP connections; None: none
     on_lost     called once, by the reading thread, when the peer is lost; not after `close` or `cancel`
 
-    Raises Unreachable without a listener, ExternalError if the peer refuses or is not the slot it should be.
+    Raises UnreachableError without a listener, ExternalError if the peer refuses or is not the slot it should be.
     """
 
     def __init__(

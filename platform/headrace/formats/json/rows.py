@@ -45,7 +45,8 @@ class BadValue(Exception):  # noqa: N818 - a message that is bad, not an error o
 class RowReader:
     """Reads messages of one schema.
 
-    `quick` and `read` may be given any bytes. `read` gives a row for `frame`; it is the only one that decides.
+    `read` takes any bytes. It alone decides whether a message fits the schema: faster readers pass their doubtful rows
+    on to it.
     """
 
     def __init__(self, schema: Schema) -> None:

@@ -52,7 +52,7 @@ def infer_file(target: str, form: SampleFormat | None, rows_max: int) -> Inferre
 
 
 def infer_topic(brokers: str, topic: str, form: SampleFormat | None, rows_max: int) -> Inferred:
-    """Returns the schema of the first messages of a topic, without tombstones. Raises UserError, Unreachable."""
+    """Returns the schema of the first messages of a topic, without tombstones. Raises UserError, UnreachableError."""
     from headrace.local.topics.records import consume
 
     if form not in (None, "json"):

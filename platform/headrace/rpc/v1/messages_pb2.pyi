@@ -88,7 +88,7 @@ class Failure(_message.Message):
     domain       user | external | internal (core.errors.Domain)
     retry        whether a restart may help
     place        topic, partition and offset where known, as text
-    unreachable  nobody answered there (core.errors.Unreachable)
+    unreachable  nobody answered there (core.errors.UnreachableError)
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> str:
-    """The text with variables replaced. The default applies if the variable is unset or empty. Raises Wrong."""
+    """The text with variables replaced. The default applies if the variable is unset or empty. Raises FindingsError."""
     return _REFERENCE.sub(lambda match: _value(match, environ), text) if "${" in text else text
 
 

@@ -87,7 +87,7 @@ class SlotLinks:
         return self._connections[subtask].outlet(task, number)
 
     def cancel(self) -> None:
-        """Wakes every sender with Cancelled."""
+        """Wakes every sender with TaskCancelledError."""
         with self._lock:
             self._over = True
             connections = list(self._connections.values())

@@ -1,7 +1,7 @@
 """The process of a slot: the program `headrace.worker.slot.main headrace-slot ..`, started by a supervisor.
 
 It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It loads what
-is not loaded yet, listens for rows, says hello and waits. It runs one attempt, in `slot_runtime`, and exits.
+is not loaded yet, listens for rows, says hello and waits. It runs one attempt, in `runtime`, and exits.
 It never outlives its supervisor:
 
 * the pipe closes: the supervisor is dead, or wants it so

@@ -207,7 +207,7 @@ class Slice:
                     opened.loop.finish()
 
     def cancel(self) -> None:
-        """Every loop is left with Cancelled, whatever it waits for."""
+        """Every loop is left with TaskCancelledError, whatever it waits for."""
         for source in self.sources.values():
             source.cancel()
         for mailbox in self.mailboxes.values():

@@ -30,8 +30,8 @@ class Subtask:
         self._mailbox.wake()
 
     def run(self) -> None:
-        """Works until `finish`; the end of input ends nothing, for barriers follow it. Raises Cancelled once the job
-        is torn down."""
+        """Works until `finish`; the end of input ends nothing, for barriers follow it. Raises TaskCancelledError once
+        the job is torn down."""
         while not self._finished:
             for element in self._next():
                 match element:

@@ -99,7 +99,7 @@ class FinishSubtasks:
 
 @dataclass(frozen=True, slots=True)
 class CancelSubtasks:
-    """Wake every sender, reader and mailbox with Cancelled."""
+    """Wake every sender, reader and mailbox with TaskCancelledError."""
 
 
 @dataclass(frozen=True, slots=True)
