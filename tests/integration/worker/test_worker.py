@@ -17,6 +17,7 @@ from headrace.core.errors import InternalError, UnreachableError, UserError
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.explain import plan_dict
 from headrace.rpc import codec
+from headrace.rpc.client import ControlClient
 from headrace.rpc.deployment import ASSIGNED_SPLITS, AssignedSplitDocument, Deployment, PeerDocument
 from headrace.rpc.messages import (
     Acked,
@@ -38,7 +39,6 @@ from headrace.rpc.messages import (
     TriggerEpoch,
     WorkerLeaving,
 )
-from headrace.rpc.client import ControlClient
 from headrace.spec.reading.read import pipeline_from_dict
 from headrace.worker.host import slot_process
 from headrace.worker.host.slot_process import SlotProcess
