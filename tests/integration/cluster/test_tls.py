@@ -16,10 +16,8 @@ import pytest
 from support.certificates import DAY, Authority, tls_files_of
 from support.clusters.session import Cluster, kill
 from support.clusters.shuffled import SHUFFLED
+from support.patience import GIVES_UP
 from support.processes.running import WAIT_SECONDS, Finished, wait_until
-
-GIVES_UP = "20s"
-"""It says why, if it has come to know by then: a slow host may need long for its first call."""
 
 
 @pytest.fixture(scope="module")
