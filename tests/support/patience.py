@@ -49,6 +49,9 @@ RUN_TIMES: Final = {
 }
 """Settings for `headrace run`: a slot that counted as lost would make sinks write rows twice."""
 
+GIVES_UP: Final = "20s"
+"""After so long without a coordinator a worker gives up and says why, for tests that wait for it: by then it has to know."""
+
 CONTROL_TIMES: Final = ClusterTimes(heartbeat=100, worker_lost=480_000, reconnect=240_000, lease=240_000, cancel=30_000)
 """For a control server or a worker inside a test process."""
 SHORT_CONTROL_LEASES: Final = ClusterTimes(heartbeat=200, worker_lost=4_500, reconnect=1_000, lease=3_000, cancel=3_000)

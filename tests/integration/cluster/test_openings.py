@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.clusters.session import Cluster
+from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -54,8 +55,9 @@ def test_a_stop_says_what_its_job_waits_for_and_ends(cluster: Cluster) -> None:
     submitted = cluster.headrace("submit", str(path))
     assert submitted.code == 0, submitted.err
     job = submitted.out.strip()
-    status = cluster.client.status(job)
-    assert (status.state, status.message) == ("SCHEDULING", "waiting for 5 slots")
+    # `submit` waits half a minute for sources and sinks, and a slow host may need longer to open them
+    wait_until(lambda: cluster.client.status(job).message == "waiting for 5 slots", "sources and sinks are open")
+    assert cluster.client.status(job).state == "SCHEDULING"
 
     stopped = cluster.headrace("stop", job)
     assert stopped.code != 0

@@ -6,7 +6,7 @@ import json
 import resource
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,11 @@ def idle(ports: set[int]) -> Iterator[None]:
 
 def ports_of(cluster: Cluster) -> set[int]:
     """Where its processes listen at TCP ports."""
-    sockets = {str(link.readlink()) for pid in cluster.processes() for link in Path(f"/proc/{pid}/fd").iterdir()}
+    sockets: set[str] = set()
+    for pid in cluster.processes():
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # it has just been closed
+                sockets.add(str(link.readlink()))
     lines = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()]
     return {
         int(line[1].rpartition(":")[2], 16) for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in sockets
@@ -53,6 +57,8 @@ def test_a_job_deploys_and_runs_while_strangers_wait_at_every_port(cluster: Clus
     file = cluster.folder / "shuffled.yaml"
     file.write_text(SHUFFLED)
     published = json.loads((cluster.home / "cluster" / "coordinator.json").read_text())
+    # a cluster has started when its workers have joined: slots come later
+    cluster.wait_free(2)
     known = {int(published[name].rpartition(":")[2]) for name in ("url", "grpc")}
     ports = ports_of(cluster)
     assert known < ports and len(ports) == len(known) + 2, "those of the coordinator and of two idle slots"

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from support.certificates import DAY, Authority, tls_files_of
 from support.clusters.session import Cluster, kill
 from support.clusters.shuffled import SHUFFLED
+from support.patience import GIVES_UP
 from support.processes.running import WAIT_SECONDS, Finished, wait_until
 
 
@@ -106,21 +108,24 @@ def test_clients_trust_the_authority_that_is_named(cluster: Cluster, authority: 
     assert plain.code == 3 and "it speaks TLS: write https://" in plain.err, plain
 
 
-def joined(cluster: Cluster, *flags: str) -> Finished:
+def joined(cluster: Cluster, *flags: str, worker: str = "another") -> Finished:
     """A worker that gives up soon."""
     grpc = json.loads((cluster.home / "cluster" / "coordinator.json").read_text())["grpc"]
     return command(
         {**cluster.environment(), **_elsewhere(cluster)},
-        *("worker", "--coordinator", grpc, "--id", "another", "--slots", "1"),
-        *("--host", "127.0.0.1", "--reconnect-for", "2s", *flags),
+        *("worker", "--coordinator", grpc, "--id", worker, "--slots", "1"),
+        *("--host", "127.0.0.1", "--reconnect-for", GIVES_UP, *flags),
     )
 
 
 def test_workers_without_a_certificate_of_the_authority_do_not_join(cluster: Cluster, authority: Authority) -> None:
-    plain = joined(cluster)
-    assert plain.code == 3 and re.search("it speaks TLS, .*--tls-cert", plain.err, re.DOTALL), plain
     strange = tls_files_of(Authority(cluster.folder / "certificates", "foreign"), "another")
-    other = joined(cluster, *strange.arguments())
+    # side by side, for each of them waits
+    with ThreadPoolExecutor() as pool:
+        with_none = pool.submit(joined, cluster)
+        with_another = pool.submit(joined, cluster, *strange.arguments(), worker="other")
+        plain, other = with_none.result(), with_another.result()
+    assert plain.code == 3 and re.search("it speaks TLS, .*--tls-cert", plain.err, re.DOTALL), plain
     assert other.code == 3 and "its certificate is not valid here" in other.err, other
     expired = joined(cluster, *tls_files_of(authority, "expired", lasts=-DAY / 2).arguments())
     assert expired.code == 2 and "certificate has expired" in expired.err, expired

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from headrace.checkpoint.manifest import CommittableDocument, SplitDocument
+from headrace.coordinator.connector_host import connector_host
 from headrace.coordinator.connector_host.connector_host import ConnectorHost, HostTimes
 from headrace.core.errors import ExternalError, InternalError, UserError
 from headrace.local.topics.topics import partitions_of
@@ -29,6 +30,12 @@ from support.processes.starters import shared_starter
 
 JOB = "0123456789ab"
 PATIENT = HostTimes(open_s=WAIT_SECONDS, discover_s=WAIT_SECONDS, commit_s=WAIT_SECONDS, close_s=WAIT_SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def who_ends_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was killed may be held up on its way out. Killed once more for that, it would tell of another end."""
+    monkeypatch.setattr(connector_host, "LEAVING_S", WAIT_SECONDS)
 
 
 def generated(**fields: Any) -> dict[str, Any]:

@@ -42,6 +42,14 @@ from support.control.dispatching import (
     until_answered,
     waits,
 )
+from support.patience import WAIT_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start waits for the first try of each job, and a cancel for the disk, however slow the machine is."""
+    monkeypatch.setattr(registry_shell, "START_PATIENCE_S", WAIT_SECONDS)
+    monkeypatch.setattr(dispatcher_module, "ANSWER_PATIENCE_S", WAIT_SECONDS)
 
 
 def test_a_job_goes_on_though_the_savepoint_it_once_began_with_is_gone(tmp_path: Path) -> None:

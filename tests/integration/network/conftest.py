@@ -11,6 +11,7 @@ from headrace_dev.broker import EmbeddedBroker
 from support.clusters.kafka_flow import Flow, running_flow
 from support.clusters.network_hosts import HERE, Network, SpreadCluster, running_network, spread_cluster
 from support.kafka.broker import broker_config
+from support.patience import BROKER_SESSION
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +23,9 @@ def network() -> Iterator[Network]:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Iterator[EmbeddedBroker]:
-    """Listens where the hosts reach it."""
-    config = replace(broker_config(tmp_path_factory.mktemp("kafka")), host=network.address(HERE))
+    """Listens where the hosts reach it. Nobody kills it."""
+    told = broker_config(tmp_path_factory.mktemp("kafka"), settings=BROKER_SESSION)
+    config = replace(told, host=network.address(HERE))
     with EmbeddedBroker(config) as running:
         yield running
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def told_importable() -> Iterator[None]:
     """Templates and fresh interpreters find `support.processes.told_program`."""
     with pytest.MonkeyPatch.context() as patch:

@@ -111,13 +111,20 @@ def test_children_survive_a_template_that_is_killed(forking: TemplateStarter, tm
             assert (before.child.wait(WAIT_SECONDS), after.child.wait(WAIT_SECONDS)) == (7, 8)
 
 
-def test_a_template_that_hangs_is_replaced(told_importable: None, tmp_path: Path) -> None:
-    starter = TemplateStarter([PROGRAM], answer_s=0.5)
+def test_a_template_that_hangs_is_replaced(
+    told_importable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starter = TemplateStarter([PROGRAM], answer_s=WAIT_SECONDS)
     with ExitStack() as end:
         end.callback(starter.close)
         first = end.enter_context(Told(starter, tmp_path))
-        os.kill(_template(), signal.SIGSTOP)
+        template = starter._template
+        assert template is not None
+        os.kill(template.process.pid, signal.SIGSTOP)
+        # soon given up is this one alone: the next one may be slow
+        monkeypatch.setattr(template, "fork", lambda order, _: type(template).fork(template, order, 0.5))
         second = end.enter_context(Told(starter, tmp_path))
+        assert starter._template is not template
         assert second.ask("query") == first.ask("query")
 
 
@@ -146,6 +153,8 @@ def test_nothing_is_left_of_children_that_ended(forking: TemplateStarter, tmp_pa
         with Told(forking, tmp_path) as each:
             each.tell("exit", number % 200)
             assert each.child.wait(WAIT_SECONDS) == number % 200
-    assert held() == before
+    # what earlier tests have left to others' threads may be closed meanwhile
+    after = held()
+    assert all(now <= then for now, then in zip(after, before, strict=True)), (before, after)
     assert _template() == template
     assert resident_kib() < before_kib + 2_048

@@ -87,8 +87,15 @@ def checkpointed_attempt(home: Path, job: str = "*") -> int:
 
 def wait_checkpoint_after(attempt: int, home: Path) -> int:
     """Waits until a later attempt has one; returns that attempt."""
-    wait_until(lambda: checkpointed_attempt(home) > attempt, f"an attempt after {attempt} commits a checkpoint")
-    return checkpointed_attempt(home)
+    found = [attempt]
+
+    def is_later() -> bool:
+        # one look: at the next one its records may be removed while they are read
+        found[0] = checkpointed_attempt(home)
+        return found[0] > attempt
+
+    wait_until(is_later, f"an attempt after {attempt} commits a checkpoint")
+    return found[0]
 
 
 def written(folder: Path) -> Path:

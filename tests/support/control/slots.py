@@ -18,6 +18,7 @@ from typing import Literal
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SplitDocument, StateHandle, SubtaskDocument
 from headrace.checkpoint.paths import joined
 from headrace.core.source_state import SourceState, SplitState, merged
+from headrace.exchange.network.link import LinkTimes
 from headrace.exchange.network.listener import Listener
 from headrace.execution.idle_times import relayed_heights
 from headrace.execution.split_assignment import subtask_of
@@ -51,6 +52,8 @@ from headrace.worker.slot.runtime import SlotRuntime
 from support.patience import WAIT_SECONDS
 
 FAILED_WAIT_S = 60.0
+PATIENT = LinkTimes(lost_ms=round(2_000 * WAIT_SECONDS))
+"""Nobody is lost for being slow."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Attempt:
         self._next_epoch = 1 if restored is None else restored.epoch + 1
         self._said = _Said()
         slots = max(task.parallelism for task in self.plan.tasks)
-        listeners = [Listener("127.0.0.1", storage / "sockets") for _ in range(slots)]
+        listeners = [Listener("127.0.0.1", storage / "sockets", times=PATIENT) for _ in range(slots)]
         peers = tuple(
             PeerDocument(index=index, host=each.address.host, port=each.address.port, unix_path=each.address.unix_path)
             for index, each in enumerate(listeners)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -11,7 +12,9 @@ OTHERS = 0o077
 def open_to_others(home: Path) -> list[str]:
     """The home and whatever lies below it that has a permission for group or others, with its mode."""
     found = []
-    for path in [home, *home.rglob("*")]:
+    # not `rglob`: it fails where a folder has just been removed
+    below = [Path(folder, name) for folder, folders, files in os.walk(home) for name in (*folders, *files)]
+    for path in [home, *below]:
         try:
             mode = stat.S_IMODE(path.lstat().st_mode)
         except FileNotFoundError:
