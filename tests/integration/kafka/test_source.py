@@ -93,7 +93,11 @@ def test_start_and_stop(broker: EmbeddedBroker, topic: str, start: Any, stop: An
 
 
 @pytest.mark.usefixtures("consumer_kind")
-def test_committed_goes_on_where_a_group_was(broker: EmbeddedBroker, topic: str) -> None:
+def test_committed_goes_on_where_a_group_was(
+    broker: EmbeddedBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a reader that closes waits for the answer for a while only
+    monkeypatch.setattr("headrace_connectors.kafka.source.reader.COMMIT_SETTLE_S", WAIT_S)
     config = config_of(broker, topic, start="committed", stop="latest", group=unique_topic("group"))
     assert [split.start for split in splits_of(config)] == [0, 0]
     reader = config.open_reader(CONTEXT)
