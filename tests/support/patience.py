@@ -35,6 +35,9 @@ CLUSTER_TIMES: Final[Mapping[str, str]] = {
     "HEADRACE_CANCEL": "6s",
 }
 """Settings for the processes of a session cluster: the default of `support.clusters.session.Cluster`."""
+CLUSTER_TIMES_TO_FENCE: Final[Mapping[str, str]] = {**CLUSTER_TIMES, "HEADRACE_CANCEL": "1m"}
+"""For clusters of tests that cancel a job while rows flow, and then look for transactions that are open: a job that is
+canceled gives up, after that time, to end its own."""
 SHORT_CLUSTER_LEASES: Final[Mapping[str, str]] = {
     **CLUSTER_TIMES,
     "HEADRACE_LEASE": "4s",

@@ -21,7 +21,7 @@ from support.clusters.stopping_points import StoppingPoints
 from support.kafka.broker import consume_all, create_topic, running_broker, unique_topic
 from support.kafka.open_transactions import ONGOING, open_transactions, require_none_left, require_none_open
 from support.kafka.steady_feed import SteadyFeed
-from support.patience import BROKER_SESSION
+from support.patience import BROKER_SESSION, CLUSTER_TIMES_TO_FENCE
 from support.processes.running import wait_until
 from support.third_party_site import third_party_path
 
@@ -58,7 +58,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Slots for three subtasks."""
     folder = tmp_path_factory.mktemp("r")
     site = third_party_path(folder / "site")
-    with running_cluster(folder, workers=1, slots=3, python_path=site) as running:
+    with running_cluster(folder, workers=1, slots=3, python_path=site, times=CLUSTER_TIMES_TO_FENCE) as running:
         yield running
 
 
