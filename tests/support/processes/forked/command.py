@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -88,7 +89,9 @@ class Command:
     def send_signal(self, number: int) -> None:
         """Signals it, unless it has ended."""
         if self._run.code is None:
-            os.kill(self.pid, number)
+            # it may have ended, and its server not have said so yet
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Sends SIGTERM."""
