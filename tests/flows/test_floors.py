@@ -83,13 +83,18 @@ class Live:
 
         wait_until(fired, f"no window fired that ends at {end_ms}")
 
+    def _wait_read(self) -> None:
+        rows = sum(len(partition) for partition in self.script.rows)
+        wait_until(lambda: self.job.progress().rows_in == rows, "all rows are read")
+
     def finish(self) -> tuple[Rows, Rows]:
         """Takes every partition past END_MS, waits for the last window that is compared, stops."""
+        # a partition that resumes just now, in a slow thread, must not find its rows late for others' last ones
+        self._wait_read()
         for partition in range(self.script.known):
             self.script.add(partition, (END_MS - 1, 9))
         # a partition that is idle just now must not find its row late, because another one was read on to what follows
-        rows = sum(len(partition) for partition in self.script.rows)
-        wait_until(lambda: self.job.progress().rows_in == rows, "all rows are read")
+        self._wait_read()
         self.wait_for_window(END_MS, **{f"p{partition}": END_MS + 100 for partition in range(self.script.known)})
         self.job.stop()
         self._thread.join(WAIT_SECONDS)

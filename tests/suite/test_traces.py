@@ -8,7 +8,7 @@ from support.suite.inner_run import inner_run
 from support.suite.traces import FILE_BYTES_MAX, copy_changed, folder_name
 
 FAILS = """
-import os, subprocess, pytest
+import os, subprocess, time, pytest
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
@@ -23,7 +23,10 @@ def test_earlier(tmp_path):
     (tmp_path / "other").write_text("of a test that passes")
 
 def test_fails(home):
-    (home / "worker.log").write_text("the last words")
+    begun, log = time.time(), home / "worker.log"
+    # a file has the time of the clock's last tick, which may lie before this test
+    while not log.exists() or log.stat().st_mtime < begun:
+        log.write_text("the last words")
     assert not home, "broken"
 """
 

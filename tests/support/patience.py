@@ -35,6 +35,9 @@ CLUSTER_TIMES: Final[Mapping[str, str]] = {
     "HEADRACE_CANCEL": "6s",
 }
 """Settings for the processes of a session cluster: the default of `support.clusters.session.Cluster`."""
+CLUSTER_TIMES_TO_FENCE: Final[Mapping[str, str]] = {**CLUSTER_TIMES, "HEADRACE_CANCEL": "1m"}
+"""For clusters of tests that cancel a job while rows flow, and then look for transactions that are open: a job that is
+canceled gives up, after that time, to end its own."""
 SHORT_CLUSTER_LEASES: Final[Mapping[str, str]] = {
     **CLUSTER_TIMES,
     "HEADRACE_LEASE": "4s",
@@ -50,7 +53,7 @@ RUN_TIMES: Final = {
 """Settings for `headrace run`: a slot that counted as lost would make sinks write rows twice."""
 
 GIVES_UP: Final = "20s"
-"""After so long without a coordinator a worker gives up and says why, for tests that wait for it: by then it has to know."""
+"""After so long without a coordinator a worker gives up and says why, for tests that wait for it."""
 
 CONTROL_TIMES: Final = ClusterTimes(heartbeat=100, worker_lost=480_000, reconnect=240_000, lease=240_000, cancel=30_000)
 """For a control server or a worker inside a test process."""

@@ -83,6 +83,7 @@ def test_topics_survive_down_and_up(home: Path, monkeypatch: pytest.MonkeyPatch)
 def up_with_a_topic(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A broker of the home, with three messages in a topic."""
     monkeypatch.setattr("headrace.local.topics.topics.ANSWER_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr("headrace.local.topics.records._SILENT_SECONDS", WAIT_SECONDS)
     first = document("up", "--port", "0")
     assert first["started"]
     assert first["data"] == str(home / "kafka" / "data")
@@ -96,8 +97,14 @@ def up_with_a_topic(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
 def up_twice_is_harmless_and_another_port_is_refused(first: dict[str, Any]) -> None:
     again = document("up")
     assert again == {**first, "started": False}
-    wait_until(lambda: bool(document("status")["answering"]), "it answers in the time that a status has")
-    assert document("status") == {"answering": True, **{k: v for k, v in first.items() if k != "started"}}
+    found: dict[str, Any] = {}
+
+    def answers() -> bool:
+        found.update(document("status"))
+        return bool(found["answering"])
+
+    wait_until(answers, "it answers in the time that a status has")
+    assert found == {"answering": True, **{k: v for k, v in first.items() if k != "started"}}
     refused = run("up", "--port", "1")
     assert refused.exit_code == 2
     assert f"already runs at {first['bootstrap']}, not on port 1" in refused.stderr

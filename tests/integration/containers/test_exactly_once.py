@@ -12,7 +12,6 @@ from support.clusters.session import Cluster, running_cluster
 from support.clusters.stopping_points import StoppingPoints
 from support.containers.kafka import KafkaContainers
 from support.kafka.open_transactions import open_transactions, require_none_left, require_none_open
-from support.patience import SHORT_CLUSTER_LEASES
 from support.third_party_site import third_party_path
 
 
@@ -33,9 +32,7 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> StoppingPoints:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Not in containers: only brokers are lost here."""
     folder = tmp_path_factory.mktemp("c")
-    with running_cluster(
-        folder, workers=1, slots=2, python_path=third_party_path(folder / "site"), times=SHORT_CLUSTER_LEASES
-    ) as running:
+    with running_cluster(folder, workers=1, slots=2, python_path=third_party_path(folder / "site")) as running:
         yield running
 
 

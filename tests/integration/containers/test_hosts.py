@@ -71,7 +71,8 @@ def test_the_wire_between_two_workers_is_taken_away(hosts: HostContainers, flow:
 
     with flow.recovering("wire taken away"), hosts.unplugged("b", hosts.data):
         wait_until(lambda: hosts.client.status(flow.job).attempt > before, "the job starts again")
-        assert len(hosts.client.cluster().workers) == WORKERS, "no worker is lost"
+        # one that a busy machine holds up comes back; one that the wire has cost would not, for it is still away
+        wait_until(lambda: len(hosts.client.cluster().workers) == WORKERS, "no worker is lost")
 
     wait_whole(hosts)
 

@@ -19,7 +19,7 @@ from support.clusters.session import Cluster
 from support.clusters.stopping_points import StoppingPoints
 from support.kafka.broker import running_broker
 from support.kafka.open_transactions import ONGOING, open_transactions, require_none_open
-from support.patience import SHORT_CHECKPOINT_TIMEOUT, SHORT_TRANSACTION_TIMEOUT, WAIT_SECONDS
+from support.patience import BROKER_SESSION, SHORT_CHECKPOINT_TIMEOUT, SHORT_TRANSACTION_TIMEOUT, WAIT_SECONDS
 from support.processes.running import wait_until
 
 pytestmark = pytest.mark.broker
@@ -43,7 +43,7 @@ def brokers(
     if ending == "fenced":
         yield request.getfixturevalue("broker")
         return
-    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+    settings = {**BROKER_SESSION, "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
     with running_broker(tmp_path_factory.mktemp("kafka"), settings=settings) as running:
         yield running
 
@@ -62,7 +62,8 @@ def give_up(ending: str, brokers: EmbeddedBroker) -> GiveUp:
 
     def end(job: CopyingJob) -> None:
         names = set(open_transactions(brokers, job.job, [ONGOING]))
-        assert names
+        # on a slow machine they may have expired by now
+        assert names or ending == "expired"
         if ending == "fenced":
             fence(names)
         # a new attempt, which begins when the writers find out, has others

@@ -76,8 +76,14 @@ def slot(_cluster: Cluster, job: ClusterJob) -> list[int]:
 
 def hosts(cluster: Cluster, _job: ClusterJob) -> list[int]:
     """The connector host; waits for one."""
-    wait_until(lambda: bool(cluster.connector_hosts()), "the connector host runs")
-    return cluster.connector_hosts()
+    found: list[int] = []
+
+    def some() -> bool:
+        found[:] = cluster.connector_hosts()
+        return bool(found)
+
+    wait_until(some, "the connector host runs")
+    return found
 
 
 def slots_and_hosts(cluster: Cluster, job: ClusterJob) -> list[int]:

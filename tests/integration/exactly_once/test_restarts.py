@@ -18,9 +18,10 @@ from support.clusters.job import ClusterJob
 from support.clusters.kafka_flow import Flow
 from support.clusters.session import Cluster, kill, running_cluster
 from support.clusters.stopping_points import StoppingPoints
-from support.kafka.broker import consume_all, create_topic, unique_topic
+from support.kafka.broker import consume_all, create_topic, running_broker, unique_topic
 from support.kafka.open_transactions import ONGOING, open_transactions, require_none_left, require_none_open
 from support.kafka.steady_feed import SteadyFeed
+from support.patience import BROKER_SESSION, CLUSTER_TIMES_TO_FENCE
 from support.processes.running import wait_until
 from support.third_party_site import third_party_path
 
@@ -57,7 +58,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Slots for three subtasks."""
     folder = tmp_path_factory.mktemp("r")
     site = third_party_path(folder / "site")
-    with running_cluster(folder, workers=1, slots=3, python_path=site) as running:
+    with running_cluster(folder, workers=1, slots=3, python_path=site, times=CLUSTER_TIMES_TO_FENCE) as running:
         yield running
 
 
@@ -109,9 +110,14 @@ def test_versions_of_a_key_never_go_back(cluster: Cluster, broker: EmbeddedBroke
 
 
 @pytest.mark.full
-def test_versions_of_a_key_never_go_back_on_a_halting_broker(cluster: Cluster, own_broker: EmbeddedBroker) -> None:
+def test_versions_of_a_key_never_go_back_on_a_halting_broker(cluster: Cluster, tmp_path: Path) -> None:
     """The same while requests wait for the broker and are sent again."""
-    with versions_job(cluster, own_broker) as job, halting(own_broker):
+    # it halts, and is not to be fenced for that: it would forget the markers of commits
+    with (
+        running_broker(tmp_path / "kafka", settings=BROKER_SESSION) as broker,
+        versions_job(cluster, broker) as job,
+        halting(broker),
+    ):
         for parallelism in (1, 2):
             kill_and_rescale(job, parallelism)
 

@@ -26,6 +26,7 @@ from headrace_connectors.kafka.transactions.timeout_check import require_timeout
 from headrace_dev.broker import EmbeddedBroker
 from support.certificates import Authority, Issued
 from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic
+from support.patience import BROKER_SESSION
 from support.processes.running import WAIT_SECONDS, headrace, wait_until
 
 pytestmark = pytest.mark.broker
@@ -84,7 +85,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         login_port = free_port()
         mutual_port = free_port(other_than=login_port)
         broker = EmbeddedBroker(
-            broker_config(folder / f"kafka-{attempt}", settings=_settings(login_port, mutual_port, authority, server))
+            broker_config(
+                folder / f"kafka-{attempt}",
+                settings={**_settings(login_port, mutual_port, authority, server), **BROKER_SESSION},
+            )
         )
         # somebody else may have taken a port that was free
         with suppress(ExternalError, UserError):

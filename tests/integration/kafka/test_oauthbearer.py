@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,14 +18,15 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.types import schema_of
 from headrace.processes.ports import free_port
 from headrace_connectors.kafka import KafkaSinkConfig
+from headrace_connectors.kafka.requests.connection import BrokerConnection
 from headrace_connectors.kafka.transactions.committer import KafkaCommitter
 from headrace_connectors.kafka.transactions.timeout_check import require_timeout_allowed
 from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 from headrace_dev.broker import EmbeddedBroker
 from support.kafka.broker import broker_config, consume_all, create_topic, produce, unique_topic
 from support.kafka.token_endpoint import CLIENT_SECRET, TokenEndpoint, token_endpoint
-from support.patience import SHORT_TOKEN_LIFE_S
-from support.processes.running import Running, finish, headrace, start, wait_until
+from support.patience import BROKER_SESSION, SHORT_TOKEN_LIFE_S
+from support.processes.running import WAIT_SECONDS, Running, finish, headrace, start, wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -54,7 +56,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     with token_endpoint() as endpoint:
         for attempt in range(5):
             port = free_port()
-            broker = EmbeddedBroker(broker_config(folder / f"kafka-{attempt}", settings=_settings(port)))
+            settings = {**_settings(port), **BROKER_SESSION}
+            broker = EmbeddedBroker(broker_config(folder / f"kafka-{attempt}", settings=settings))
             # somebody else may have taken a port that was free
             with suppress(ExternalError, UserError):
                 broker.start()
@@ -160,24 +163,45 @@ def _issued(endpoint: TokenEndpoint, count: int) -> bool:
     return endpoint.by_librdkafka() >= count
 
 
-def test_an_admin_client_renews_its_login_before_it_expires(guarded: Guarded) -> None:
-    """The session that the broker allows ends with the token: the client leaves the connection before that."""
-    endpoint = guarded.endpoint
-    endpoint.life_s = SHORT_TOKEN_LIFE_S
-    admin = TxnAdmin(guarded.bootstrap, endpoint.properties(), patience_s=0)
+class ClockAhead:
+    """Stands in for the module `time`: by so many seconds ahead of it."""
+
+    ahead_s = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
+def test_an_admin_client_renews_its_login_before_it_expires(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session that the broker allows ends with the token: the client leaves the connection before that.
+
+    The token lives long, and the client's clock goes ahead: one that stands still in the last second of a short life is
+    late, and rightly finds its connection ended.
+    """
+    clock = ClockAhead()
+    for module in ("connection", "client"):
+        monkeypatch.setattr(f"headrace_connectors.kafka.requests.{module}.time", clock)
+    life_s = guarded.endpoint.life_s
+    admin = TxnAdmin(guarded.bootstrap, guarded.endpoint.properties(), patience_s=WAIT_SECONDS)
+
+    def connections() -> set[BrokerConnection]:
+        assert admin._client is not None
+        return set(admin._client._connections.values())
+
     try:
-        before = len(endpoint.issued)
         assert admin.timeout_max_ms() == 900_000
-
-        def renewed() -> bool:
-            # without patience any request on a connection that the broker ended would raise
-            assert admin.timeout_max_ms() == 900_000
-            return len(endpoint.issued) >= before + 3
-
-        wait_until(renewed, "three tokens were used")
+        first = connections()
+        clock.ahead_s = 0.7 * life_s
+        assert all(each.usable for each in first)
+        clock.ahead_s = 0.9 * life_s
+        # the broker, whose clock is right, has not ended them
+        assert not any(each.usable for each in first)
+        assert admin.timeout_max_ms() == 900_000
+        second = connections()
+        assert not first & second
+        assert all(each.usable for each in second)
     finally:
         admin.close()
-        endpoint.life_s = 3_600
 
 
 def test_a_wrong_secret_is_told(guarded: Guarded) -> None:

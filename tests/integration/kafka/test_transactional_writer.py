@@ -405,6 +405,8 @@ def test_a_broker_that_restarts_is_ridden_out(
     broker.kill()
     late = Feeder(broker, "exact", properties={"message.timeout.ms": "1000"})
     feeders.append(late)
+    # the second may be over before the thread that makes spares has tried once
+    wait_until(lambda: late.writer._spare._error is not None, "it has found nobody")
     with pytest.raises(ExternalError, match=r"no transaction could begin within 1 s: no Kafka broker answers") as told:
         late.write(1)
     assert told.value.retry

@@ -5,10 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from support.patience import WAIT_SECONDS
 from support.storage.postgres import Postgres, postgres
 from support.storage.sql_tables import Tables
 
 __all__ = ["postgres"]
+
+
+@pytest.fixture(autouse=True)
+def rows_wait_for_the_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is sent before because this machine stood still for the second that they may wait."""
+    monkeypatch.setattr("headrace_connectors.sql.writing.row_buffer.LINGER_S", WAIT_SECONDS)
 
 
 @pytest.fixture

@@ -23,9 +23,11 @@ from headrace.core.settings import Home
 from headrace.execution.origin import OriginWish, find_origin
 from headrace.execution.planning import JobPlans
 from headrace.local.runs.slot_run import RunOptions, SlotRun
+from headrace.rpc.time_settings import times_from
 from headrace.spark.savepoints.bootstrapping import bootstrap, bootstrap_columns
 from headrace.spec.pipeline import Pipeline
 from headrace.spec.reading.read import pipeline_from_dict
+from support.patience import RUN_TIMES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -116,7 +118,7 @@ def run(model: Pipeline, folder: Path, savepoint: str | None = None) -> None:
     if savepoint is not None:
         plans = JobPlans(model.to_dict())
         origin = find_origin(OriginWish(savepoint), plans, model.parallelism, time.time_ns() // 1_000_000)
-    outcome = SlotRun(model, RunOptions(origin=origin), Home(folder / "home")).run()
+    outcome = SlotRun(model, RunOptions(origin=origin, times=times_from(RUN_TIMES)), Home(folder / "home")).run()
     assert outcome.failure is None
     assert outcome.state is JobState.FINISHED
 

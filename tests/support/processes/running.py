@@ -79,9 +79,9 @@ class Running(Protocol):
 
 
 def start(arguments: Sequence[str], folder: Path) -> Running:
-    """Starts `headrace <arguments>` in `folder`, with a home of its own there; a run with patience."""
+    """Starts `headrace <arguments>` in `folder`, with a home of its own there; what runs slots with patience."""
     environment = os.environ | {"HEADRACE_HOME": str(folder / "home"), "COLUMNS": "200"}
-    if arguments[0] == "run":
+    if arguments[0] in {"run", "archive"}:
         environment |= RUN_TIMES
     return start_with(environment, arguments, folder)
 
