@@ -89,7 +89,7 @@ class Command:
     def send_signal(self, number: int) -> None:
         """Signals it, unless it has ended."""
         if self._run.code is None:
-            # it may have ended, and its server not have said so yet
+            # the server has collected it before its code is known here
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
