@@ -16,7 +16,7 @@ def preload() -> None:
     import headrace.client.http
     import headrace.coordinator.connector_host.main
     import headrace.local.engine.compile
-    from headrace.worker.slot import process as slot
+    from headrace.worker.slot import main as slot
 
     assert headrace.cli.app
     slot.preload()
