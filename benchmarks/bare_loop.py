@@ -108,7 +108,7 @@ class Loop:
             if not messages:
                 break
             self.find_runs(messages, len(values), runs)
-            values += [message.value() for message in messages]
+            values += [message.value() or b"" for message in messages]
             if self.follow:
                 break
         return values, runs
@@ -139,7 +139,9 @@ class Loop:
             return
         times = frame["ts"]
         for partition, begin, length in runs:
-            self.seen[partition] = max(self.seen[partition], times.slice(begin, length).max())  # type: ignore[type-var]
+            newest = times.slice(begin, length).max()
+            assert isinstance(newest, int), "a run has rows, and their times are whole numbers"
+            self.seen[partition] = max(self.seen[partition], newest)
         partial = self.partial(frame)
         for window in partial["w"].unique().to_list():
             frames = self.windows.setdefault(window, [])

@@ -28,7 +28,7 @@ from headrace.core.signals import Barrier
 from headrace.core.types import schema_of
 from headrace.operators.aggregation.aggregate import AggregateConfig
 from headrace.operators.chain import Link
-from headrace.operators.window.assigner import Tumbling
+from headrace.operators.window.definitions import Tumbling
 from headrace.rpc.messages import Acked, Declined
 from headrace.worker.state.snapshots import SubtaskSnapshots
 from headrace.worker.state.uploader import Uploader, UploadPlan

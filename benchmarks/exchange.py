@@ -139,7 +139,7 @@ def run(kind: str, rows: int, seconds: float) -> tuple[float, float]:
 
 def run_bare(rows: int, seconds: float) -> tuple[float, float]:
     """As `run`, for as many bytes without an exchange."""
-    size = batches(rows)[0].estimated_size()
+    size = int(batches(rows)[0].estimated_size())
     message = bytes(size)
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
         arguments = [sys.executable, __file__, "receive_bare", folder]

@@ -123,7 +123,7 @@ class _Stamps:
         for message in self._consumer.consume(2000, seconds):
             if message.error():
                 sys.exit(f"the benchmark's reader: {message.error()}")
-            key = int(message.value().split(b",", 1)[0].split(b":", 1)[1])
+            key = int((message.value() or b"").split(b",", 1)[0].split(b":", 1)[1])
             self.rows += key >= 0 and key not in self.of
             self.of[key] = message.timestamp()[1]
 

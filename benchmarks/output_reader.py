@@ -54,4 +54,4 @@ class OutputReader:
             if message is None or message.error():
                 continue
             self.at_ms.append(now_ms)
-            self.seen_ms.setdefault(json.loads(message.value())["k"], now_ms)
+            self.seen_ms.setdefault(json.loads(message.value() or b"")["k"], now_ms)

@@ -35,8 +35,9 @@ from measure import Figure, alternating
 from slot_run import processes
 
 PAIRS, WAIT_S, LOOK_S = 5, 120.0, 0.002
+GENERATOR = {"columns": {"n": {"sequence": {}}, "k": {"int": {"max": 99}}, "at": {"time": {"step": "10ms"}}}}
 SOURCE = {
-    "generator": {"columns": {"n": {"sequence": {}}, "k": {"int": {"max": 99}}, "at": {"time": {"step": "10ms"}}}},
+    "generator": GENERATOR,
     "schema": {"n": "int64", "k": "int64", "at": "timestamp"},
     "time": {"column": "at"},
 }
@@ -89,7 +90,7 @@ def small_job() -> dict[str, Any]:
     sums = {"from": "numbers", "key_by": ["k"], "window": {"tumbling": "10s"}, "aggregate": {"s": "sum(n)"}}
     return {
         "name": "small",
-        "sources": {"numbers": SOURCE | {"generator": {**SOURCE["generator"], "rows": 2_000}}},
+        "sources": {"numbers": SOURCE | {"generator": {**GENERATOR, "rows": 2_000}}},
         "steps": {"sums": sums},
         "sinks": {"out": {"from": "sums", "files": {"path": "out"}, "format": "json"}},
     }
@@ -99,7 +100,7 @@ def endless_job() -> dict[str, Any]:
     """Ten rows a second, printed."""
     return {
         "name": "endless",
-        "sources": {"numbers": SOURCE | {"generator": {**SOURCE["generator"], "rate": 10}}},
+        "sources": {"numbers": SOURCE | {"generator": {**GENERATOR, "rate": 10}}},
         "sinks": {"out": {"from": "numbers", "print": {}}},
     }
 
@@ -269,8 +270,8 @@ def main() -> None:
             for title, measure in MEASURES[name]:
                 values = (lambda measure=measure: measure(here), lambda measure=measure: measure(other))
                 found.append(alternating(title, options.pairs, *values, unit="ms"))
-    for each in found:
-        print(each.text("other"))
+    for figure in found:
+        print(figure.text("other"))
 
 
 def _named(options: argparse.Namespace) -> tuple[tuple[Path, str], ...]:
