@@ -115,13 +115,16 @@ class _Server:
 
     def _fork(self, order: ProcessOrder, kept: Sequence[int]) -> int:
         """Forks a child that the owner adopts. Returns its pid, or minus an error number."""
-        go, say_go = os.pipe()
+        try:
+            go, say_go = os.pipe()
+        except OSError as error:
+            return _refusal(error)
         try:
             pid = double_fork(lambda: self._run_child(order, kept, go=go, say_go=say_go))
             # the middle is reaped, so Linux has reparented the child to the owner
             os.write(say_go, b"g")
         except OSError as error:
-            return -(error.errno or errno.EAGAIN)
+            return _refusal(error)
         else:
             return pid
         finally:
@@ -145,6 +148,11 @@ class _Server:
             traceback.print_exc()
             os._exit(PROGRAM_FAILED)
         os._exit(0)
+
+
+def _refusal(error: OSError) -> int:
+    """The answer to an order that cannot be carried out: minus the error number."""
+    return -(error.errno or errno.EAGAIN)
 
 
 def main(arguments: list[str]) -> NoReturn:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
+import resource
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from headrace.core.errors import ExternalError
 from headrace.local.marked_process import command_line
 from headrace.processes.spawning import SpawnStarter, Starter
 from headrace.processes.template_client import TemplateStarter
@@ -62,6 +66,24 @@ def test_a_process_has_what_was_ordered_and_nothing_else(starter: Starter, tmp_p
     assert facts["threads"] == ["MainThread"]
     assert facts["handlers"] == 0
     assert facts["stdin"] == ""
+
+
+def test_a_template_that_runs_out_of_descriptors_refuses_and_goes_on(told_importable: None, tmp_path: Path) -> None:
+    with closing(TemplateStarter([PROGRAM])) as starter:
+        with Told(starter, tmp_path):
+            pass
+        assert starter._template is not None
+        template = starter._template.process.pid
+        before = resource.prlimit(template, resource.RLIMIT_NOFILE)
+        free = (number for number in itertools.count() if not os.path.lexists(f"/proc/{template}/fd/{number}"))
+        # an order brings three: then there is none for the pipe over which the child is told to go
+        third = list(itertools.islice(free, 3))[-1]
+        resource.prlimit(template, resource.RLIMIT_NOFILE, (third + 1, before[1]))
+        with pytest.raises(ExternalError, match=os.strerror(errno.EMFILE)):
+            Told(starter, tmp_path)
+        resource.prlimit(template, resource.RLIMIT_NOFILE, before)
+        with Told(starter, tmp_path):
+            assert starter._template.process.pid == template
 
 
 def test_variables_that_only_a_fresh_interpreter_takes_up(starter: Starter, tmp_path: Path) -> None:
