@@ -1,7 +1,7 @@
 """The state of a source by partition: plain data that checkpoints store and enumerators assign again.
 
 The source task writes it at a barrier. A manifest holds the merged state of all subtasks. A restore distributes it by
-partition, whatever the parallelism is then (DESIGN section 5, rule 1).
+partition, whatever the parallelism is then (ARCHITECTURE, "Time, idle partitions, discovery").
 """
 
 from __future__ import annotations

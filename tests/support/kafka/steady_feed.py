@@ -1,7 +1,7 @@
 """Rows that are written to Kafka all the while, with what must come of them: windows, kept rows, late and bad ones.
 
 Deterministic: a round has the same rows for a partition whoever runs it. The reference is plain Python over the input,
-partition by partition, by DESIGN section 5: a row is late by the watermark of its own partition just after it.
+partition by partition, for a row is late by the watermark of its own partition just after it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JSON format: one object a message. DESIGN section 3 has the rules; docs/formats.md says them to users.
+"""The JSON format: one object a message. docs/formats.md has the rules.
 
 Decoder, encoder and check are imported when one is opened: a command that only reads a pipeline's file needs neither
 pyarrow nor polars.

@@ -2,8 +2,8 @@
 increment. Pure.
 
 A partition without rows for its source's `idle_after` stands at the least height of the source's active partitions; if
-all are idle, at that of the job's other sources; if those are idle too, nothing moves (DESIGN section 5, rule 1). It
-takes that height as its floor in the next increment, which stores it in the source's state.
+all are idle, at that of the job's other sources; if those are idle too, nothing moves. It takes that height as its
+floor in the next increment, which stores it in the source's state.
 """
 
 from __future__ import annotations
