@@ -1,1 +1,1 @@
-"""Checkpoints in storage: the journal that decides which one is newest, manifests, names of objects, the store."""
+"""Checkpoints in storage: the journal, which decides which one is the newest, manifests, names of objects, stores."""

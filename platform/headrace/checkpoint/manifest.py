@@ -1,8 +1,8 @@
 """The documents of a checkpoint, in acknowledgements, journal records and savepoints.
 
-Owns the models and their JSON (`model_dump_json`, `model_validate_json`). Paths of files are relative to the folder of
-the job (checkpoint) or of the savepoint, so that both can be moved; a path that holds `://` or begins with `/` is
-absolute: it belongs to another job's checkpoint and is read, never deleted.
+Owns the models and their JSON (`model_dump_json`, `model_validate_json`). The paths of files are relative to the folder
+of the job (checkpoint) or of the savepoint, so that both can be moved. A path that contains `://` or begins with `/` is
+absolute: it belongs to another job's checkpoint, and is read but never deleted.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from headrace.connect.source import Split, SplitId
 from headrace.core.source_state import SourceState
 
 FORMAT = 1
-"""Version of the documents; a reader rejects a greater one with an error that names it."""
+"""Version of the documents. A reader rejects a greater one with an error that contains it."""
 
 
 class Document(BaseModel):
     """Base of everything that is written down: frozen; unknown fields are an error of version."""
 
-    # some documents hold pipelines with secrets, and errors are logged
+    # some documents contain pipelines with secrets, and errors are logged: they must not contain the input
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", hide_input_in_errors=True)
 
 

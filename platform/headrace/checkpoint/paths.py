@@ -1,4 +1,5 @@
-"""The only place that names objects in checkpoint storage. Pure but for `unique_part` and `staged_path`.
+"""The names of all objects in checkpoint storage; no other module defines one. Pure but for `unique_part` and
+`staged_path`, which draw random numbers.
 
     <storage>/<job>/journal/00000001.json                                  records, by number
                     state/<attempt>-<epoch>-<task>-<subtask>-<random>.parquet
@@ -7,8 +8,8 @@
     <directory>/savepoint-<job>-<epoch>-<random>/state/..                  as in a job's folder
                                                  manifest.json             written last
 
-All names are relative to the folder of the job or savepoint. Only a record's name can be contended for: every other
-object's name contains the attempt and a random part, and is written once.
+All names are relative to the folder of the job or savepoint. Two writers can put an object of the same name only if it
+is a journal record, or user code, which is equal then: other names contain a random part, and are written once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _STATE_FILE = re.compile(r"state/(\d+)-(\d+)-([^-/]+)-(\d+)-[^-/]+\.parquet\Z")
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """The facts in a state file's name."""
+    """The parts of a state file's name."""
 
     attempt: int
     epoch: int
@@ -56,7 +57,7 @@ def joined(base: str, path: str) -> str:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a manifest's path lies in another job's folder: such a file is read, never deleted."""
+    """Whether a path in a manifest is absolute: the file is in another job's folder, and is read but never deleted."""
     return "://" in path or path.startswith("/")
 
 
@@ -67,7 +68,7 @@ def parted(url: str) -> tuple[str, str]:
 
 
 def absolute(url: str) -> str:
-    """A path of this host made absolute; a URL is returned unchanged."""
+    """The absolute path of a path on this host; a URL is returned unchanged."""
     return url if "://" in url else str(Path(url).expanduser().absolute())
 
 
@@ -93,18 +94,19 @@ def state_path(attempt: int, epoch: int, task: str, subtask: int, unique: str) -
 
 
 def staged_path(attempt: int, epoch: int, sink: str, subtask: int, number: int) -> str:
-    """A file of result rows to be published, relative to the job's folder; every call returns another name."""
+    """A file of result rows to be published, relative to the job's folder. Every call returns another name."""
     return f"{STAGED}{attempt}-{epoch}-{sink}-{subtask}-{number}-{unique_part()}.parquet"
 
 
 def state_file(path: str) -> StateFile | None:
-    """The facts in a state file's name; None: not a state file."""
+    """The parts of a state file's name; None: not a state file."""
     match = _STATE_FILE.search(path)
     return StateFile(int(match[1]), int(match[2]), match[3], int(match[4])) if match else None
 
 
 def code_path(name: str, kind: str, digest: str) -> str:
-    """User code, relative to the job's folder. Equal code has one path; its last part is the file's import name."""
+    """User code, relative to the job's folder. Equal code has the same path; the path's last part is the file's import
+    name."""
     return f"{CODE}{digest}-{kind}/{name}"
 
 

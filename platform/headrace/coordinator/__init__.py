@@ -1,1 +1,2 @@
-"""The control process: dispatcher, one job machine and driver per job, slots, connector hosts."""
+"""The coordinator (Flink's JobManager): REST, the dispatcher, one state machine and driver per job, the assignment of
+slots, connector hosts."""

@@ -42,18 +42,18 @@ KEEP_ALIVE_SECONDS = 75
 arrives while the server closes its connection fails.
 """
 WARM_UP_AFTER_SECONDS = 0.5
-"""Delay before planning is loaded: loading holds the interpreter's lock for hundreds of milliseconds, and clients that
-wait for the cluster are answered first.
+"""Delay before the planning modules are imported. The import holds the interpreter's lock for hundreds of milliseconds,
+and clients that wait for the cluster should be answered before that.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorConfig:
-    """How a coordinator listens. Port 0 takes a free port.
+    """The configuration of a coordinator. Port 0 means any free port.
 
-    token_file           file with the token of workers and clients. None: the home's file, made if it is missing
-    metrics_token_file   file with the token of health and metrics; as above
-    tls                  of REST and of the control server. None: neither is encrypted
+    token_file           file with the token of workers and clients. None: the home's file, created if it is missing
+    metrics_token_file   file with the token for health and metrics. None: as for token_file
+    tls                  TLS files of REST and of the control server. None: neither is encrypted
     """
 
     home: Path
@@ -96,7 +96,7 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
     server, serving, port = await _start_rest(config, dispatcher, tokens)
     try:
         await dispatcher.start()
-        # only now: a client that finds the file may send requests, which need the jobs
+        # after `start`: a client that finds this file may send requests, and they need the jobs that `start` reads
         _publish(config, folder, port, grpc_port)
         LOG.info("coordinator of cluster %s: REST at port %d, workers at port %d", cluster, port, grpc_port)
         LOG.info("clients and workers show the token in %s", _token_file(config))
@@ -111,7 +111,8 @@ async def serve(config: CoordinatorConfig, ended: asyncio.Event | None = None, s
 
 
 def _warm_up(starter: Starter | None) -> None:
-    """Loads what the first job would otherwise wait for: a coordinator can answer earlier than it can plan."""
+    """Imports the modules that planning needs, so that the first job does not wait for them. A coordinator answers
+    requests before that."""
     from headrace.coordinator.dispatch.preparation import load_planning
 
     try:
@@ -120,7 +121,7 @@ def _warm_up(starter: Starter | None) -> None:
             starter.ready()
         load_planning()
     except Exception:
-        # the first job raises the same error, and reports it
+        # the first job will raise the same error, and its user will see it
         LOG.exception("planning cannot be loaded")
 
 
@@ -152,8 +153,8 @@ async def _start_rest(
 
 
 def _tokens(config: CoordinatorConfig) -> Tokens:
-    """Returns the same tokens for all runs of a home's coordinator. A named file must exist: others use its token
-    already.
+    """Returns the cluster's tokens, which are the same for all runs of a home's coordinator. A file named in the
+    configuration must exist, because workers and clients use its token too.
     """
     from headrace.coordinator.rest.access import Tokens
 
@@ -210,7 +211,7 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         tls = checked_files(given.tls_cert, given.tls_key, given.tls_ca)
-        # forked before this process has threads: a fork copies locks that other threads hold
+        # the template is forked before this process has threads, because a fork copies locks that other threads hold
         starter = own_starter([HOST_PROGRAM])
         config = CoordinatorConfig(
             given.home, given.host, given.port, given.grpc_port, given.token_file, given.metrics_token_file, tls

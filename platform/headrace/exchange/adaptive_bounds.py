@@ -1,9 +1,9 @@
-"""Sizes a channel's bound: about a second of its reader's work. Pure: fed with rows served and busy time; knows neither
-queues nor clocks.
+"""Computes the bound of a channel: the rows and bytes that its reader processes in about a second (`IN_FLIGHT_S`).
+Pure: its input is rows served and busy time; it knows neither queues nor clocks.
 
-The rate is measured over the time in which the reader was busy with rows, without the time in which it waited for them:
-a pausing source must not make its reader look slow. The bound follows with hysteresis, so that senders are not notified
-of small changes:
+The reader's rate is rows per second of the time in which it was busy with rows. Time in which it waited for rows does
+not count, so a source that pauses does not lower the measured rate. The bound follows the rate with hysteresis, so that
+senders are not notified of small changes:
 
     rate x 1 s, clipped to [least, most]  ──differs by a quarter?──>  new bound
 """
@@ -35,14 +35,14 @@ class ChannelBounds:
         return rows < self.rows_max and size < self.bytes_max
 
     def piece_rows(self, rows: int, size: int) -> int:
-        """Rows of the next piece of a batch with `rows` rows of `size` bytes in all: a batch larger than the bound is
-        sent in pieces, or the bound would not hold for it."""
+        """Rows of the next piece of a batch that has `rows` rows and `size` bytes in total. A batch that exceeds the
+        bounds is sent in pieces, so that the bounds hold for large batches too."""
         by_bytes = self.bytes_max * rows // size if size > self.bytes_max else rows
         return min(rows, max(1, min(max(self.rows_max, ROWS_LEAST), by_bytes)))
 
 
 class AdaptiveBounds:
-    """The bounds of one channel. They follow the rate of its reader, and never exceed `most`."""
+    """The bounds of one channel. They follow the rate of its reader, and never exceed `most`. Not thread-safe."""
 
     def __init__(self, most: ChannelBounds) -> None:
         self._most = most

@@ -1,21 +1,22 @@
 """The gate of a subtask: combines the signals of several input channels. Pure: signals in, signals out.
 
-Watermarks: the gate's time is the minimum over its channels. EndOfInput passes on once, when every channel ended.
+Watermarks: the gate's watermark is the minimum over its channels. The gate passes EndOfInput on once, when every
+channel has ended.
 
-Barriers: a barrier passes on once, when EVERY channel delivered it, those that ended as well: a subtask whose input
-ended still passes barriers on. In aligned mode (exactly-once), a channel that delivered barrier n is blocked until all
-have:
+Barriers: the gate passes a barrier on once, when EVERY channel has delivered it. That includes channels that have
+ended, because a subtask whose input has ended still passes barriers on. In aligned mode (exactly-once), a channel that
+has delivered barrier n is blocked until all channels have:
 
     channel a  ──x──x──|n|..........x──>      "." blocked: elements behind the barrier wait in the channel
     channel b  ──x──x──x──x──x──|n|─x──>
     channel c  ──x──end────|n|.........>      ended: no rows follow, barriers do
     gate out   ──x x x x x x x x──|n|─x x
 
-An epoch can be aborted midway (its trigger never reached a source, or it timed out). So a newer barrier ends the
-alignment of an older one, and a barrier not newer than the last passed or aborted epoch is ignored:
+An epoch can be aborted midway: its trigger did not reach a source, or it timed out. So a newer barrier ends the
+alignment of an older one, and the gate ignores a barrier whose epoch is not newer than the last passed or aborted one:
 
-    channel a  ──|1|......|2|..──x──>         1 waits for b
-    channel b  ──x──x──x──|2|──x──>           b never had 1: 1 is aborted, a is read on, up to its 2
+    channel a  ──|1|......|2|..──x──>         barrier 1 waits for channel b
+    channel b  ──x──x──x──|2|──x──>           b never delivers 1: epoch 1 is aborted, and a is read up to its 2
     gate out   ──x x x x x──|2|─x x
 
 In unaligned mode (at-least-once), no channel is ever blocked, and several epochs may be in progress at once: rows
@@ -88,8 +89,10 @@ class Gate:
         if ts < self._watermarks[channel]:
             raise InternalError(f"time on channel {channel} went back from {self._watermarks[channel]} to {ts}")
         self._watermarks[channel] = ts
-        # an ended channel still counts: it sent +inf before its end, or it was truncated and the watermark must not
-        # pass it
+        # A channel that has ended still counts in the minimum. Usually its last watermark is +inf, which the sources
+        # send at the end of their input, and it holds nothing back. Sources send no +inf if they were asked to stop
+        # before the end (`StopReading`), or if another job continues from a savepoint of the end (`hand_over`). Then
+        # the channel's last watermark is lower, and the gate's must not pass it, so that no window after it fires.
         low = self._low()
         if low <= self._passed_on:
             return []
@@ -97,7 +100,7 @@ class Gate:
         return [Watermark(low)]
 
     def _low(self) -> int:
-        """The minimum over all channels. Watermarks only grow, so each of them moves an entry at most once."""
+        """The minimum over all channels. Watermarks never decrease, so each of them moves a heap entry at most once."""
         while (time := self._watermarks[self._lowest[0][1]]) != self._lowest[0][0]:
             heapq.heapreplace(self._lowest, (time, self._lowest[0][1]))
         return self._lowest[0][0]
@@ -110,7 +113,7 @@ class Gate:
         if len(arrived) == self._channels:
             self._settle(epoch)
             return [Barrier(epoch)]
-        # two epochs in aligned mode: the older one was aborted upstream, so its channels are read on
+        # two epochs in aligned mode: the older one was aborted upstream, so the channels that it blocked are read again
         if len(self._arrived) > (1 if self._aligned else UNALIGNED_EPOCHS_MAX):
             self._settle(min(self._arrived))
         elif self._aligned:

@@ -1,9 +1,10 @@
 """The bounded mailbox of a subtask: several producers, one consumer, a bound in rows and bytes for each channel.
 
-A full channel blocks its producer: that is the backpressure. Signals need no room. The gate decides which channels may
-be read and which signals pass; `adaptive_bounds` decides the capacity; this shell only stores elements and waits.
+A full channel blocks its producer: that is the backpressure. A signal is queued even if the channel is full. The gate
+decides which channels may be read and which signals pass; `adaptive_bounds` decides the capacity; this shell only
+stores elements and waits.
 
-A channel may be fed from another process. Its sender then keeps within the bounds that each credit carries
+The sender of a channel may be in another process. It then keeps within the bounds that each credit carries
 (`feed_remotely`), and `put` never waits.
 """
 
@@ -31,7 +32,7 @@ OnDrained = Callable[[int, int, ChannelBounds], None]
 
 
 class TaskCancelledError(Exception):
-    """The job is being torn down: leave the loop and discard everything."""
+    """The attempt is being torn down: the thread leaves its loop and discards everything."""
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class _Queue:
             self.rows += element.height
             self.bytes += size
         elif isinstance(element, Watermark) and self.elements and isinstance(self.elements[-1][0], Watermark):
-            # consecutive watermarks collapse to the last one while the reader is slow: no row lies between them
+            # no row lies between consecutive watermarks, so the newer one replaces the older one
             self.elements.pop()
         self.elements.append((element, size))
 
@@ -100,8 +101,9 @@ class Mailbox:
     # ---- producers ---------------------------------------------------------------------------------------------------
 
     def feed_remotely(self, channel: int, on_drained: OnDrained) -> ChannelBounds:
-        """Declares that another process feeds the channel: `put` never waits there, and `on_drained` is called (by the
-        subtask's thread, without the lock) when rows were taken. Returns the initial bounds."""
+        """Declares that the channel's sender is in another process. From now on `put` never waits on this channel, and
+        the subtask's thread calls `on_drained`, without the lock, after it has taken rows. Returns the initial
+        bounds."""
         with self._lock:
             queue = self._queues[channel]
             assert queue.on_drained is None, f"channel {channel} is fed twice"
@@ -114,11 +116,12 @@ class Mailbox:
         return len(self._queues)
 
     def put(self, channel: int, element: Element, size: int | None = None) -> None:
-        """Appends; a batch waits while the channel is full, and one larger than the bounds is appended in pieces.
+        """Appends an element. A batch waits while the channel is full; one that exceeds the bounds is appended in
+        pieces.
 
         size  the batch's bytes as its remote sender counts them; default: polars' estimate
 
-        Raises TaskCancelledError once the job is torn down.
+        Raises TaskCancelledError once the attempt is torn down.
         """
         queue = self._queues[channel]
         if not isinstance(element, pl.DataFrame):
@@ -161,11 +164,11 @@ class Mailbox:
     # ---- the consumer ------------------------------------------------------------------------------------------------
 
     def take(self) -> list[Element]:
-        """Waits for input and returns it in order: one batch (queued ones are merged), or the signals that the gate
-        passes on; nothing after `wake`.
+        """Waits for input and returns it in order: one batch, merged from queued ones, or the signals that the gate
+        passes on. Returns an empty list after `wake`, if there is no input.
 
-        Rows and signals alternate, and so do channels, so that neither starves. Raises TaskCancelledError once the job
-        is torn down.
+        Rows and signals alternate, and channels take turns, so that none starves. Raises TaskCancelledError once the
+        attempt is torn down.
         """
         with self._lock:
             self._observe_service()
@@ -176,8 +179,8 @@ class Mailbox:
                 # other
                 signals = self._take_signals() if self._rows_last else []
                 batches = [] if signals else self._take_batches()
-                # after signals, rows went first above; signals that the gate absorbs expose the rows behind them, so
-                # try both again
+                # If the last call returned signals, only rows were tried above, and there are none. Signals that the
+                # gate absorbs expose the rows behind them, so rows are tried again after signals.
                 if not batches and not signals:
                     signals = self._take_signals()
                     batches = [] if signals else self._take_batches()
@@ -187,7 +190,7 @@ class Mailbox:
                     break
                 if signals:
                     return list(signals)
-                # input goes before a wake: the subtask looks around only when there is nothing to process
+                # `wake` has an effect only when there is no input to process
                 if self._woken:
                     self._woken = False
                     return []
@@ -203,7 +206,7 @@ class Mailbox:
         return [concat_batches(batches)]
 
     def _observe_service(self) -> None:
-        """Measures the reader: it was busy until now with the rows of its last `take`."""
+        """Measures the reader's rate. The reader was busy with the rows of its last `take` until now."""
         if not self._served:
             return
         busy_s = time.monotonic() - self._given_at_s
@@ -284,14 +287,13 @@ class Mailbox:
         return self._queues[channel].waited.ms
 
     def wake(self) -> None:
-        """Makes `take` return nothing once, now or at its next call without input, so that the subtask can do other
-        work."""
+        """Makes `take` return an empty list once, as soon as it has no input, so that the subtask can do other work."""
         with self._lock:
             self._woken = True
             self._filled.notify_all()
 
     def cancel(self) -> None:
-        """Raises TaskCancelledError in every waiting thread. Idempotent."""
+        """Makes every waiting and every later `put` and `take` raise TaskCancelledError. Idempotent."""
         with self._lock:
             self._cancelled = True
             self._filled.notify_all()

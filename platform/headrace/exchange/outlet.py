@@ -11,7 +11,7 @@ class Outlet(Protocol):
     """The sending end of one channel. Used by one thread."""
 
     def put(self, element: Element) -> None:
-        """Appends in order. A batch waits for room, a signal does not. Raises TaskCancelledError once the job is
+        """Appends in order. A batch waits for room, a signal does not. Raises TaskCancelledError once the attempt is
         torn down, ExternalError if the reader is lost."""
         ...
 

@@ -17,13 +17,13 @@ from headrace.exchange.partition import Partitioner
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One channel of a subtask's mailbox in this process: an Outlet."""
+    """One channel of the mailbox of a subtask in this process. Implements `Outlet`."""
 
     mailbox: Mailbox
     number: int
 
     def put(self, element: Element) -> None:
-        """Queues; blocks while the channel is full. Raises TaskCancelledError."""
+        """Appends the element; a batch waits while the channel is full. Raises TaskCancelledError."""
         self.mailbox.put(self.number, element)
 
     @property
@@ -33,8 +33,9 @@ class Channel:
 
 
 class EdgeOutput:
-    """One sender of an edge: a Receiver. `outlets[i]` leads to subtask i of the reading task, for each target.
+    """The sending end of one edge in one subtask, as a `Receiver` (`operators.chain`) at the end of its chain.
 
+    outlets        target -> the outlet to that subtask of the reading task, for each target of the partitioner
     columns        visible columns in the reader's order
     order_columns  whether the order columns are sent too
     """
@@ -48,12 +49,12 @@ class EdgeOutput:
         self._order_columns = order_columns
 
     def on_batch(self, batch: pl.DataFrame) -> None:
-        """Splits and queues; blocks while a target is full."""
+        """Splits the batch and appends each part to its outlet; waits while that outlet has no room."""
         for target, part in self._partitioner.split(self.shaped(batch)):
             self._outlets[target].put(part)
 
     def shaped(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """The columns to send, in order."""
+        """The batch with exactly the columns to send, in order."""
         hidden = hidden_columns(batch)
         if not self._order_columns:
             hidden = [name for name in hidden if name not in ORDER_COLUMNS]

@@ -23,7 +23,7 @@ Split = Sequence[tuple[int, pl.DataFrame]]
 
 
 class Partitioner(Protocol):
-    """The live half of an edge's partitioning, for one sending subtask. Used by one thread."""
+    """An edge's opened partitioning, for one sending subtask. Used by one thread."""
 
     @property
     def targets(self) -> Sequence[int]:
@@ -31,8 +31,7 @@ class Partitioner(Protocol):
         ...
 
     def split(self, batch: pl.DataFrame) -> Split:
-        """(target, its rows in order) for every target with rows; together they are the rows that the partitioning
-        requires."""
+        """(target, its rows in order) for every target that receives rows of this batch."""
         ...
 
 
@@ -62,7 +61,7 @@ def open_partitioner(
 
 
 def hash_split(batch: pl.DataFrame, keys: Sequence[str], parallelism: int, max_parallelism: int) -> Split:
-    """Splits by the owner of each row's key group. Rows keep their order; empty targets are omitted."""
+    """Splits by the subtask that owns each row's key group. Rows keep their order; targets without rows are omitted."""
     if parallelism == 1:
         return ((0, batch),)
     owner = _owners(parallelism, max_parallelism)
@@ -70,7 +69,7 @@ def hash_split(batch: pl.DataFrame, keys: Sequence[str], parallelism: int, max_p
 
 
 def split_by(batch: pl.DataFrame, targets: npt.NDArray[np.uint16], count: int) -> Split:
-    """Splits by the target of each row (below `count`). Rows keep their order; empty targets are omitted."""
+    """Splits by the target of each row (below `count`). Rows keep their order; targets without rows are omitted."""
     counts = np.bincount(targets, minlength=count)
     present = np.flatnonzero(counts)
     if len(present) == 1:
@@ -86,13 +85,13 @@ def split_by(batch: pl.DataFrame, targets: npt.NDArray[np.uint16], count: int) -
 
 @lru_cache(maxsize=64)
 def _owners(parallelism: int, max_parallelism: int) -> npt.NDArray[np.uint16]:
-    """The owner of each key group."""
+    """The subtask that owns each key group."""
     owners = [subtask_of(group, parallelism, max_parallelism) for group in range(max_parallelism)]
     return np.array(owners, dtype=np.uint16)
 
 
 def _own_targets(subtask: int, senders: int, receivers: int) -> tuple[int, ...]:
-    """One sender's share of the receivers: every receiver has a sender, and every sender a receiver."""
+    """The receivers of one sender of a rescale edge: every receiver has a sender, and every sender a receiver."""
     if senders >= receivers:
         return (subtask * receivers // senders,)
     return tuple(target for target in range(receivers) if target * senders // receivers == subtask)
@@ -111,7 +110,7 @@ class _Fixed:
 
 @dataclass(frozen=True, slots=True)
 class _HashPartitioner:
-    """By the owner of the row's key group."""
+    """Splits by the subtask that owns the row's key group."""
 
     keys: tuple[str, ...]
     targets: tuple[int, ...]
@@ -122,7 +121,8 @@ class _HashPartitioner:
 
 
 class _RoundRobin:
-    """Whole batches to one target after the other; senders start at different ones, so that load is spread."""
+    """Sends whole batches to one target after the other, beginning with target `first`. Senders of a rebalance edge
+    begin with different targets, so that load is spread."""
 
     def __init__(self, targets: tuple[int, ...], first: int) -> None:
         self.targets = targets

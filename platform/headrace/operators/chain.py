@@ -5,10 +5,11 @@ output: further links, an exchange, a sink. Signals take the same path as batche
 
     receiver.on_batch(frame) ──> operator ──emit──> receivers of the main output
                                     └──emit_side(late)──> receivers of `late`
-    receiver.on_signal(Watermark) ──> operator emits completed results ──> every output (later, if the operator asks)
+    receiver.on_signal(Watermark) ──> operator emits completed results ──> every output (a lower one, if the operator
+                                                                           returns one)
     receiver.on_signal(Barrier)   ──> operator's snapshot to `states`  ──> every output
 
-When a barrier's call to the head of a chain returns, every operator of the chain has passed on its state.
+When a barrier's call to the head of a chain returns, every operator of the chain has passed its state to `states`.
 
 A chain is used by one thread. It knows nothing of threads, channels or connectors.
 """
@@ -50,10 +51,12 @@ class StateReceiver(Protocol):
 
 
 class Link:
-    """One operator of a chain with the receivers of its outputs: a Receiver above, a Collector below.
+    """One operator of a chain with the receivers of its outputs. It is the `Receiver` of its input, and the `Collector`
+    of the operator's output.
 
-    `states` receives the operator's snapshots, under the name `node`; without `states` barriers are only passed on.
-    `counters` holds the node's counters: `rows_in`, `rows_out`, and what the operator counts (`late`, `bad`, ..).
+    outputs   name of the output -> its receivers; MAIN: the main output, other names: side outputs
+    counters  the node's counters: `rows_in`, `rows_out`, and those of the operator (`late`, `bad`, ..)
+    states    receives the operator's snapshots, under the name `node`; None: barriers are only passed on
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class Link:
         self._operator.on_batch(batch, self)
 
     def on_signal(self, signal: Signal) -> None:
-        """Lets the operator handle the signal, then passes the signal on."""
+        """Passes the signal to the operator, then to all receivers."""
         match signal:
             case Watermark(ts):
                 self._on_watermark(ts)
@@ -89,14 +92,14 @@ class Link:
                     self._states.add_states(self._node, epoch, states)
                 self._pass_on(signal)
             case EndOfInput():
-                # the operator stays open: barriers still follow, and its state belongs to the last checkpoint
+                # the operator stays open: barriers still follow, and the last checkpoint contains its state
                 self._pass_on(signal)
             case _:
                 assert_never(signal)
 
     def _on_watermark(self, ts: int) -> None:
         held = self._operator.on_watermark(ts, self)
-        # downstream watermarks must grow: an operator may return an earlier hold than before
+        # downstream watermarks must grow, and an operator may return a lower watermark than before
         if held > self._passed_on:
             self._passed_on = held
             self._pass_on(Watermark(held))
@@ -113,7 +116,7 @@ class Link:
                 receiver.on_batch(batch)
 
     def emit_side(self, output: str, batch: pl.DataFrame) -> None:
-        """Passes rows of a side output on. Without a reader they are dropped; the operator has counted them."""
+        """Passes rows of a side output on. Without a receiver they are dropped; the operator has counted them."""
         if batch.height:
             for receiver in self._sides.get(output, ()):
                 receiver.on_batch(batch)
@@ -124,7 +127,8 @@ class Link:
 
 
 class Fan:
-    """Passes everything to several receivers: the outputs of a chain whose head has no operator (a source)."""
+    """Passes every batch and signal to several receivers: the head of a chain that begins with a source, which has no
+    operator."""
 
     def __init__(self, receivers: Sequence[Receiver]) -> None:
         self._receivers = tuple(receivers)

@@ -1,4 +1,4 @@
-"""Explode: one row for each element of a list. A NULL or empty list yields no row, as SQL's unnest; a NULL element
+"""Explode: one row for each element of a list. A NULL or empty list yields no row, as in SQL's unnest; a NULL element
 yields one."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ExplodeConfig:
         return Schema(tuple(element if item is field else item for item in self.input))
 
     def open(self) -> Operator:
-        """A fresh live half."""
+        """A new operator of this step."""
         self.output()
         return _Explode(self.node, self.column)
 
@@ -56,10 +56,10 @@ class _Explode(Stateless):
             out.emit(rows)
 
     def _numbered(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Explodes and extends the place within the source row: old place, then element number.
+        """Explodes the list, and extends `__o_index`, a row's place among the rows made from one source row.
 
-        Both are packed into one integer. So a row's place does not depend on the other rows of its source row, which
-        may be in other batches or subtasks.
+        The old place and the element number are packed into one integer. So a row's place does not depend on the other
+        rows of its source row, which may be in other batches or subtasks.
         """
         length = pl.col(self._column).list.len()
         longest, place = batch.select(length.max(), pl.col(O_INDEX).max()).row(0)

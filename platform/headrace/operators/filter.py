@@ -21,7 +21,7 @@ _FAILS = "__fails"
 class FilterConfig:
     """`filter: <predicate>`. A row for which the predicate is NULL does not pass.
 
-    update_key   key of the updating edge, or None. On such an edge a row that does not pass becomes a delete
+    update_key   key of the updating edge, or None. On an updating edge a row that does not pass becomes a delete
     has_time     rows have an event time, which the predicate may read
     """
 
@@ -38,7 +38,7 @@ class FilterConfig:
         return self.input
 
     def open(self) -> Operator:
-        """A fresh live half."""
+        """A new operator of this step."""
         updating = self.update_key is not None
         return _Filter(self._compiled(), RowErrors(self.node, self.on_error), updating=updating)
 

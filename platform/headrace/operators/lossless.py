@@ -20,7 +20,7 @@ _EXACT_INT_BITS: dict[type[pl.DataType], int] = {pl.Float32: 25, pl.Float64: 54}
 
 
 def castable(found: pl.DataType, wanted: pl.DataType) -> bool:
-    """Whether every value of `found` is a value of `wanted`, so that a cast keeps it.
+    """Whether every value of the type `found` is a value of the type `wanted`, so that a cast changes no value.
 
     A datetime without a zone counts as UTC; a column of NULLs fits any type.
     """

@@ -1,7 +1,7 @@
 """Map: a vectorised Python function, named by import path, over the visible columns of a batch.
 
-Owns the import of the function and the check of its result: the same number of rows and exactly the declared columns.
-The function must keep rows in order; that cannot be checked.
+Owns the import of the function and the check of its result: it must have the same number of rows and exactly the
+declared columns. The function must also keep the order of the rows; that cannot be checked.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MapFunction = Callable[[pl.DataFrame], pl.DataFrame]
 class MapConfig:
     """`map: {function: pkg.mod:fn, schema: {..}}`. The function is imported when the step opens.
 
-    With `on_error` other than fail, a batch for which the function raises is bisected down to single rows, so that only
-    rows that fail alone are bad.
+    With `on_error` other than `fail`, a batch for which the function raises is bisected down to single rows. Rows for
+    which the function raises in a batch of their own are the bad rows.
     """
 
     node: str
@@ -46,12 +46,12 @@ class MapConfig:
         return self.schema
 
     def open(self) -> Operator:
-        """A fresh live half. Raises UserError if the function cannot be imported."""
+        """A new operator of this step. Raises UserError if the function cannot be imported."""
         return _Map(self, imported(self.node, self.function))
 
 
 def imported(node: str, path: str) -> MapFunction:
-    """The function that `pkg.mod:fn` names. Raises UserError with the remedy, naming the step."""
+    """Imports the function that `pkg.mod:fn` names. Raises UserError with the step's name and a remedy."""
     module_name, colon, attribute = path.partition(":")
     if not (colon and module_name and attribute):
         raise UserError(f"map step {node!r}: {path!r} names no function", remedy="write package.module:function")
@@ -132,7 +132,8 @@ class _Map(Stateless):
         return self._checked(returned, rows.height)
 
     def _checked(self, made: object, height: int) -> pl.DataFrame:
-        """The function's result, with exactly the declared columns. Raises UserError if it is something else."""
+        """The function's result with exactly the declared columns and types. Raises UserError if it is no such
+        frame."""
         if not isinstance(made, pl.DataFrame):
             raise self._contract_error(f"gave {type(made).__name__}, not a polars DataFrame")
         if made.height != height:
@@ -159,7 +160,7 @@ class _Map(Stateless):
         )
 
     def _piecewise(self, rows: pl.DataFrame, bad: dict[int, str]) -> pl.DataFrame:
-        """Calls the function on parts of a batch for which it raised; adds to `bad` the rows that fail alone.
+        """Calls the function on parts of a batch for which it raised; adds the rows that fail alone to `bad`.
 
         Bad rows become NULLs, so that the result keeps its height. With `on_error: fail` it stops at the first bad row.
         """
@@ -180,7 +181,7 @@ class _Map(Stateless):
         return pl.concat(pieces)
 
     def _find_missing(self, made: pl.DataFrame, bad: dict[int, str]) -> None:
-        """Adds to `bad` the rows with a NULL in a column declared not null."""
+        """Adds the rows with a NULL in a column that is declared not null to `bad`."""
         for name in self._required:
             column = made.get_column(name)
             if column.null_count():
@@ -199,8 +200,8 @@ class _Map(Stateless):
         return f"{where.filename}:{where.lineno}"
 
     def _fail(self, batch: pl.DataFrame, bad: dict[int, str], cause: BaseException, out: Collector) -> NoReturn:
-        """Raises DataError for a function that raised: names the first bad row, or the batch if no single row fails
-        alone."""
+        """Raises DataError for a function that raised. The error names the first bad row, or the whole batch if no row
+        fails alone."""
         if bad:
             self._errors.reject(batch, bad, out, cause=cause)
         raise DataError(

@@ -1,9 +1,10 @@
-"""The operator contract: live half, config half, collector, and the policies for failing rows.
+"""The operator contract: the operator, its config, the collector of its output, and the policies for failing rows.
 
     config (frozen) --open()--> Operator:  restore?  on_batch*  (on_watermark, snapshot interleaved)  close
 
-The chain calls `on_watermark` before it passes a watermark on; the operator emits the results that the watermark
-completes, and returns the watermark for operators downstream (the same, or less: a hold).
+The chain calls `on_watermark` before it passes a watermark on. The operator emits the results that the watermark
+completes, and returns the watermark for operators downstream: the same one, or a lower one if later results may lie
+behind it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 LATE = "late"
 """Side output of rows that are late for all their windows."""
 BAD = "bad"
-"""Side output of rows that failed; input columns and `reason`."""
+"""Side output of rows that failed; it has the input's columns and `reason`."""
 REASON = "reason"
 
 
@@ -40,7 +41,7 @@ class Collector(Protocol):
         ...
 
     def emit_side(self, output: str, batch: pl.DataFrame) -> None:
-        """Sends rows to the side output with this name (dropped without a reader)."""
+        """Sends rows to the side output with this name; they are dropped if it has no receiver."""
         ...
 
     def count(self, counter: str, rows: int) -> None:
@@ -49,7 +50,7 @@ class Collector(Protocol):
 
 
 class Operator(Protocol):
-    """The live half of a node. Used by one thread at a time."""
+    """The opened part of a node, which processes rows and has its state. Used by one thread at a time."""
 
     def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
         """Processes a batch of at least one row, with hidden columns."""
@@ -60,12 +61,12 @@ class Operator(Protocol):
         ...
 
     def snapshot(self) -> Sequence[StateSnapshot]:
-        """The whole state at this moment, as references to immutable frames, so that it is fast. Has no side effect on
-        results. The same chunk id in a later snapshot means the same rows."""
+        """The operator's whole state now, as references to immutable frames, so that the call is fast. Does not change
+        later results. The same chunk id in a later snapshot means the same rows."""
         ...
 
     def restore(self, states: RestoredStates) -> None:
-        """Restores the state from snapshots, before the first batch: this subtask's share of the rows of all subtasks.
+        """Restores state before the first batch. `states`: this subtask's share of the rows that all subtasks wrote.
 
         Raises UserError if a state does not fit this step.
         """
@@ -77,10 +78,10 @@ class Operator(Protocol):
 
 
 class OperatorConfig(Protocol):
-    """The frozen half of a node: plain data only, so that a plan can be serialised."""
+    """The configuration of a node: plain, frozen data only, so that a plan can be serialised."""
 
     def open(self) -> Operator:
-        """A fresh live half."""
+        """A new operator of this node."""
         ...
 
 
@@ -96,7 +97,7 @@ class Stateless:
         return ()
 
     def restore(self, states: RestoredStates) -> None:
-        """Ignores state that an earlier version of the step had written."""
+        """Ignores state that an earlier version of the step wrote."""
 
     def close(self) -> None:
         """Does nothing."""

@@ -1,4 +1,5 @@
-"""Project: columns by expression, instead of the input's columns (select) or beside them (with_columns)."""
+"""Project: columns computed by expressions. They replace the input's columns (select) or are added to them
+(with_columns)."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ class ProjectConfig:
     """`select: [col, ..]`, `select: {name: <expression>}` and `with_columns: {name: <expression>}`.
 
     columns      (name, expression) in the order written; expression None: the input's column of that name
-    keep_input   with_columns: all input columns stay; a named one is replaced in place, new ones follow. All
-                 expressions read the input's columns
-    update_key   key of the updating edge, or None; the plan has checked that the columns keep it
+    keep_input   True for with_columns: all input columns stay; an expression with the name of one replaces it in its
+                 position, other names follow. All expressions read the input's columns
+    update_key   key of the updating edge, or None; the plan has checked that the output contains the key columns
     has_time     rows have an event time, which expressions may read
     """
 
@@ -49,7 +50,7 @@ class ProjectConfig:
         return Schema(tuple(fields[name] if name in fields else self.input.field(name) for name in names))
 
     def open(self) -> Operator:
-        """A fresh live half."""
+        """A new operator of this step."""
         errors = RowErrors(self.node, self.on_error)
         return _Project(self.output().names, self._compiled(), errors, updating=self.update_key is not None)
 

@@ -1,4 +1,4 @@
-"""Drop and rename: they change column names only, no row and no value."""
+"""Drop and rename: they change the set of columns and their names, but no row and no value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DropConfig:
         return Schema(tuple(field for field in self.input if field.name not in self.columns))
 
     def open(self) -> Operator:
-        """A fresh live half."""
+        """A new operator of this step."""
         return _Drop(self.output().names)
 
 
@@ -52,7 +52,7 @@ class RenameConfig:
         return Schema(fields)
 
     def open(self) -> Operator:
-        """A fresh live half."""
+        """A new operator of this step."""
         self.output()
         return _Rename(dict(self.names))
 

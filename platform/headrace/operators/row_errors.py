@@ -1,7 +1,7 @@
 """The `on_error` policy for rows that fail in a step: fail the job, skip the row, or divert it.
 
-Owns the policy, the texts that describe a bad row, and the `bad` side output. Operators find bad rows; only batches
-with bad rows come here, so Python objects per row are acceptable.
+Owns the policy, the texts that describe a bad row, and the `bad` side output. Operators detect bad rows, and call this
+module only for batches that have some. So Python objects per row are acceptable here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class RowErrors:
     def reject(
         self, batch: pl.DataFrame, bad: BadRows, out: Collector, *, cause: BaseException | None = None
     ) -> pl.Series:
-        """Applies the policy to the bad rows of an input batch; at least one. Returns the mask of its good rows.
+        """Applies the policy to the bad rows of an input batch, of which there must be at least one. Returns the mask
+        of its good rows.
 
         With `on_error: fail`, raises DataError with the first bad row, its reason and its source position.
         """

@@ -1,4 +1,5 @@
-"""Union: rows of several inputs of one schema, in order of arrival. The edges order the columns."""
+"""Union: rows of several inputs with one schema, in order of arrival. The input edges put the columns into the same
+order."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class UnionConfig:
         return self.input
 
     def open(self) -> Operator:
-        """A fresh live half."""
+        """A new operator of this step."""
         return _Union()
 
 

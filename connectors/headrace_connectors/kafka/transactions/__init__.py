@@ -1,1 +1,1 @@
-"""Prepared transactions: names, rules, the committer, the admin client, audits."""
+"""Prepared Kafka transactions: their names, rules about their states, the committer, the admin client, audits."""

@@ -1,7 +1,8 @@
-"""Reads a topic back, as read_committed consumers see it, and counts and hashes its records in columns.
+"""Reads a topic back, as read_committed consumers see it, and computes the number and the digest of its records, batch
+by batch.
 
-Owns the begin of the output and the reasons why a topic proves nothing: compaction, expired records, another topic of
-the same name. The engine interprets the sums.
+Owns the positions at which the output begins, and the reasons why a topic proves nothing: compaction, expired records,
+a topic that was deleted and created again. The engine interprets the totals.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ POLL_MS = 200
 
 
 class _TopicEnds:
-    """Begin and end of the partitions of a sink's topic."""
+    """The first and last offsets of the partitions of a sink's topic."""
 
     def __init__(self, config: KafkaSinkSettings) -> None:
         self.topic = config.topic
@@ -57,12 +58,13 @@ class _TopicEnds:
         return self._offsets.of(ids, LATEST, committed_only=False)
 
     def stable(self, ids: list[SplitId]) -> dict[SplitId, int]:
-        """The last stable offsets: up to there readers see records."""
+        """The last stable offsets: read_committed consumers see the records before them."""
         return self._offsets.of(ids, LATEST)
 
 
 def output_begin(config: KafkaSinkSettings) -> dict[str, Any]:
-    """The begin of output written from now on: `{"topic": .., "offsets": {partition: offset}}`."""
+    """The positions at which output begins that is written from now on: `{"topic": .., "offsets": {partition:
+    offset}}`."""
     ends = _TopicEnds(config)
     offsets = ends.last(ends.partitions())
     return {"topic": config.topic, "offsets": {str(split.partition): at for split, at in sorted(offsets.items())}}
@@ -77,7 +79,7 @@ class TopicAudit:
         ids = self._ends.partitions()
         self._lost = tuple(number for number in offsets if SplitId(config.topic, number) not in ids)
         first, last = self._ends.first(ids), self._ends.last(ids)
-        # a partition that was added later was empty then
+        # a partition that is not in `begin` was added later: its output begins at offset 0
         asked = {split: offsets.get(split.partition, 0) for split in ids}
         self._doubts = tuple(self._reasons(config.topic, begin["topic"], asked, first, last))
         self._reader = _reader(config)
@@ -124,7 +126,8 @@ class TopicAudit:
         return OutputSeen(self._rows, self._digest, settled, (*self._doubts, *(self._held_back() if settled else ())))
 
     def _held_back(self) -> list[str]:
-        """Rows that readers cannot see yet: behind an open transaction of any producer."""
+        """The reason why readers do not see all records: an open transaction, of any producer; empty if there is
+        none."""
         ids = list(self._splits)
         stable = self._ends.stable(ids)
         held = sorted(split for split, end in self._ends.last(ids).items() if end > stable[split])
@@ -171,7 +174,7 @@ def _reader(config: KafkaSinkSettings) -> KafkaReader:
 
 
 def _cleanup_policy(admin: AdminClient, watch: ClientWatch, topic: str) -> str | None:
-    """None if access is denied: then a difference is reported as one."""
+    """The topic's cleanup policy; None if it cannot be read: then the audit assumes that the topic is not compacted."""
     try:
         (future,) = admin.describe_configs(
             [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=CONNECT_TIMEOUT_S

@@ -1,8 +1,9 @@
-"""The coordinator's half of exactly-once into Kafka: describes, commits and fences the writers' transactions.
+"""The committer of exactly-once Kafka sinks: describes, commits and fences the writers' transactions. It runs in the
+coordinator's connector host; the writers, which prepare the transactions, run in slots.
 
-It holds no transaction open and needs no writer: a raw EndTxn with name, producer id and producer epoch commits a
-transaction whose producer is gone. Owns the order of requests and the errors; `rules` interprets answers, `txn_admin`
-sends requests.
+It opens no transaction, and needs no writer: a raw EndTxn request with name, producer id and producer epoch commits a
+transaction whose producer is gone. Owns the order of requests and the errors; `rules` interprets the responses,
+`txn_admin` sends the requests.
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ from headrace_connectors.kafka.transactions.txn_admin import PATIENCE_S, TxnAdmi
 class KafkaCommitter(Audited):
     """`connect.sink.AuditedCommitter` for Kafka. Every method may be repeated with the same arguments.
 
-    retire_epoch   producer epoch from which on a name gets a successor
-    patience_s     how long one request is retried before ExternalError with `retry`
+    retire_epoch   A name (transactional id) whose producer epoch is at least this is used for the last time: `describe`
+                   adds a successor to its committable, the name that the writer uses instead from then on. Producer
+                   epochs are 16-bit numbers, and each new producer of a name increments it.
+    patience_s     how long one request is retried before ExternalError with `retry`, in seconds
     """
 
     def __init__(
@@ -62,7 +65,8 @@ class KafkaCommitter(Audited):
         self._admin = TxnAdmin(config.brokers, config.properties, patience_s=patience_s)
 
     def describe(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """The committables with producer id and epoch, start, timeout and partitions in `payload`, and with successors.
+        """The committables, with producer id and epoch, start, timeout and partitions in `payload`, and with a
+        successor if the name is retired.
 
         Raises ExternalError that names the first transaction that cannot be committed and why, UserError for one of a
         transaction protocol that this version does not know.
@@ -81,17 +85,19 @@ class KafkaCommitter(Audited):
         return described
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """EndTxn(commit) for all. Returns those that the brokers have aborted, in the order of the argument.
+        """Commits the transactions with EndTxn. Returns those that the brokers have aborted, in the order of the
+        argument.
 
-        Raises UserError if the brokers no longer know one of them, because only the user can find out whether it is
-        visible; and, before any request, for a transaction protocol that this version does not know.
+        Raises UserError if the brokers no longer know one of them, because only the user can find out whether its rows
+        are visible; and, before any request, for a transaction protocol that this version does not know.
         """
-        # check all first: an error after some commits would leave an epoch half visible
+        # all are checked before the first request: an error after some commits would leave part of an epoch visible
         _require_known_protocols(committables)
         open_ones = {each.name: each for each in committables}
         lost: set[str] = set()
-        # an error about the state does not tell the outcome: if the answer to an earlier EndTxn was lost, it looks like
-        # an abort
+        # An error about the transaction's state does not determine the outcome. If the response to an earlier EndTxn
+        # was lost, the transaction is committed, and the second EndTxn fails in the same way as after an abort. So such
+        # transactions are described.
         while open_ones:
             codes = self._admin.end([_end_call(each) for each in open_ones.values()])
             looked_at = self._to_look_at(codes)
@@ -110,7 +116,7 @@ class KafkaCommitter(Audited):
                         raise self._forgotten(open_ones[name])
                     case Fate.COMMITTED:
                         pass
-            # no progress in this round: repeating it here might never end
+            # no transaction was decided in this round: to repeat it here might never end
             if undecided and len(undecided) == len(open_ones):
                 name = next(iter(undecided))
                 raise ExternalError(f"transaction {name} is open, but its commit was refused", retry=True)
@@ -118,24 +124,27 @@ class KafkaCommitter(Audited):
         return [each for each in committables if each.name in lost]
 
     def fence(self, names: Sequence[str]) -> None:
-        """Aborts open transactions under these names and fences their producers; unknown names stay unknown."""
+        """Aborts open transactions under these names, and fences their producers. Names that the brokers do not know
+        are not registered."""
         self._fence(names)
 
     def sweep(self, attempt: int) -> Sequence[str]:
-        """Fences open transactions of this job and sink from attempts before `attempt`."""
+        """Aborts open transactions of this job and sink from attempts before `attempt`, and fences their producers.
+        Returns their names."""
         listed = self._admin.listed(job_prefix(self._job), [ONGOING])
         names = swept(listed, self._job, self._sink, attempt)
         self._fence(names)
         return names
 
     def open_transactions(self) -> Sequence[OpenTransaction]:
-        """Transactions of this job and sink that block read_committed readers; of all jobs if the context has none."""
+        """The transactions of this job and sink that block read_committed readers. If the context has no job: those of
+        all jobs."""
         listed = self._admin.listed(job_prefix(self._job), UNSETTLED)
         answers = self._admin.describe(list(ours(listed, self._job, self._sink)))
         return [
             _open_transaction(each)
             for _, each in sorted(answers.items())
-            # may have completed between the two requests
+            # a transaction may have completed between the two requests
             if isinstance(each, Described) and each.state in UNSETTLED
         ]
 
@@ -156,7 +165,7 @@ class KafkaCommitter(Audited):
         return [name for name, code in codes.items() if answer_to(code) is Answer.LOOK]
 
     def _fence(self, names: Collection[str]) -> None:
-        # InitProducerId would register an unknown name: only names that the brokers know are fenced
+        # only names that the brokers know are fenced: InitProducerId would register an unknown name
         answers = self._admin.describe(names)
         for name, each in answers.items():
             if isinstance(each, Undescribed) and not each.unknown:

@@ -1,4 +1,4 @@
-"""The outcome of registering a transactional producer, and the time limit of its abort."""
+"""The outcome of the registration of a transactional producer (InitProducerId), and the time limit of its abort."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ ABORT_TIMEOUT_MS = 500
 
 
 def init_outcome(error: KafkaError | None, brokers: str, watch: ClientWatch) -> HeadraceError | None:
-    """The result or error of `TransactionalQueue.init_transactions` for a client's answer."""
+    """The outcome of `TransactionalQueue.init_transactions`. error: the client's; None: the producer is registered.
+
+    Returns a transient error, after which the call may be repeated, or None. Raises permanent errors.
+    """
     watch.raise_if_hopeless()
     if error is None:
         return None

@@ -1,8 +1,9 @@
 """The transactional ids of headrace: `headrace-<job>-<sink>-<attempt mod 64>-<subtask>-<lane>`. Pure.
 
-A bounded set: a name is reused once its transaction is committed. It contains the attempt, so that a suspended writer
-of an earlier attempt cannot register, and so abort, a newer one's prepared transaction. A job needs only an ACL for the
-prefix `headrace-` (WRITE on TransactionalId).
+The set of names is bounded: a name is reused once its transaction is committed. A name contains the attempt. Otherwise
+a writer of an earlier attempt that was suspended could register the name of a newer writer when it continues, and the
+broker would abort that writer's prepared transaction. A job needs only an ACL for the prefix `headrace-` (WRITE on
+TransactionalId).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from dataclasses import dataclass
 
 PREFIX = "headrace"
 ATTEMPTS = 64
-"""Attempts this far apart share their names; no writer of the earlier one lives that long."""
+"""Attempts whose numbers differ by this share their names; no writer of the earlier one lives that long."""
 LANES = 3
-"""One open, one prepared, one spare; `lanes_of` adds one per checkpoint that may fail in a row."""
+"""Names (lanes) per writer: one open, one prepared, one spare. `lanes_of` adds one for each checkpoint that may fail in
+a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class TransactionName:
         return f"{job_prefix(self.job)}{self.sink}-{self.attempt}-{self.subtask}-{self.lane}"
 
     def successor(self, lanes: int) -> TransactionName:
-        """The name that replaces this one when its producer epochs run out."""
+        """The name that replaces this one before its producer epochs are exhausted. lanes: number of names per
+        writer."""
         return TransactionName(self.job, self.sink, self.attempt, self.subtask, self.lane + lanes)
 
 
@@ -51,7 +54,7 @@ def names_of(job: str, sink: str, attempt: int, subtask: int, lanes: int) -> tup
 
 def parsed(name: str) -> TransactionName | None:
     """The parts of a name, or None for a foreign name."""
-    # a job id may contain dashes, and a sink's name none: so the sink is the last part of what is left
+    # a job id may contain dashes and a sink's name may not, so the sink is the last part of the rest
     head, *numbers = name.rsplit("-", 3)
     prefix, _, rest = head.partition("-")
     job, _, sink = rest.rpartition("-")

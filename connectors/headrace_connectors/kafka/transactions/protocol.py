@@ -23,7 +23,7 @@ from headrace_connectors.kafka.librdkafka.tested_versions import (
 
 
 class TransactionProtocol(StrEnum):
-    """The protocols that this version of headrace can end a transaction with."""
+    """The protocols with which this version of headrace can end a transaction."""
 
     TV1 = "TV1"
 
@@ -56,7 +56,7 @@ def recorded(protocol: TransactionProtocol, version: Version) -> dict[str, Any]:
 def protocol_of(payload: Mapping[str, Any]) -> TransactionProtocol | None:
     """The protocol that a committable was written with; None: one that this version does not know.
 
-    A payload without the field is of an earlier version, all of which wrote with librdkafka's TV1.
+    A payload without the field was written by an earlier version of headrace, all of which used librdkafka's TV1.
     """
     try:
         return TransactionProtocol(payload.get("protocol", TransactionProtocol.TV1))

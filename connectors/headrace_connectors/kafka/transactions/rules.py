@@ -1,4 +1,4 @@
-"""Interprets the broker's answers about transactions. Pure: the committer asks, this module decides.
+"""Interprets the brokers' responses about transactions. Pure: the committer sends requests, this module decides.
 
 A transaction's states in DescribeTransactions:
 
@@ -6,8 +6,8 @@ A transaction's states in DescribeTransactions:
       ^               └─> PrepareAbort ──> CompleteAbort ──┤
       └────────────────────── the next producer ───────────┘
 
-Each of our transactions has a unique (producer id, producer epoch), because each has its own producer. So if a
-description still shows them, it describes that transaction, and not a later one of the same name.
+Each transaction of headrace has a unique (producer id, producer epoch), because each has its own producer. So a
+description with the same pair is of the same transaction, and not of a later one with the same name.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ NOT_FOUND = 105
 MOVED = frozenset({13, 14, 15, 16})
 """No connection; coordinator loading, not available, moved: find the coordinator again."""
 _PASSING = MOVED | {-1, 7, 51, 56}
-"""Transient: those, and unknown server error, timeout at the broker, markers of the previous transaction pending
+"""Transient errors: MOVED, unknown server error, timeout at the broker, markers of the previous transaction are pending
 (CONCURRENT_TRANSACTIONS), disk error."""
 _OTHERWISE_ENDED = frozenset({47, 48, 49, 90})
-"""Invalid epoch or id, invalid state, fenced: the transaction has changed."""
+"""Invalid producer epoch or id, invalid state, fenced: the transaction is not open as it was described."""
 DENIED = frozenset({31, 53})
 
 RETIRE_EPOCH = 30_000
-"""Producer epochs end at 32,766, and brokers had bugs close to it: a name is retired before."""
+"""Producer epoch from which on a name is not reused. Producer epochs end at 32,766, and brokers had bugs close to that
+limit."""
 
 
 class Answer(StrEnum):
-    """The reaction to an error code."""
+    """The reaction to an error code. LOOK: describe the transaction to find its outcome."""
 
     DONE = "done"
     RETRY = "retry"
@@ -50,7 +51,13 @@ class Answer(StrEnum):
 
 
 class Fate(StrEnum):
-    """The outcome of a transaction whose commit was decided."""
+    """The outcome of a transaction whose commit was decided.
+
+    COMMITTED   it is committed
+    LOST        it was aborted
+    UNDECIDED   it is still open
+    FORGOTTEN   the brokers do not know its name any more
+    """
 
     COMMITTED = "committed"
     LOST = "lost"
@@ -60,7 +67,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A transaction as its coordinator describes it. `started_at_ms`: -1 without an open one."""
+    """A transaction as its coordinator describes it. `started_at_ms`: -1 if no transaction is open."""
 
     name: str
     state: str
@@ -73,7 +80,8 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Undescribed:
-    """An error code instead of a description: 105, the name is unknown, or a permanent error."""
+    """The error code that a broker returned instead of a description: 105 (the name is unknown), or a permanent
+    error."""
 
     name: str
     code: int
@@ -130,8 +138,8 @@ def refusal(described: Description, topic: str) -> str | None:
 def fate(identity: Identity, described: Description) -> Fate:
     """The outcome of a transaction whose EndTxn(commit) failed with an error about its state.
 
-    Brokers forget a name that is unused for long (7 days by default), whatever the outcome of its transaction: then the
-    outcome is unknown.
+    Brokers forget a name that was not used for a long time (7 days by default), after a commit as after an abort: then
+    the outcome is unknown.
     """
     if isinstance(described, Undescribed):
         return Fate.FORGOTTEN
@@ -148,7 +156,7 @@ def fate(identity: Identity, described: Description) -> Fate:
 
 
 def successor(name: str, producer_epoch: int, *, retire_epoch: int, lanes: int) -> str:
-    """The name that replaces this one once it is committed; empty: it stays."""
+    """The name that replaces this one once its transaction is committed; empty: the name is reused."""
     whose = parsed(name)
     if producer_epoch < retire_epoch or whose is None:
         return ""
@@ -164,10 +172,11 @@ def ours(names: Iterable[str], job: str, sink: str) -> dict[str, TransactionName
 
 
 def swept(names: Iterable[str], job: str, sink: str, attempt: int) -> list[str]:
-    """The open transactions that a sweep ends: of this job and sink, from an earlier attempt.
+    """The names of open transactions that a sweep ends: those of this job and sink, from an earlier attempt.
 
-    Never from a later attempt, because a superseded coordinator may call this after a suspension. Names contain the
-    attempt modulo 64 only, so the 31 attempts before this one count as earlier.
+    It never ends those of a later attempt: the caller may be a coordinator that was suspended, and has been superseded
+    by one whose attempt is running. Names contain the attempt only modulo 64, so the 31 attempts before this one count
+    as earlier.
     """
     return sorted(
         name

@@ -10,7 +10,7 @@ from headrace_connectors.kafka.transactions.txn_admin import TxnAdmin
 def require_timeout_allowed(config: KafkaSinkSettings) -> None:
     """Raises UserError if `transaction_timeout` exceeds a broker's maximum, ExternalError if none answers.
 
-    Brokers that deny the question count as allowing it: the writer gets the error when it opens.
+    If the brokers deny access to the setting, the check passes: the writer raises the error when it opens.
     """
     admin = TxnAdmin(config.brokers, config.properties)
     try:

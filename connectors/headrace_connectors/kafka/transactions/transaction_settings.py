@@ -11,7 +11,7 @@ from headrace.core.config import duration_text
 
 TRANSACTION_TIMEOUT_MIN_MS = 1_000
 TRANSACTION_TIMEOUT_MAX_MS = 2**31 - 1
-"""Limits of the client library."""
+"""The client library's limits of the transaction timeout, in ms."""
 
 _SOCKET_TIMEOUT_MS = 60_000
 _MESSAGE_TIMEOUT_MS = 300_000
@@ -20,7 +20,8 @@ _MESSAGE_TIMEOUT_NAMES = ("message.timeout.ms", "delivery.timeout.ms")
 
 
 def unmet_terms(terms: CheckpointTerms, transaction_timeout_ms: int) -> list[str]:
-    """Reasons why these checkpoints rule out exactly-once delivery: messages with their remedy."""
+    """The reasons why exactly-once delivery is impossible with these checkpoint settings, as messages with remedies;
+    empty: it is possible."""
     refused = refused_terms(terms)
     if refused or terms.interval_ms is None:
         return refused
@@ -45,10 +46,11 @@ def unmet_terms(terms: CheckpointTerms, transaction_timeout_ms: int) -> list[str
 def transaction_settings(
     name: str, transaction_timeout_ms: int, properties: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """The pipeline's properties without the settings that depend on the transaction, and the client settings for those.
+    """Returns (the pipeline's properties without socket and message timeouts, the client settings of a transaction).
 
-    By default the client library derives both time limits from the transaction's: 15 minutes for a socket. The
-    pipeline's own value is used unless it exceeds the transaction timeout, which the library rejects.
+    Without these settings the client library derives both timeouts from the transaction timeout, which would be 15
+    minutes for a socket. A value of the pipeline is used unless it exceeds the transaction timeout, because the library
+    rejects such values.
     """
     limits = (*_MESSAGE_TIMEOUT_NAMES, _SOCKET_TIMEOUT_NAME)
     rest = {each: value for each, value in properties.items() if each not in limits}
@@ -64,8 +66,8 @@ def transaction_settings(
 
 
 def message_timeout_ms(properties: Mapping[str, str], transaction_timeout_ms: int) -> int:
-    """How long a record may wait for a broker: less than the transaction timeout, so that the record's failure comes
-    first."""
+    """How long a record may wait for a broker, in ms. It is less than the transaction timeout, so that the record fails
+    before its transaction expires."""
     # the library reads 0 as no limit
     wanted = _number(properties, _MESSAGE_TIMEOUT_NAMES, _MESSAGE_TIMEOUT_MS) or transaction_timeout_ms
     return wanted if wanted < transaction_timeout_ms else transaction_timeout_ms * 2 // 3

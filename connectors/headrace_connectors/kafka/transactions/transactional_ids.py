@@ -1,9 +1,10 @@
 """The states of a writer's transactional ids: free, spare, open or prepared. Pure: knows no client and no thread.
 
-    free ──begin_spare──> spare ──open──> open ──prepared(7)──> prepared ──committed(7)──> free, maybe under a new name
+    free ──begin_spare──> spare ──open──> open ──prepared(7)──> prepared ──committed(7)──> free, or a new name is
 
-At most one name is spare, at most one open. A name becomes free only when its transaction is committed and the journal
-records that: registering it earlier (InitProducerId) would abort a decided transaction.
+At most one name is spare: its producer is registered for the next transaction. At most one is open. A name becomes free
+only when its transaction is committed and the journal records that: to register it earlier (InitProducerId) would abort
+a decided transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class TransactionLanes:
 
     def __init__(self, names: Sequence[str]) -> None:
         assert len(names) == len(set(names)) > 0, "a writer's names differ"
-        # FIFO: the brokers have certainly completed the last transaction of the name that was freed first
+        # first in, first out: the brokers have had most time to complete the last transaction of the first name
         self._free = deque(names)
         self._spare: str | None = None
         self._open: str | None = None
@@ -32,18 +33,18 @@ class TransactionLanes:
 
     @property
     def pending(self) -> tuple[Committable, ...]:
-        """Prepared committables that are not known to be committed, oldest first."""
+        """The committables that are prepared and not yet recorded as committed, oldest first."""
         return tuple(self._prepared)
 
     def begin_spare(self) -> str | None:
-        """The name for a new spare producer; None: there is one already, or no name is free."""
+        """Makes a free name the spare one, and returns it. None: there is a spare name already, or no name is free."""
         if self._spare is not None or not self._free:
             return None
         self._spare = self._free.popleft()
         return self._spare
 
     def open(self) -> str:
-        """Opens a transaction under the spare name."""
+        """Makes the spare name the open one, and returns it."""
         assert self._open is None, "one transaction is open at a time"
         assert self._spare is not None, "a transaction opens under the spare name"
         self._open, self._spare = self._spare, None
@@ -56,8 +57,8 @@ class TransactionLanes:
         self._open = None
 
     def committed(self, epoch: int, successors: Mapping[str, str]) -> None:
-        """Frees the names of everything prepared up to `epoch`; those in `successors` are replaced from now on."""
-        # an aborted epoch's transactions stay prepared, and a later epoch's commit covers them
+        """Frees the names that were prepared in epochs up to `epoch`. successors: name -> the name that replaces it."""
+        # transactions of an aborted epoch stay prepared, and the commit of a later epoch includes them
         for item in self._prepared:
             if item.epoch <= epoch:
                 self._free.append(successors.get(item.name, item.name))

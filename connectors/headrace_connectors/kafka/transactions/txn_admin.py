@@ -1,8 +1,8 @@
 """Kafka transaction admin client: find coordinator, describe, end, fence, list. Retries for `patience_s`.
 
 Owns the routing of requests to brokers and their retries. Transient errors (a broker restarts, a coordinator moves, a
-transaction's markers are pending) are retried for some seconds, then raised as ExternalError with `retry`. Each name
-has its own answer. `rules` interprets answers, `requests.client` sends requests.
+transaction's markers are pending) are retried for `patience_s`, then raised as ExternalError with `retry`. Each name
+has its own result. `rules` interprets responses, `requests.client` sends requests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headrace_connectors.kafka.transactions.rules import (
 )
 
 PATIENCE_S = 8.0
-"""How long one call is retried: most broker restarts are shorter."""
+"""How long one call is retried, in seconds: most broker restarts take less."""
 ANSWER_TIMEOUT_MS = 4_000
 _BACKOFF = Backoff(first_s=0.005, max_s=0.25)
 _COORDINATORS_MAX = 10_000
@@ -42,8 +42,8 @@ A = TypeVar("A")
 class TxnAdmin:
     """Requests about transactions. Used by one thread.
 
-    All methods raise ExternalError: with `retry` without an answer in `patience_s`; without `retry` for denied access,
-    with the missing ACL as remedy.
+    All methods raise ExternalError: with `retry` if there is no response within `patience_s`; without `retry` if access
+    is denied, with the missing ACL as remedy.
     """
 
     def __init__(self, brokers: str, properties: Mapping[str, str], *, patience_s: float = PATIENCE_S) -> None:
@@ -55,7 +55,7 @@ class TxnAdmin:
         self._last_failure = ""
 
     def find(self, names: Collection[str]) -> dict[str, int]:
-        """The coordinator of each transaction, looked up again."""
+        """The transaction coordinator of each name, without the cache."""
         for name in names:
             self._coordinators.pop(name, None)
         answers = self._until_answered(
@@ -69,7 +69,7 @@ class TxnAdmin:
         return {name: _described(name, raw) for name, raw in answers.items()}
 
     def end(self, calls: Sequence[EndCall]) -> dict[str, int]:
-        """EndTxn for each: name -> error code, without transient ones."""
+        """Sends EndTxn for each call. Returns name -> error code; transient errors were retried."""
         by_name = {call.name: call for call in calls}
         return self._until_answered(
             by_name,
@@ -78,10 +78,10 @@ class TxnAdmin:
         )
 
     def fence(self, names: Collection[str]) -> dict[str, int]:
-        """Aborts the open transaction of each name and fences its producers: name -> error code, without transient
-        ones.
+        """Aborts the open transaction of each name, and fences its producers, by InitProducerId. Returns name -> error
+        code; transient errors were retried.
 
-        It registers names that the brokers did not know: describe first.
+        It registers names that the brokers do not know, so the caller must describe them first.
         """
         return self._until_answered(
             names, lambda placed: self._connected().init_producer_ids(placed, timeout_ms=_FENCE_TIMEOUT_MS), int
@@ -127,7 +127,8 @@ class TxnAdmin:
         ask: Callable[[Mapping[int, Sequence[str]]], Mapping[str, A]],
         code_of: Callable[[A], int],
     ) -> dict[str, A]:
-        """Asks for all names, then again for those with a transient answer, each time at their current coordinator."""
+        """Sends requests for all names, then again for those with a transient error, each time to their current
+        transaction coordinator."""
         open_names = dict.fromkeys(names, 0)
         answers: dict[str, A] = {}
         retries = Retries(_BACKOFF, self._patience_s)
@@ -140,7 +141,7 @@ class TxnAdmin:
                 continue
             codes |= {name: code_of(answer) for name, answer in got.items()}
             for name, code in codes.items():
-                # the cached coordinator is outdated: the next round looks it up again
+                # the cached coordinator is outdated: the next round requests it again
                 if code in MOVED:
                     self._coordinators.pop(name, None)
                 if name in got and answer_to(code) is not Answer.RETRY:
@@ -151,7 +152,7 @@ class TxnAdmin:
         return answers
 
     def _placed(self, names: Iterable[str]) -> tuple[dict[int, list[str]], dict[str, int]]:
-        """Coordinator -> its names, and the error codes of names without a known coordinator."""
+        """(transaction coordinator -> its names, error codes of names whose coordinator is not known)."""
         wanted = list(names)
         if len(self._coordinators) > _COORDINATORS_MAX:
             self._coordinators.clear()
@@ -172,7 +173,8 @@ class TxnAdmin:
         ask: Callable[[BrokerClient, Sequence[int]], Mapping[int, tuple[int, A]]],
         passed_over: Collection[int] = (),
     ) -> list[A]:
-        """The answers of all brokers in the cluster. A broker that dies meanwhile is no longer asked."""
+        """The responses of all brokers in the cluster, without those with a code in `passed_over`. If a broker fails,
+        all brokers that the cluster has then are asked again."""
         retries = Retries(_BACKOFF, self._patience_s)
         while True:
             try:

@@ -1,1 +1,1 @@
-"""The journal of a job: records and the decisions they state, write access, recovery, orphans."""
+"""The journal of a job: its records, the decisions that follow from them, write access, recovery, orphaned files."""

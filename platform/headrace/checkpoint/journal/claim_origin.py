@@ -1,5 +1,5 @@
-"""Claims another job's checkpoint: a record in that job's journal supersedes its writer before a new job starts from
-it.
+"""Claims another job's checkpoint before a new job starts from it: writes records into the other job's journal, so that
+a coordinator that still runs that job is superseded and stops.
 
 A shell; `resolve.require_claimable` decides whether the checkpoint may be claimed.
 """
@@ -17,11 +17,15 @@ from headrace.core.errors import UserError
 def claim(found: Found, writer: str, at_ms: int) -> None:
     """Appends an `attempt` record to the journal of the checkpoint's job, then `finished`.
 
-    Does nothing for a savepoint, which belongs to no job, nor for a job whose journal ends in `finished`. The `attempt`
-    record restores the newest checkpoint, so it discards nothing of the other job. The `finished` record is for a
-    coordinator of that job that returns: two jobs must not continue from one checkpoint. Output that was decided but
-    not committed is aborted with the job's other open output, unless `headrace transactions commit` runs first; the
-    user has accepted that by claiming. Raises UserError if another writer has continued the job meanwhile.
+    Does nothing for a savepoint, which belongs to no job, nor for a job whose journal ends in `finished`.
+
+    An `attempt` record invalidates every checkpoint after its `restored_epoch` (`Journal.checkpoints`). This one names
+    the newest checkpoint, so all checkpoints of the other job stay valid. The `finished` record is for a coordinator of
+    that job that starts again later: it reads that the job has ended, and does not continue from the same checkpoint as
+    the new job. Output that was decided but not committed is aborted with the job's other open output, unless `headrace
+    transactions commit` runs first; the user has accepted that by claiming.
+
+    Raises UserError if another writer has continued the job meanwhile.
     """
     if found.journal is None or found.journal.finished is not None:
         return

@@ -6,8 +6,8 @@
 
 A writer puts its record at exactly head + 1. If the number is taken, or if a higher one exists after its put, another
 writer has continued: this one has been replaced. The second test is needed because numbers below the oldest retained
-checkpoint are deleted, so a writer that was suspended may find a free number far below the head. A record that it
-leaves there is distinguished from history by a gap in the numbers, or by `after`: the next record names another
+checkpoint are deleted. So a writer that was suspended may put its record at a free number far below the head. That
+record is not history: there is a gap between it and the next record, or the next record's `after` names another
 predecessor.
 """
 
@@ -30,8 +30,8 @@ from headrace.core.errors import ExternalError
 
 
 class JournalCorruptError(ExternalError):
-    """Records are missing that no pruning deletes, so the newest checkpoint is unknown. A listing taken during a put
-    looks the same for a moment, hence `retry`."""
+    """Records are missing that pruning never deletes, so the newest checkpoint is unknown. A listing that another
+    process's put overlaps may lack the same records, so the error has `retry`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Nothing new was written: an earlier put of the same writer, whose answer was lost, had succeeded. That record is
-    part of the journal now. The writer, which took the put for failed, must decide again."""
+    """Nothing was written now: an earlier put of the same writer had succeeded, and its response was lost. The record
+    of that put is part of the journal. The writer acted as if the put had failed, so it must decide again."""
 
     record: Record
     journal: Journal
@@ -53,8 +53,8 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Another writer has continued this journal. `number`: the record that proves it; writer: its token, if it was
-    read."""
+    """Another writer has continued this journal. number: the record that proves it; writer: the token of that record's
+    writer, if it was read."""
 
     number: int
     writer: str | None = None
@@ -78,10 +78,10 @@ class Prunable:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The records that are history, ascending without a gap, and the numbers below them.
+    """The records that are history, ascending without a gap, and what lies below them.
 
     kept    the newest attempt's record, if it lies below the others
-    stray   numbers of all other records below: not history
+    stray   numbers of all other records below: they are not history
     """
 
     records: tuple[Record, ...] = ()
@@ -163,7 +163,7 @@ class Journal:
 
     @property
     def finished(self) -> FinishedRecord | None:
-        """The end of the job; a later attempt (`run --resume`) starts it again."""
+        """The end of the job; None if it has not ended, or a later attempt (`run --resume`) has started it again."""
         for record in reversed(self.records):
             match record:
                 case FinishedRecord():
@@ -189,7 +189,8 @@ class Journal:
 
     @property
     def stopped(self) -> CheckpointRecord | None:
-        """The complete epoch of the requested stop: the newest one, because an epoch in flight may precede it."""
+        """The complete epoch of the requested stop. It is the newest one after the `stopping` record, because an epoch
+        that was in flight when the stop was requested may be recorded between them."""
         stopping = self.stopping
         if stopping is None:
             return None
@@ -233,14 +234,14 @@ class Journal:
         return {} if attempt is None else attempt.output
 
     def next(self, draft: Record, writer: str) -> Record:
-        """The draft as `writer` puts it at head + 1."""
+        """The draft with number head + 1, `writer` and `after`."""
         after = _mark(self.records[-1]) if self.records else ""
         return draft.model_copy(update={"number": self.head + 1, "writer": writer, "after": after})
 
     def on_put(self, put: Record, found: Record | None, higher: Iterable[int]) -> Verdict:
         """The verdict on a put of `put` (made by `next`).
 
-        found    None: it was written; else the record that already had its number
+        found    None: the record was written; else the record that already had its number
         higher   numbers above it, listed after the put
         """
         assert put.number == self.head + 1, "a record is put at head + 1"
@@ -252,7 +253,7 @@ class Journal:
             return Written(put, self._with(put))
         if found.writer != put.writer:
             return Replaced(found.number, found.writer)
-        # own token: the store had written an earlier put whose answer was lost, perhaps of another draft
+        # the same writer's token: the store wrote an earlier put whose response was lost, perhaps of another draft
         stands = self._with(found)
         return Written(found, stands) if _same(put, found) else Settled(found, stands)
 

@@ -1,4 +1,4 @@
-"""A job's journal in a store: reads it, and appends records by the protocol of `journal`. Makes no decisions.
+"""A job's journal in a store: reads it, and appends records by the protocol of `journal`. Decides nothing.
 
 append:  put-if-absent at head + 1 ─> taken? read its record ─> list higher numbers ─> Written | Settled | Replaced
 """
@@ -26,7 +26,7 @@ from headrace.checkpoint.stores.store import ObjectNotFoundError, ObjectStore
 from headrace.core.errors import ExternalError, UserError
 
 _LOADS_MAX = 5
-"""Most reads of a journal that other processes prune or write meanwhile."""
+"""How often a journal is read if other processes write or delete records during the read."""
 
 
 class JournalStore:
@@ -45,19 +45,20 @@ class JournalStore:
 
     @property
     def replaced(self) -> Replaced | None:
-        """The writer that has replaced this one, once detected; this one never writes again."""
+        """Evidence that another writer has replaced this one; None until it is detected. Then this one never writes
+        again."""
         return self._replaced
 
     @property
     def journal(self) -> Journal:
-        """The journal as last read or written."""
+        """The journal as of the last read or append."""
         return self._journal
 
     def load(self) -> Journal:
-        """Reads all of it. Raises ExternalError, and UserError for records of a newer version of headrace.
+        """Reads the whole journal. Raises ExternalError, and UserError for records of a newer version of headrace.
 
-        A replaced writer stays replaced: only a new one may continue. A writer that has written also detects it here,
-        by another writer's record at a number that would have been its own.
+        A writer that has been replaced stays replaced: only a new JournalStore may continue. A writer that has appended
+        a record is also replaced if this read finds a later record of another writer.
         """
         head = self._journal.head
         journal = self._load_settled()
@@ -75,8 +76,11 @@ class JournalStore:
         return self._load()
 
     def append(self, draft: Record) -> Verdict:
-        """Puts the draft at head + 1. Raises ExternalError if the store fails: the record may have been written or not,
-        and the same draft may be appended again. Once Replaced, always Replaced."""
+        """Puts the draft at head + 1. After Replaced, every later call returns Replaced.
+
+        Raises ExternalError if the store fails. The record may have been written or not; the caller may append the same
+        draft again.
+        """
         if self._replaced is not None:
             return self._replaced
         put = self._journal.next(draft, self._writer)
@@ -86,7 +90,8 @@ class JournalStore:
             try:
                 existing = self._read(path)
             except ObjectNotFoundError as error:
-                # taken a moment ago and gone now: only a writer that has continued prunes it
+                # The number was taken, and the record is gone now. If another writer has continued, it has pruned the
+                # record, and a higher number exists.
                 if not self._higher(put.number):
                     raise ExternalError(
                         f"{self._store.url}/{path} could not be written and is not there", retry=True
@@ -95,8 +100,8 @@ class JournalStore:
         return self._judged(self._journal.on_put(put, existing, self._higher(put.number)))
 
     def prune(self, retained: int) -> Prunable:
-        """Deletes records and files of checkpoints beyond the `retained` newest, and returns them: none if another
-        writer has continued."""
+        """Deletes records and files of checkpoints beyond the `retained` newest, and returns them. Deletes nothing if
+        another writer has continued."""
         if self._replaced is not None or self._higher(self._journal.head):
             return Prunable()
         gone = self._journal.prunable(retained)
@@ -132,7 +137,10 @@ class JournalStore:
 
 
 def parse_record(data: bytes, place: str) -> Record:
-    """Parses a record. `place`: its name in errors."""
+    """Parses a record. place: its path or URL, for errors; the number in it must be the record's.
+
+    Raises UserError for a manifest of a newer format, ExternalError for other invalid data.
+    """
     try:
         fields = json.loads(data)
     except ValueError as error:
@@ -154,7 +162,7 @@ def parse_record(data: bytes, place: str) -> Record:
 
 
 def require_format(manifest: dict[str, object], place: str) -> None:
-    """Rejects a manifest of a later format, and names its version."""
+    """Raises UserError for a manifest of a later format, with the version of headrace that wrote it."""
     found = manifest.get("format", FORMAT)
     if isinstance(found, int) and found > FORMAT:
         raise UserError(

@@ -5,8 +5,9 @@
                    of this attempt, but of an epoch before the oldest retained one
     leftover     temporary file of an interrupted write
 
-Both only if older than the grace: a slot of an earlier attempt may still be writing. Files of later attempts belong to
-another coordinator. User code is kept: it is named by its content, and small.
+Both count only if they are older than the grace time (`GRACE_MS`), because a slot of an earlier attempt may still be
+writing. Files of later attempts belong to another coordinator. User code is never an orphan: its name is a hash of its
+content, so it exists once, and it is small.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class Orphans:
 
 
 def find_orphans(store: ObjectStore, journal: Journal, now_ms: int, grace_ms: int = GRACE_MS) -> Orphans:
-    """Lists orphans; deletes nothing. `store`: the job's folder; `journal`: as loaded from it, before the listing."""
+    """Lists orphans; deletes nothing. store: the job's folder; journal: loaded from it before this call."""
     found = [*_unnamed(store.objects(STATE), journal), *store.leftovers()]
     old = [each for each in found if each.modified_ms <= now_ms - grace_ms]
     return Orphans(tuple(sorted(each.path for each in old)), sum(each.bytes for each in old))
 
 
 def delete_orphans(store: ObjectStore, journal: Journal, now_ms: int, grace_ms: int = GRACE_MS) -> Orphans:
-    """Deletes orphans and returns them. Only for the journal's writer, which must not have been replaced."""
+    """Deletes orphans and returns them. Only the journal's writer may call it, as long as it has not been replaced."""
     orphans = find_orphans(store, journal, now_ms, grace_ms)
     store.delete(orphans.paths)
     return orphans

@@ -20,7 +20,9 @@ class RecordBase(Document):
     """Fields of all records. `Journal.next` sets number, writer and after: a draft omits them.
 
     writer   random token of the coordinator's run that wrote it
-    after    `<writer>@<at_ms>` of the previous record: detects a late record in the place of a pruned one
+    after    `<writer>@<at_ms>` of the previous record. It detects a record that a replaced writer put late, at the
+             number of a pruned one
+    at_ms    epoch ms, by the writer's clock
     """
 
     number: int = 0
@@ -30,12 +32,12 @@ class RecordBase(Document):
 
 
 class AttemptRecord(RecordBase):
-    """A (re)start: written before any name is fenced or a task starts.
+    """The start of an attempt. It is written before any name is fenced and before any task starts.
 
-    restored_epoch   the epoch it starts from, or None: from scratch, or from `savepoint`
-    savepoint        manifest URL of a foreign savepoint or checkpoint that it starts from
+    restored_epoch   the checkpoint that the attempt restores; None: it starts from `savepoint`, or from scratch
+    savepoint        manifest URL of the savepoint, or of another job's checkpoint, that it starts from
     transactions     sink -> every name (transactional id) under which this attempt may leave output open
-    splits           source -> what its enumerator resolved, once for the job's life
+    splits           source -> the splits that its enumerator resolved, once for the job's life
     output           exactly-once sink -> its committed output at the start of this attempt
     """
 
@@ -51,11 +53,12 @@ class AttemptRecord(RecordBase):
 
 
 class CheckpointRecord(RecordBase):
-    """An epoch is complete: the decision to commit it.
+    """An epoch is complete. This record is the decision to commit it.
 
-    savepoint          URL of the savepoint folder that it also fills
-    savepoint_states   the same states in that folder, paths relative to it: recovery may have to finish the savepoint
-    took_ms            from its trigger to this decision; None if unknown
+    savepoint          URL of the savepoint's folder, if the epoch is also a savepoint
+    savepoint_states   the same states in that folder, with paths relative to it, because recovery may have to write the
+                       savepoint's manifest
+    took_ms            time from the epoch's trigger to this record; None if unknown
     """
 
     kind: Literal["checkpoint"] = "checkpoint"
@@ -66,15 +69,15 @@ class CheckpointRecord(RecordBase):
 
 
 class CommittedRecord(RecordBase):
-    """All committables of the epoch are visible."""
+    """All output of the epoch is committed."""
 
     kind: Literal["committed"] = "committed"
     epoch: int
 
 
 class StoppingRecord(RecordBase):
-    """The user's request to stop, which survives a crash. `savepoint`: URL of its folder, or None: a checkpoint
-    only."""
+    """The user's request to stop the job, which survives a crash. savepoint: URL of the folder of its savepoint; None:
+    the stop takes only a checkpoint. drain: time advances to its end before, so that every window fires."""
 
     kind: Literal["stopping"] = "stopping"
     savepoint: str | None = None
@@ -82,7 +85,7 @@ class StoppingRecord(RecordBase):
 
 
 class FinishedRecord(RecordBase):
-    """The end: FINISHED, CANCELED or FAILED. `savepoint`: the path that a stop returned."""
+    """The end of the job. savepoint: URL of the savepoint that a stop returned."""
 
     kind: Literal["finished"] = "finished"
     state: Literal["FINISHED", "CANCELED", "FAILED"]

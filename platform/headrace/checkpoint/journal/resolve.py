@@ -1,13 +1,13 @@
-"""The steps of a recovery and the checkpoint it restores, derived from a loaded journal. Pure.
+"""The steps of a recovery, and the checkpoint that it restores, derived from a loaded journal. Pure.
 
-    newest complete checkpoint ── committed? no ──> commit it first (repeating that changes nothing), then `committed`
+    newest complete checkpoint ── not committed? ──> commit it first (a second commit changes nothing), then `committed`
             │
-            ├── stop requested, and this is its epoch ──> only commit, finish the savepoint, return its path
+            ├── stop requested, and this is its epoch ──> only commit, write the savepoint's manifest, return its path
             ├── stop requested, but its epoch is not complete ──> restore, take the savepoint at once, end
             └── else ──> restore, next attempt
 
-A damaged checkpoint is skipped only if it committed no output: restoring an earlier one would repeat visible output. In
-that case the user must choose.
+A damaged checkpoint is skipped only if it has no output to commit. If it has output, that output is or may be visible,
+and restoring an earlier checkpoint would write it again: then the user must choose.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from headrace.core.errors import ExternalError, UserError
 
 
 class CheckpointUnusableError(ExternalError):
-    """The newest checkpoint cannot be read, and an earlier one would repeat output that is, or may be, visible."""
+    """The newest checkpoint cannot be read, and there is no earlier one, or restoring an earlier one would repeat
+    output that is, or may be, visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """The recovery, in the order of its steps.
 
-    commit_first   the record of the newest checkpoint, if it is not recorded as committed
-    unfinished     the record of the newest checkpoint, if it fills a savepoint: its manifest.json may be missing
-    finished       the job has ended: nothing to do
-    stopped        the complete epoch of the requested stop: nothing to run
-    stopping       a stop was requested
+    commit_first   the record of the newest checkpoint, if no `committed` record follows it
+    unfinished     the record of the newest checkpoint, if its epoch is also a savepoint. A coordinator that died after
+                   it put the record may not have written the savepoint's manifest.json: then the recovery writes it
+    finished       the record of the job's end: there is nothing to do
+    stopped        the record of the requested stop's epoch, if it is complete: there is nothing to run
+    stopping       the record of a requested stop
     restore        the checkpoint of this job to restore
-    begins_with    without one: manifest URL of the savepoint from which the newest attempt started
-    attempt, epoch the greatest so far, 0 before the first
+    begins_with    if `restore` is None: manifest URL of the savepoint from which the newest attempt started
+    attempt, epoch the greatest numbers so far, 0 before the first
     passed_over    epochs that are newer than `restore`, but damaged
     before         the checkpoint to restore if the output of `commit_first` is lost: the one below it, if any
     transactions   sink -> names under which output may be open
@@ -74,9 +76,9 @@ class Resolution:
 def resolve(journal: Journal, damaged: Mapping[int, str] | None = None) -> Resolution:
     """The recovery of the job with this journal.
 
-    damaged   epochs whose files are missing or damaged, with the reason
+    damaged   epochs whose files are missing or damaged -> the reason
 
-    Raises CheckpointUnusableError if output would be repeated without a damaged epoch.
+    Raises CheckpointUnusableError if a damaged epoch cannot be skipped.
     """
     restore, passed_over = _usable(journal, damaged or {})
     newest = journal.checkpoints[-1] if journal.checkpoints else None
@@ -84,7 +86,8 @@ def resolve(journal: Journal, damaged: Mapping[int, str] | None = None) -> Resol
     first = journal.newest_attempt
     return Resolution(
         commit_first=uncommitted,
-        # always, since a crash between the record and manifest.json leaves no trace of it; finishing is idempotent
+        # for every savepoint: the journal does not show whether manifest.json was written before a crash, and writing
+        # it again changes nothing
         unfinished=newest if newest is not None and newest.savepoint is not None else None,
         finished=journal.finished,
         stopped=journal.stopped,
@@ -103,7 +106,7 @@ def resolve(journal: Journal, damaged: Mapping[int, str] | None = None) -> Resol
 
 
 def _usable(journal: Journal, damaged: Mapping[int, str]) -> tuple[CheckpointRecord | None, tuple[int, ...]]:
-    """The newest checkpoint that can be restored, and the epochs above it."""
+    """The newest checkpoint that can be restored, and the damaged epochs above it, newest first."""
     checkpoints = journal.checkpoints
     passed_over: list[int] = []
     for record in reversed(checkpoints):

@@ -1,4 +1,4 @@
-"""Finds the damaged checkpoints of a journal: a file of theirs is missing, truncated or altered. A shell.
+"""Finds the damaged checkpoints of a journal: those with a file that is missing, truncated or altered. A shell.
 
 damaged = damaged_epochs(store, journal)            one listing: files that are missing or truncated
 damaged = damaged_epochs(store, journal, deep=True) reads every file: also altered ones
@@ -15,9 +15,9 @@ from headrace.checkpoint.stores.store import ObjectStore
 
 
 def damaged_epochs(store: ObjectStore, journal: Journal, *, deep: bool = False) -> dict[int, str]:
-    """Epoch -> its damage, from the newest checkpoint down to the first intact one.
+    """Epoch -> its damage, from the newest checkpoint down to the first intact one, which is not checked further.
 
-    `store`: the job's folder. Raises ExternalError if it does not answer.
+    store: the job's folder. Raises ExternalError if it cannot be read.
     """
     if not journal.checkpoints:
         return {}

@@ -1,13 +1,13 @@
 """Bootstraps a savepoint from values that a user supplies, so that a job can start from it without an earlier job.
 
-    given = given_states(plan, ["totals"])                   the columns that the steps take
-    write_share(given["totals"], rows, Share(..), store)     one range of key groups: files and their handles
-    finish(Bootstrap(..), handles, store)                    the manifest, last
-    bootstrap(Bootstrap(..), {"totals": frame}, directory)   all of it for frames in memory
+    given = given_states(plan, ["totals"])                   the columns that the steps need
+    write_share(given["totals"], rows, Share(..), store)     writes one range of key groups: files and their handles
+    finish(Bootstrap(..), handles, store)                    writes the manifest, last
+    bootstrap(Bootstrap(..), {"totals": frame}, directory)   does all of it for frames in memory
 
 Sources start as configured in the pipeline, or at the positions supplied. `reached_ms` is the watermark of the state:
-windows that end by then count as fired, and rows behind it are late (DESIGN section 5, rule 1: it is the floor of every
-partition).
+windows that end by then count as fired, and rows behind it are late. It becomes the floor of every partition, which is
+the least watermark of its rows (DESIGN section 5, rule 1).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Bootstrap:
 class Share:
     """One range of key groups of one step: that of subtask `subtask` out of `of`.
 
-    watermark   windows that end by then have fired; held: the same less the allowed lateness
+    watermark   windows that end by then have fired (epoch ms); held: the same less the allowed lateness
     """
 
     node: str
@@ -83,7 +83,8 @@ class Share:
 
 
 def given_states(plan: PhysicalPlan, names: Iterable[str]) -> dict[str, GivenState]:
-    """The columns that each of these steps takes. Raises UserError for a name that is not an aggregating step."""
+    """The GivenState of each of these steps, with the columns that it needs. Raises UserError for a name that is not an
+    aggregating step."""
     steps = {node.node: node for task in plan.tasks for node in task.nodes if isinstance(node, StepSpec)}
     keeping = {name: node.config for name, node in steps.items() if isinstance(node.config, AggregateConfig)}
     states = {}
@@ -134,7 +135,7 @@ def _chunks(rows: pl.DataFrame) -> list[Chunk]:
 
 
 def write_time(given: GivenState, share: Share, store: ObjectStore) -> tuple[StateHandle, ...]:
-    """Writes a step's state beside its rows: once per share. Raises ExternalError."""
+    """Writes a step's state beside its rows (`StepTime`); called for one share of a step. Raises ExternalError."""
     snapshots = given.snapshot([], share.watermark)
     return tuple(_written(state, share, store) for state in snapshots if state.kind is not StateKind.KEYED)
 

@@ -16,7 +16,7 @@ from headrace.state.snapshot import StateKind
 
 @dataclass(frozen=True, slots=True)
 class KeptState:
-    """One state over all subtasks that wrote it. bytes: size of its files, which may hold further rows."""
+    """One state over all subtasks that wrote it. bytes: size of its files, which may contain other rows too."""
 
     node: str
     state: str

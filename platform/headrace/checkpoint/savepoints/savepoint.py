@@ -43,14 +43,14 @@ class Found:
 def write_savepoint(manifest: Manifest, folder: str) -> str:
     """Writes the savepoint's manifest, the last of its files; returns the folder's URL. Idempotent.
 
-    `manifest`: kind `savepoint`, paths relative to `folder`. Raises ExternalError, also if a file that it names is
-    gone: then the savepoint has been moved or deleted since, and cannot be finished.
+    manifest: of kind `savepoint`, with paths relative to `folder`. Raises ExternalError, also if a file that it names
+    is gone: then the savepoint was moved or deleted, and cannot be finished.
     """
     return finish_savepoint(manifest, open_folder(folder))
 
 
 def finish_savepoint(manifest: Manifest, store: ObjectStore) -> str:
-    """As `write_savepoint`. store: the savepoint's folder."""
+    """Does the same as `write_savepoint`. store: the savepoint's folder."""
     assert manifest.kind == "savepoint", "a checkpoint's manifest lives in the journal"
     there = set(store.list(""))
     if MANIFEST in there:
@@ -65,8 +65,8 @@ def finish_savepoint(manifest: Manifest, store: ObjectStore) -> str:
 
 
 def delete_savepoint(path: str) -> None:
-    """Deletes a savepoint by a path that `find` accepts, its manifest first. Ignores a missing one, and a job's folder
-    with its checkpoints: they are that job's history."""
+    """Deletes a savepoint by a path that `find` accepts, its manifest first. Does nothing if there is no savepoint, or
+    if the path is a job's folder or record: its checkpoints are that job's history."""
     url = absolute(path.rstrip("/"))
     folder = parted(url)[0] if url.endswith(f"/{MANIFEST}") else url
     if record_number(url) is not None:
@@ -134,7 +134,7 @@ class CorruptFileError(ExternalError):
 
 def checked_read(part: FilePart) -> bytes:
     """The whole file of a located part. Raises CorruptFileError."""
-    # imports polars and pyarrow, which most users of savepoints do not need
+    # imported here: it loads polars and pyarrow, which most callers of this module do not need
     from headrace.state.parquet import checksum
 
     remedy = "put that file back, or restore from another checkpoint or savepoint"
@@ -163,7 +163,8 @@ def _savepoint(folder: str) -> Found:
 
 
 def parse_manifest(data: bytes, place: str) -> Manifest:
-    """Parses a savepoint's manifest. `place`: its name in errors."""
+    """Parses a savepoint's manifest. place: its URL, for errors. Raises UserError for a newer format, ExternalError for
+    other invalid data."""
     try:
         fields = json.loads(data)
     except ValueError as error:
@@ -208,5 +209,5 @@ def _newest(store: ObjectStore, epoch: int | None) -> Found:
 
 
 def checkpoint_url(job_folder: str, record: CheckpointRecord) -> str:
-    """The user's path of a retained checkpoint: its record's URL."""
+    """The path by which users name a retained checkpoint: the URL of its record."""
     return joined(job_folder, record_path(record.number))

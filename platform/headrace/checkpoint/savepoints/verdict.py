@@ -4,7 +4,7 @@
     physical plan (state needed) ├─ by name, after renames ─> restored | new | partly | dropped | incompatible
     renames old=new              ─┘
 
-Any parallelism fits: keyed state moves by key group. Stateless nodes fit any state.
+Any parallelism fits, because keyed state is redistributed by key group. A node without state fits any state.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SOURCE = "source"
 class Verdict(StrEnum):
     """The outcome for a node.
 
-    RESTORED       it continues with all its state, or had none
-    NEW            it did not exist: it starts empty
-    PARTLY         state that it no longer uses is lost
-    DROPPED        it no longer exists: its state is lost
-    INCOMPATIBLE   its state does not fit the new configuration
+    RESTORED       the node continues with all its state, or had none
+    NEW            the node did not exist: it starts empty
+    PARTLY         the node continues; state that it no longer uses is lost
+    DROPPED        the node no longer exists: its state is lost
+    INCOMPATIBLE   the node's state does not fit its new configuration
     """
 
     RESTORED = "restored"
@@ -58,7 +58,9 @@ def loses_state(verdicts: Iterable[NodeVerdict]) -> bool:
 def judge(manifest: Manifest, plan: PhysicalPlan, renames: Mapping[str, str]) -> tuple[NodeVerdict, ...]:
     """A verdict on each source and step of the plan, in flow order, then on nodes that no longer exist.
 
-    renames   old node name -> new one. Raises UserError if such a node does not exist, or two would become one.
+    renames   old node name -> new one
+
+    Raises UserError if a renamed node does not exist, or if two nodes would get the same name.
     """
     now = {node.node: node for task in plan.tasks for node in task.nodes}
     _check_renames(manifest, now, renames)
@@ -180,7 +182,7 @@ def _has_positions(manifest: Manifest, node: str) -> bool:
 
 
 def _lost(handles: Iterable[StateHandle]) -> bool:
-    """Whether there are rows to lose. The UNION state, which holds each subtask's time, does not count."""
+    """Whether there are rows to lose. Rows of UNION states, which contain each subtask's time, do not count."""
     return any(handle.rows for handle in handles if handle.kind != StateKind.UNION)
 
 

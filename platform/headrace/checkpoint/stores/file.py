@@ -3,9 +3,9 @@
     write: temporary file beside the target ─> fsync ─> link(2) to the target's name ─> fsync of the folder
                                                          └─ the name is taken: another writer was first
 
-link(2) never replaces a file. So of all writers, in any processes, exactly one gets the name, and a name is never
+link(2) never replaces a file. So exactly one of all writers, in any processes, gets the name, and a name is never
 visible before its whole content is on disk. A process that dies in between leaves a temporary file, which is not an
-object.
+object (`leftovers`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _REMEDIES = {
 
 
 class FileStore:
-    """A folder of this host, created with the first object. Below a home only its owner can access it."""
+    """A folder of this host, created with the first object. Below a `HEADRACE_HOME` only its owner can access the
+    files."""
 
     def __init__(self, url: str) -> None:
         self._root = _folder(url)
@@ -162,11 +163,11 @@ def _link_new(target: Path, data: Data, mode: int) -> bool:
             os.link(temporary, target)
         except FileExistsError:
             return False
-        # otherwise a power loss could remove a name that was reported as taken
+        # without this a power loss could remove the name after this function has returned True
         _sync_folder(target.parent)
         return True
     finally:
-        with suppress(OSError):  # the outcome is decided: a leftover temporary is not an object, and is collected later
+        with suppress(OSError):  # the outcome is decided: a temporary file is not an object, and is deleted later
             temporary.unlink()
 
 

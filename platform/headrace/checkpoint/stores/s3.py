@@ -1,8 +1,9 @@
 """Objects in an S3 bucket: PutObject with `If-None-Match: *` is the put-if-absent. Wraps botocore for this layer.
 
 Endpoint, region and credentials come from the usual AWS environment (`AWS_ENDPOINT_URL`, `AWS_PROFILE`, ..). botocore
-retries on its own, so a put whose answer was lost may return "it exists". A caller that must know whether that object
-is its own reads it (the journal's records carry their writer).
+retries a put whose response was lost. If the first try had succeeded, the retry finds the object, and the put returns
+False ("it exists"). A caller that must know whether the object is its own reads it (journal records contain their
+writer's token).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.retry import Backoff, Retries
 
 _CONFLICTS_MAX = 5
-"""Most tries of a put that S3 answers with 409: a delete or another put of that name is in progress."""
+"""Most tries of a put that S3 answers with 409: a delete or another put of that key is in progress."""
 _CONFLICT_BACKOFF = Backoff(first_s=0.1, max_s=0.8, jitter=1.0)
-"""With jitter, because another writer of that name waits too."""
+"""Pauses between these tries. With jitter, because another writer of the same key retries too."""
 _DELETE_MAX = 1000
 """Keys of one DeleteObjects request."""
 _TIMEOUT_S = 20
@@ -159,7 +160,7 @@ def _client(*environment: str | None) -> Any:
         connect_timeout=_TIMEOUT_S,
         read_timeout=_TIMEOUT_S,
         retries={"mode": "standard", "total_max_attempts": 3},
-        # S3-compatible servers do not support the newer checksums; content is checked by our own
+        # S3-compatible servers may not support the newer checksums; our own checksums verify the content
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         max_pool_connections=32,

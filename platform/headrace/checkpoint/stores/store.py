@@ -36,9 +36,9 @@ class ObjectStore(Protocol):
         ...
 
     def put_if_absent(self, path: str, data: Data) -> bool:
-        """Writes the object, whole and durable, unless it exists. False: it exists, and was not changed.
+        """Writes the object, whole and durable, unless it exists. Returns False if it exists; it is not changed then.
 
-        After an ExternalError it may or may not have been written.
+        After an ExternalError the object may or may not have been written.
         """
         ...
 
@@ -59,10 +59,10 @@ class ObjectStore(Protocol):
         ...
 
     def leftovers(self) -> Iterable[StoredObject]:
-        """Remains of writes that were interrupted or are in progress. They are not objects; `delete` accepts their
-        paths."""
+        """Temporary files of writes that were interrupted or are in progress. They are not objects; `delete` accepts
+        their paths."""
         ...
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Deletes objects, in this order as far as the store has one; ignores missing ones."""
+        """Deletes objects, in this order where the store deletes one by one; ignores missing ones."""
         ...

@@ -1,9 +1,10 @@
-"""A job's connector host, as the coordinator sees it: a child process that holds enumerators and committers.
+"""The coordinator's client of a job's connector host, a child process with the job's enumerators and committers.
 
     driver ──open, discover, commit, close──> ConnectorHost ══socketpair══> coordinator.connector_host.main
 
-Owns the process, the requests in flight and their deadlines. Knows nothing of connectors: documents go in and out. A
-host that died is not revived: the driver starts another one and opens it with the splits it knows.
+Owns the process, the requests in flight and their deadlines. Knows nothing of connectors: it sends and receives
+documents. A host that died is never restarted: the driver starts another one, and opens it with the splits that it
+knows.
 """
 
 from __future__ import annotations
@@ -53,12 +54,13 @@ PROGRAM = "headrace.coordinator.connector_host.main"
 _ROLE = "headrace-connector-host"
 STDERR = 2
 LEAVING_S = 2.0
-"""How long a process may take to end after it has closed its socket."""
+"""How long the process may take to exit after it has closed its socket, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostTimes:
-    """How long a host may take to answer, in seconds. One that is late to open or commit is killed: its lane hangs."""
+    """How long a host may take to respond, in seconds. A host that exceeds `open_s` or `commit_s` is killed: its lane
+    (`main`) hangs, and further requests in that lane would wait."""
 
     open_s: float = 120.0
     discover_s: float = 60.0
@@ -82,12 +84,12 @@ class ConnectorHost:
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         times: HostTimes,
     ) -> None:
-        """Made by `start`."""
+        """Called by `start` only."""
         self.died = asyncio.Event()
-        """Set when the process is gone, for whatever reason; `reason` says it."""
+        """Set when the process has exited; `reason` is the cause, as text."""
         self.reason = ""
         self.begins: dict[str, dict[str, Any]] = {}
-        """Sink -> where its output began outside when it was opened."""
+        """Sink -> the position in its external system at which output begins, as of the last `open`."""
         self._job = job
         self._child = child
         self._reader, self._writer = streams
@@ -107,17 +109,22 @@ class ConnectorHost:
         times: HostTimes | None = None,
         starter: Starter | None = None,
     ) -> ConnectorHost:
-        """Starts the process. `environment` comes on top of this process's; `log` gets what it prints; `starter`: else
-        it is a fresh interpreter.
+        """Starts the process.
 
-        Raises ExternalError where it cannot be started.
+        environment   added to this process's environment
+        log           file to which the process's output is appended; None: its stdout is discarded
+        starter       starts the process; None: as a fresh interpreter
+
+        Raises ExternalError if it cannot be started.
         """
         variables = os.environ | {"POLARS_MAX_THREADS": "1"} | dict(environment or {})
-        # not asyncio's way: its child watcher and a kill would reap the process behind each other's back
+        # not asyncio.create_subprocess: its child watcher and `SupervisedChild` would both wait for the process, and
+        # one of them would find that the other one has reaped it
         starting = asyncio.to_thread(_started, job, variables, log, starter or SpawnStarter())
         started = asyncio.ensure_future(starting)
         try:
-            # shielded: a start that is under way goes on, and its child must learn that nobody wants it
+            # Shielded: if this call is cancelled, the thread still starts the process. `_let_leave` then closes the
+            # socket of that process, which makes it exit.
             child = await asyncio.shield(started)
             return cls(job, child, await asyncio.open_connection(sock=child.connection), times or HostTimes())
         except BaseException as cause:
@@ -138,14 +145,14 @@ class ConnectorHost:
         *,
         foreign: bool = False,
     ) -> dict[str, DiscoveredSource]:
-        """Prepares the sinks, opens enumerators and committers and finds the splits, by source.
+        """Prepares the sinks, opens enumerators and committers, and returns the splits by source.
 
         known     splits of an earlier start of this job: they keep their `start` and `stop`
-        foreign   `known` is from another job (a savepoint): `stop` is resolved anew
+        foreign   `known` is from another job (a savepoint): `stop` is resolved again
 
-        May be called again, with what is known then. No user code is needed here: connectors are installed packages,
-        and planning imports no function of the user. Raises HeadraceError as the connectors do; ExternalError with
-        `retry` where the process died or does not answer.
+        May be called again, with the splits that are known then. The host needs no code of the user: connectors are
+        installed packages, and planning imports no function of the user. Raises the HeadraceError that a connector
+        raised; ExternalError with `retry` if the process died or does not respond.
         """
         request = OpenRequest(
             job=self._job,
@@ -161,8 +168,11 @@ class ConnectorHost:
         return answer.opened
 
     async def discover(self, source: str) -> tuple[SplitDocument, ...]:
-        """Looks for splits that no answer has held before. Raises as `open`; a look that takes too long leaves the
-        host as it is and is reported by ExternalError, as every further one until it is answered."""
+        """Returns the splits of a source that no earlier response contained. Raises as `open`.
+
+        A discovery that exceeds its time limit raises ExternalError, but the host is not killed. Until its response
+        arrives, every further discovery of the same source raises ExternalError, too.
+        """
         request = DiscoverRequest(source=source)
         if any(each.request == request for each in self._pending.values()):
             raise ExternalError(f"source {source!r} still looks for new splits", retry=True)
@@ -179,59 +189,60 @@ class ConnectorHost:
     async def describe(
         self, epoch: int, committables: Sequence[CommittableDocument]
     ) -> tuple[CommittableDocument, ...]:
-        """The same, with what it takes to commit them. Raises as `open`, and where one cannot be committed."""
+        """The same committables, with the data that their commit needs. Raises as `open`, and ExternalError if one of
+        them cannot be committed."""
         request = DescribeRequest(epoch=epoch, committables=tuple(committables))
         return (await self._ask_or_kill(request, self._times.commit_s)).committables
 
     async def commit(self, epoch: int, committables: Sequence[CommittableDocument]) -> tuple[CommittableDocument, ...]:
-        """Makes a complete epoch's output visible; a second call changes nothing. Gives what is lost. Raises as
-        `open`."""
+        """Makes a complete epoch's output visible; a second call changes nothing. Returns the committables whose output
+        is lost. Raises as `open`."""
         request = CommitRequest(epoch=epoch, committables=tuple(committables))
         return (await self._ask_or_kill(request, self._times.commit_s)).committables
 
     async def fence(self, names: Mapping[str, Sequence[str]]) -> None:
-        """Ends what is open under these names, by sink, and shuts out who holds one. Raises as `open`."""
+        """Aborts open transactions under these names, by sink, and fences their writers. Raises as `open`."""
         request = FenceRequest(names={sink: tuple(own) for sink, own in names.items()})
         await self._ask_or_kill(request, self._times.commit_s)
 
     async def sweep(self, attempt: int) -> tuple[str, ...]:
-        """Ends what is open and not of this attempt; gives the names. Raises as `open`."""
+        """Aborts open transactions of the job's attempts before this one, and returns their names. Raises as `open`."""
         return (await self._ask_or_kill(SweepRequest(attempt=attempt), self._times.commit_s)).names
 
     async def open_committers(self, pipeline: Mapping[str, Any]) -> None:
-        """Opens the committers alone: nothing is prepared, and no source is looked at. Raises as `open`."""
+        """Opens only the committers: prepares no sink, and opens no enumerator. Raises as `open`."""
         request = OpenCommittersRequest(job=self._job, pipeline=dict(pipeline))
         await self._ask_or_kill(request, self._times.open_s)
 
     async def transactions(self) -> tuple[OpenTransaction, ...]:
-        """What is open outside. Raises as `open`."""
+        """The job's open transactions, as the external systems report them. Raises as `open`."""
         answer = await self._ask_or_kill(TransactionsRequest(), self._times.commit_s)
         return tuple(each.transaction() for each in answer.transactions)
 
     async def audit(self, sink: str, begin: Mapping[str, Any], timeout_ms: int) -> OutputSeen:
-        """Reads a sink's output on, from where it began, for about that long; gives all that was seen. Raises as
-        `open`."""
+        """Reads more of a sink's output, for about `timeout_ms`; the first call starts at `begin`. Returns the totals
+        of all calls. Raises as `open`."""
         request = AuditRequest(sink=sink, begin=dict(begin), timeout_ms=timeout_ms)
         answer = await self._ask_or_kill(request, self._times.commit_s)
         assert answer.seen is not None, "an audit's answer says what was seen"
         return answer.seen.seen()
 
     async def letters(self, pipeline: Mapping[str, Any], asked: DeadLettersRequest) -> DeadLetterList:
-        """Reads a pipeline's dead letters back. Raises as `open`."""
+        """Reads dead letters of a pipeline. Raises as `open`."""
         request = LettersRequest(pipeline=dict(pipeline), node=asked.node, limit=asked.limit)
         answer = await self._ask_or_kill(request, self._times.commit_s)
         assert answer.letters is not None, "the answer holds the letters"
         return answer.letters
 
     async def resend(self, pipeline: Mapping[str, Any], asked: RedriveRequest) -> Redriven:
-        """Sends a node's dead letters again. Raises as `open`."""
+        """Resends a node's dead letters. Raises as `open`."""
         request = ResendRequest(pipeline=dict(pipeline), node=asked.node, to=asked.to, limit=asked.limit, yes=asked.yes)
         answer = await self._ask_or_kill(request, self._times.commit_s)
         assert answer.redriven is not None, "the answer says what was sent"
         return answer.redriven
 
     async def close(self) -> None:
-        """Closes the connectors and ends the process, by force where it takes too long. Idempotent."""
+        """Closes the connectors and ends the process; kills it after `close_s`. Idempotent."""
         if not self._closing:
             self._closing = True
             try:
@@ -239,7 +250,7 @@ class ConnectorHost:
                     await self._ask(CloseRequest(), self._times.close_s)
                     await self.died.wait()
             except (HeadraceError, TimeoutError):
-                # how the connectors close changes nothing any more
+                # the process is killed below: an error of its connectors has no consequence now
                 pass
             finally:
                 self._child.kill("killed: it did not close in time")
@@ -260,7 +271,7 @@ class ConnectorHost:
             ) from cause
 
     async def _ask(self, request: Request, timeout_s: float) -> AnswerFrame:
-        """The answer. Raises the error in it, ExternalError where the process is gone, TimeoutError."""
+        """The response. Raises the error that it contains, ExternalError if the process is gone, TimeoutError."""
         if self.died.is_set():
             raise self._gone()
         pending = _Pending(request, asyncio.get_running_loop().create_future())
@@ -270,7 +281,7 @@ class ConnectorHost:
             async with asyncio.timeout(timeout_s):
                 self._writer.write(framed(RequestFrame(number=number, request=request)))
                 await self._writer.drain()
-                # shielded: who gives up waiting leaves the lane's request in flight
+                # shielded: a timeout ends only this wait, and the request stays in flight until the host responds
                 answer = await asyncio.shield(pending.answer)
         except ConnectionError as cause:
             await self.died.wait()
@@ -280,7 +291,7 @@ class ConnectorHost:
         return answer
 
     async def _read(self) -> None:
-        """Hands out answers until the socket closes; then nobody waits for one any more."""
+        """Passes responses to their requests until the socket closes, then fails the requests that are in flight."""
         try:
             while True:
                 head = await self._reader.readexactly(LENGTH_BYTES)
@@ -307,14 +318,15 @@ class ConnectorHost:
 
 
 def _started(job: str, environment: Mapping[str, str], log: Path | None, starter: Starter) -> SupervisedChild:
-    """A host; waits for a template where that is to come up first. Raises OSError and as `Starter.start`."""
+    """Starts a host process; waits for the template process if that is still starting. Raises OSError, and as
+    `Starter.start`."""
     home = environment.get("HEADRACE_HOME", "")
     with open(log or os.devnull, "ab", opener=private_opener) as out:
         return SupervisedChild(
             starter,
             lambda fd: ProcessOrder(
                 program=PROGRAM,
-                # job and home are for lists of processes
+                # job and home are not used: they show in lists of processes
                 arguments=(_ROLE, "--job", job, "--home", home, "--fd", str(fd)),
                 environment=environment,
                 stdout=out.fileno(),
@@ -325,13 +337,13 @@ def _started(job: str, environment: Mapping[str, str], log: Path | None, starter
 
 
 def _reap(child: SupervisedChild) -> None:
-    """Waits for a process that has closed its socket; kills it where it does not leave in time."""
+    """Waits for a process that has closed its socket; kills it after `LEAVING_S`."""
     if not child.wait(LEAVING_S):
         child.kill(f"killed: it did not leave {LEAVING_S:g} s after it had closed its socket")
         child.wait()
 
 
 def _let_leave(started: asyncio.Future[SupervisedChild]) -> None:
-    """Closes the pipe of a child that nobody wants: it leaves."""
+    """Closes the socket of a child whose `start` was cancelled or failed, so that it exits."""
     if not started.cancelled() and started.exception() is None:
         started.result().connection.close()

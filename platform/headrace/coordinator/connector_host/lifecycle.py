@@ -1,11 +1,11 @@
-"""A job's connector host over the job's life: started on demand, replaced when it died, called on behalf of the
-machine.
+"""A job's connector host over the job's life: starts it when it is needed, replaces it if it died, and sends it the
+requests of the job's machine.
 
     open     ─> HostOpened, HostFailed; if it is open already, HostOpened is posted again
     discover ─> SplitsFound;  describe ─> Described, DescribeFailed;  commit ─> Committed, CommitFailed
     fence    ─> Fenced, FenceFailed;  sweep ─> nothing;  it dies ─> HostFailed
 
-Shell: it translates calls into events. The machine decides what the events mean; `process` is the host itself.
+Shell: it translates calls into events. The machine decides what the events mean; `main` is the host process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ T = TypeVar("T")
 class JobHost:
     """The host of one job, in the event loop.
 
-    post      receives the events; over: set when the job is over, after which nothing is started any more
+    post      receives the events
+    over      set when the job is over; from then on no process is started
     log       file for the process's output; environment: added to this process's
     starter   starts the process; by default a fresh interpreter
     """
@@ -62,7 +63,7 @@ class JobHost:
         self._watching: set[asyncio.Task[None]] = set()
 
     async def open(self, pipeline: Mapping[str, Any], known: on.Splits, *, foreign: bool) -> None:
-        """Posts HostOpened or HostFailed. If a newer call waits for the lock, only the newest call posts."""
+        """Posts HostOpened or HostFailed. If several calls overlap, only the newest one posts."""
         self._openings += 1
         number = self._openings
         async with self._opening:
@@ -88,15 +89,16 @@ class JobHost:
                 self._job, self._environment, self._log, starter=self._starter
             )
             if self._over.is_set():
-                # the job ended meanwhile, and its driver has closed what it knew of: this process would be an orphan
+                # The job ended while the process was being started. The driver's `close` found no host to close, so it
+                # will not end this process: `open` ends it, because this returns a failure.
                 return on.HostFailed(Failure("the job is over", Domain.EXTERNAL.value, retry=True))
         except HeadraceError as error:
             return on.HostFailed(failure_of(error))
         try:
             found = await host.open(pipeline, known, foreign=foreign)
         except HeadraceError as error:
-            # a live process that fails to open means that a connector refused: `ends_if_refused` tells that from a
-            # crash
+            # if the process is alive, a connector refused to open; if it is dead, it crashed: only a refusal may end
+            # the job (`Job.ends_if_refused`)
             return on.HostFailed(failure_of(error), refused=not host.died.is_set())
         self._opened = on.HostOpened(
             splits={source: each.splits for source, each in found.items()},
@@ -130,8 +132,8 @@ class JobHost:
             self._post(on.SplitsFound(source, found))
 
     async def describe(self, epoch: int, committables: Sequence[CommittableDocument]) -> None:
-        """Checks whether an epoch's output can be committed. Never retried: nothing is decided yet, and a new attempt
-        costs less than waiting while the writers hold transactions open.
+        """Checks whether an epoch's output can be committed. A failure is not retried: nothing is decided yet, and a
+        new attempt costs less than retries during which the writers' transactions stay open.
         """
         host = self._host
         if host is None or self._over.is_set():
@@ -175,7 +177,7 @@ class JobHost:
                 answer = await ask(host)
             except HeadraceError as error:
                 if turn != self._insisting:
-                    return  # superseded: a newer attempt asks for the same, or for what follows it
+                    return  # a newer commit or fence has been requested meanwhile: it, not this one, is answered
                 if not error.retry or self._host is None or host.died.is_set():
                     self._post(refused(failure_of(error)))
                     return
@@ -186,7 +188,8 @@ class JobHost:
                 return
 
     async def sweep(self, attempt: int) -> None:
-        """Ends transactions that writers of earlier attempts began late. Best effort: the machine asks for it again."""
+        """Ends transactions that writers of earlier attempts began after they were fenced. Best effort: the machine
+        requests it again."""
         host = self._host
         if host is None or self._over.is_set():
             return

@@ -3,9 +3,9 @@
     program headrace.coordinator.connector_host.main, arguments headrace-connector-host --job ID --home PATH --fd N
 
 It is forked from a template that has called `preload`, or is a fresh interpreter (`headrace.processes`). It answers the
-requests that arrive on the inherited socket N. Each source has a thread of its own, and so have the committers: a slow
-discovery never delays a commit. It exits when the socket closes, so it never outlives its coordinator. Output that was
-decided but not committed by then is committed by the next coordinator.
+requests that arrive on the inherited socket N. Each source has a lane, which is a thread with a queue of requests, and
+all committers share another lane. So a slow discovery never delays a commit. The process exits when the socket closes,
+so it never outlives its coordinator. The next coordinator commits output that was decided but not committed by then.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class _Host:
         """Performs a request and sends its answer. Called by the lanes' threads."""
         try:
             answer = self._do(frame.number, frame.request)
-        except BaseException as error:  # the shell of a lane: every failure is an answer
+        except BaseException as error:  # every failure becomes a response, so that the lane continues
             answer = AnswerFrame(number=frame.number, failure=failure_of(error, node=_node(frame.request)))
-        with self._writing, contextlib.suppress(OSError):  # without a reader nobody waits for it
+        with self._writing, contextlib.suppress(OSError):  # the coordinator is gone, and needs no response
             self._connection.sendall(framed(answer))
         if isinstance(frame.request, CloseRequest):
-            # the reading thread reads the end of the input and returns
+            # the reading thread then reads the end of the stream, and `run` returns
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
 
@@ -144,7 +144,7 @@ class _Host:
     def _read(self) -> RequestFrame | None:
         try:
             data = receive_frame(self._connection.recv_into, bytes_max=FRAME_BYTES_MAX)
-        except OSError:  # the coordinator died, maybe in the middle of a frame
+        except OSError:  # the coordinator died, perhaps in the middle of a frame
             return None
         return None if data is None else RequestFrame.model_validate_json(data)
 
@@ -159,12 +159,12 @@ def _node(request: Request) -> str | None:
 
 
 def preload() -> None:
-    """Imports what every job needs."""
+    """Imports the modules that every job needs."""
     registry.load_bundled()
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs until the coordinator is gone; never returns."""
+    """Runs until the coordinator closes the socket or is gone; never returns."""
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=[ROLE])
     parser.add_argument("--fd", type=int, required=True)
@@ -176,13 +176,13 @@ def main(arguments: Sequence[str]) -> None:
     code = 0
     try:
         _Host(socket.socket(fileno=given.fd)).run()
-    except BaseException:  # the shell of a process: its log has the reason
+    except BaseException:  # the process's log contains the reason
         traceback.print_exc()
         code = 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        # lanes may hang in a client library, which would block a normal exit; nothing here needs one
+        # a lane may hang in a client library, which would block a normal exit; nothing here needs a normal exit
         os._exit(code)
 
 

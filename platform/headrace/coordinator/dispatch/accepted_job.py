@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A planned job with its resolved origin, ready to be driven. `origin` None: the job starts from no savepoint."""
+    """A planned job with its resolved origin (the savepoint or checkpoint that it starts from, or None): all that its
+    driver needs."""
 
     plans: JobPlans
     origin: Origin | None
@@ -70,7 +71,7 @@ def options_of(request: Request, origin: Origin | None, code: Sequence[str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The coordinator's facts that every job shares. `starter`: starts connector hosts."""
+    """The parts of the coordinator that every job shares. `starter`: starts connector hosts."""
 
     home: Home
     clock: Clock

@@ -1,10 +1,11 @@
 """The dispatcher: implements ClusterService, the requests of users about a coordinator's jobs.
 
-    submit ─> plan, find the origin, ship code ─> job store (now a crash cannot lose it) ─> driver
-    start  ─> every stored job without a result gets a driver again; its journal says how it goes on
+    submit ─> plan, find the origin, upload code ─> job store (from here on a crash cannot lose the job) ─> driver
+    start  ─> every stored job without a result gets a driver again, which continues it from its journal
 
 The registry (`registry`) decides which job has an owner, and `registry_shell` performs that. The dispatcher translates
-requests and reads. It belongs to the event loop; files and planning run in threads.
+requests for the registry, and answers requests that only read. It belongs to the event loop; file access and planning
+run in threads.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ from headrace.core.settings import Home
 from headrace.processes.spawning import SpawnStarter, Starter
 
 ANSWER_PATIENCE_S = 2.0
-"""How long a cancel of a job without a driver waits for the job store before it returns a trigger in progress."""
+"""How long, in seconds, a cancel of a job without a driver waits for the job store before it returns a trigger that is
+still in progress."""
 
 
 class Dispatcher:
@@ -81,7 +83,7 @@ class Dispatcher:
         await self._shell.start()
 
     async def close(self) -> None:
-        """Suspends every job, which then stands as its journal has it, and closes the job store."""
+        """Suspends every job, and closes the job store. The next coordinator continues the jobs from their journals."""
         await self._shell.leave()
         await self.output.close()
         await self._shell.close()
@@ -98,7 +100,7 @@ class Dispatcher:
         return await self._shell.submit(Request(request, plans, parallelism, beginning))
 
     async def resubmit(self, reference: str, from_savepoint: str) -> str:
-        """Submits an ended job's definition again, from a savepoint. Returns the new job's id."""
+        """Submits an ended job's definition as a new job that starts from a savepoint. Returns the new job's id."""
         known = self._known(reference)
         if known.driver is not None:
             raise JobConflictError(f"job {known.job} ({known.submission.name}) is {known.state}")
@@ -109,10 +111,10 @@ class Dispatcher:
             request = await known.storage.ask(again, limit_s=SHIP_S)
         finally:
             self._shell.let_go_of_storage(known)
-        # RESUMED: the job has run before, so a connector that is unreachable now must not end it
+        # RESUMED: this definition has run before, so a connector that is unreachable now must not end the job
         return await self._submit(request, Beginning.RESUMED)
 
-    # ---- looks ---------------------------------------------------------------------------------------------------
+    # ---- reads ---------------------------------------------------------------------------------------------------
 
     async def jobs(self) -> tuple[JobSummary, ...]:
         """Returns all jobs, newest first."""
@@ -157,7 +159,7 @@ class Dispatcher:
         return await self._shell.blocking(partial(JobLog.tail, folder, lines))
 
     async def cluster(self) -> ClusterInfo:
-        """Returns workers and slots."""
+        """Returns the cluster's workers and slots."""
         view = self._fleet.view()
         workers = []
         for each in view.workers:
@@ -198,16 +200,17 @@ class Dispatcher:
         return trigger
 
     async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
-        """Requests a stop at a cut, with a savepoint or with a last checkpoint."""
+        """Requests a stop after a last checkpoint, with a savepoint or without one."""
         job = self._known(reference).job
         return self._ask(job, "stop", lambda request: on.StopAsked(job, on.Stop(request, savepoint, drain)))
 
     async def cancel(self, reference: str) -> Trigger:
-        """Cancels a job. If the job has no driver, the call usually returns when its end is durable."""
+        """Cancels a job. If the job has no driver, the call waits until its end is durable, for at most
+        `ANSWER_PATIENCE_S`."""
         known = self._known(reference)
         trigger = self._ask(known.job, "cancel", lambda request: on.CancelAsked(known.job, request))
         if known.keeping is not None:
-            # bounded: a job store that hangs must not hold the HTTP request; the client polls the trigger instead
+            # bounded: a job store that hangs must not delay the HTTP response; the client polls the trigger then
             await asyncio.wait({known.keeping}, timeout=ANSWER_PATIENCE_S)
         return self._triggers.get(known.job, trigger.trigger_id)
 
@@ -235,7 +238,7 @@ class Dispatcher:
         return trigger
 
     async def trigger(self, reference: str, trigger_id: str) -> Trigger:
-        """Returns how an operation stands."""
+        """Returns the current state of an operation."""
         return self._triggers.get(self._known(reference).submission.job, trigger_id)
 
     async def shutdown(self) -> None:

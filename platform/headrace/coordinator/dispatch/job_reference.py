@@ -1,4 +1,4 @@
-"""Resolves a job reference: an id, a unique prefix of an id, or the name of one running job. Makes job ids, too."""
+"""Resolves a job reference: an id, a unique prefix of an id, or the name of one running job. Also draws job ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTED_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class NamedJob:
-    """A job's id and name. `running`: the job holds its name."""
+    """A job's id and name. `running`: no other job may have the same name now (`Entry.holds_name`)."""
 
     job: str
     name: str

@@ -1,10 +1,10 @@
 """The coordinator's jobs on disk: `$HEADRACE_HOME/jobs/<job id>/`.
 
-    job.json      the submission, with secrets: mode 0600     written once; deleted if that failed
-    result.json   how it ended                                written at the end; deleted if that failed
-    history.json  failures, attempts, rescales                replaced as it grows
+    job.json      the submission, with secrets: mode 0600     written once; deleted if the write failed
+    result.json   the end of the job                          written at the end; deleted if the write failed
+    history.json  failures, attempts, rescales                replaced with each change
 
-Files are replaced whole. The store never decides which epoch or attempt is newest: the journal does.
+Files are always replaced as a whole. The store never decides which epoch or attempt is the newest: the journal does.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from headrace.core.files.replaced_file import remove_file, replace_file
 from headrace.rpc.messages import Failure
 
 ENDED_MAX = 50
-"""Ended jobs that are kept. Jobs that have not ended are always kept."""
+"""Most ended jobs that are kept. Jobs that have not ended are always kept."""
 _JOB_ID = re.compile(r"[0-9a-f]{12}\Z")
 
 
 class StoredFloor(NamedTuple):
-    """An `AppliedFloor` as job.json has it: five values in this order."""
+    """An `AppliedFloor` (the watermark assigned to an idle partition) as job.json has it: five values in this order."""
 
     source: str
     topic: str
@@ -54,7 +54,7 @@ class SubmissionOptions(Document):
     floors           floors of an earlier run
     """
 
-    # a home may hold jobs of another version, which knew other options
+    # a home may contain jobs of another version of headrace, which had other options
     model_config = ConfigDict(extra="ignore")
 
     parallelism: int
@@ -82,7 +82,7 @@ class JobSubmission(Document):
 
 
 class JobResult(Document):
-    """How a job ended. `savepoint`: URL of the savepoint that a stop returned."""
+    """The end of a job. `savepoint`: URL of the savepoint that a stop returned."""
 
     state: Literal["FINISHED", "CANCELED", "FAILED"]
     ended_at_ms: int
@@ -121,7 +121,7 @@ class JobStore:
         """Deletes a submission whose `add` failed, durably: part of it may be on disk. Raises ExternalError."""
         with self._lock:
             if self.folder(job).is_dir():
-                # job.json goes first, durably: a folder without it is no job, whatever a crash leaves in it
+                # job.json is deleted first, durably: after a crash a folder without it is not a job
                 self._remove(job, "job.json")
                 shutil.rmtree(self.folder(job), ignore_errors=True)
 
@@ -155,7 +155,7 @@ class JobStore:
         return sorted(jobs, key=lambda each: (each.submission.submitted_at_ms, each.submission.job)), unreadable
 
     def _folders(self) -> list[Path]:
-        # a folder without job.json is a submission that a crash cut off before it was accepted
+        # a folder without job.json is a submission that a crash interrupted before it was accepted
         if not self._root.is_dir():
             return []
         return [each for each in self._root.iterdir() if _JOB_ID.match(each.name) and (each / "job.json").is_file()]

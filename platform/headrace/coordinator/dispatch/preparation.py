@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def load_planning() -> None:
-    """Imports what planning needs, before there is a job."""
+    """Imports the modules that planning needs, so that the first job does not wait for them."""
     import headrace.execution.origin
     import headrace.execution.planning
     from headrace.connect.registry import load_bundled
@@ -68,9 +68,10 @@ def wished_origin(request: SubmitRequest, plans: JobPlans, parallelism: int, now
 
 
 def earlier_origin(submission: JobSubmission, plans: JobPlans) -> Origin | None:
-    """Returns the origin of a job that was accepted before; its state was judged then. Raises UserError, ExternalError.
+    """Returns the origin of a job that was accepted earlier; whether the origin's state fits was checked then. Raises
+    UserError, ExternalError.
 
-    Returns None, too, if the job has a checkpoint of its own: the origin is not needed any more, and may be deleted.
+    Also returns None if the job has a checkpoint of its own: the origin is not needed any more, and may be deleted.
     """
     from headrace.execution.origin import origin_again
 

@@ -1,4 +1,5 @@
-"""Performs the effects of the job registry: tries, drivers, the job store, answers. Decides nothing itself.
+"""Performs the effects of the job registry: tries, drivers, the job store, answers. Decides nothing itself. A try reads
+what a driver of the job needs: plans, and the savepoint that it starts from.
 
     users ──────┐                                   ┌── tries: plans and origin, in threads
     tries ──────┼─> events ─> registry ─> effects ──┼── drivers: start, stop, cancel, suspend
@@ -54,9 +55,9 @@ THREADS_MAX = 8
 RETRY_S = 5.0
 """Delay before the next try of a job whose storage was unreachable, and before a failed job store write is repeated."""
 START_PATIENCE_S = 2.0
-"""How long the start waits for jobs to be resumed: storage that hangs delays its own jobs, not the cluster."""
+"""How long the start waits for jobs to be resumed, in seconds: storage that hangs must not delay the whole cluster."""
 BREAKS_MAX = 3
-"""How many machines of one job may fail in this coordinator. More retries would only hide the cause."""
+"""How many state machines of one job may fail in this coordinator. More retries would only hide the cause."""
 CLOSE_PATIENCE_S = 10.0
 """How long close waits for results and histories to reach the disk."""
 # jobs in these phases need their storage threads: a try reads the origin, a driver reads and writes the journal
@@ -65,14 +66,14 @@ _HAS_STORAGE_WORK = frozenset({Phase.WAITING, Phase.DRIVEN})
 
 @dataclass(slots=True)
 class KnownJob:
-    """The live half of a job whose phase the registry knows.
+    """A job of this coordinator with its resources; the registry decides its phase.
 
     entry             the registry's entry of the job
     result            its end, as the job store has it
     last              its status when its driver ended
     setup             the setup of its next driver
     trying, keeping   tasks: the newest try, the newest write of its end
-    tried             its first try has ended
+    tried             set when its first try has ended
     """
 
     submission: JobSubmission
@@ -159,7 +160,7 @@ class RegistryShell:
     async def close(self) -> None:
         """Called after `leave`: waits for the job store's writes, then closes all threads."""
         try:
-            # among these tasks are results: an end of a moment ago is on disk before this process exits
+            # some of these tasks write results: they must reach the disk before this process exits
             async with asyncio.timeout(CLOSE_PATIENCE_S):
                 while self._tasks:
                     await asyncio.wait(self._tasks)
@@ -204,8 +205,8 @@ class RegistryShell:
         model = request.model
         storage = JobStorage(job, job_url(model.checkpoint.storage or default_storage(self._surroundings.home), job))
         self.handle(on.SubmitAsked(job, model.name, request.asked.allow_duplicate))
-        # shielded: a client that disconnects cancels its request. A job left on disk without a driver would hold no
-        # name.
+        # Shielded: a client that disconnects cancels this call, perhaps after job.json was written. Without the shield
+        # the job would be on disk without a driver and without an entry that holds its name.
         accepting = asyncio.create_task(self._accept(job, request, storage), name=f"submission of job {job}")
         self._tasks.add(accepting)
         accepting.add_done_callback(self._forget_submission)
@@ -214,7 +215,8 @@ class RegistryShell:
     def _forget_submission(self, task: asyncio.Task[str]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            # the client received it, if it is still connected; reading it here only keeps asyncio from logging it
+            # the client has received this exception if it is still connected; reading it here keeps asyncio from
+            # logging it as unhandled
             task.exception()
 
     async def _accept(self, job: str, request: Request, storage: JobStorage) -> str:
@@ -386,7 +388,7 @@ class RegistryShell:
     def _on_ended(self, known: KnownJob, driver: JobDriver, ended: machine_effects.Ended) -> None:
         known.driver = None
         self._spawn(self._after_driver(known, driver))
-        # the machine failed: the journal, not this driver, says how the job continues
+        # the machine failed: the next driver continues the job from the journal
         if driver.broken is not None:
             known.history = driver.history
             message = "its master failed; another one begins in a moment"
@@ -404,7 +406,7 @@ class RegistryShell:
         try:
             return running_status(known.submission, driver)
         except Exception:
-            # the end counts even if the last status cannot be computed
+            # the job has ended even if its last status cannot be computed
             LOG.exception("job %s: how it stood at its end is unknown", known.job)
             return None
 

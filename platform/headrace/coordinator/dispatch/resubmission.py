@@ -10,10 +10,11 @@ from headrace.coordinator.dispatch.job_store import JobSubmission
 
 
 def request_again(submission: JobSubmission, parallelism: int, from_savepoint: str) -> SubmitRequest:
-    """Returns a request that starts the stored job from this path. Reads the code back from beside the job's
-    checkpoints.
+    """Returns a request that starts the stored job from this savepoint. Reads the job's code from its checkpoint
+    storage.
 
-    Floors are not repeated: the savepoint holds those that took effect. Raises ExternalError if the code is gone.
+    Floors (watermarks assigned to idle partitions) are not part of the request: the savepoint contains those that took
+    effect. Raises ExternalError if the code is gone.
     """
     return SubmitRequest(
         pipeline=submission.pipeline,

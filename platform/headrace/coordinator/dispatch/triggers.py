@@ -1,4 +1,5 @@
-"""Long operations that users requested: in progress until they are answered. Bounded, in memory, in the event loop."""
+"""Triggers: long operations that users requested, and that clients poll until they have completed or failed. Bounded,
+in memory, in the event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Triggers:
         return trigger
 
     def answer(self, trigger_id: str, path: str | None, failure: Failure | None) -> None:
-        """Marks an operation as completed or failed. Unknown ids are ignored: they were dropped."""
+        """Marks an operation as completed or failed. Ignores unknown ids, which were dropped beyond the bound."""
         trigger = self._known.get(trigger_id)
         if trigger is None:
             return
@@ -62,7 +63,7 @@ class Triggers:
             self._known[trigger_id] = trigger.model_copy(update={"status": "completed", "audit": report})
 
     def get(self, job: str, trigger_id: str) -> Trigger:
-        """Returns how the operation stands. Raises JobNotFoundError."""
+        """Returns the current state of the operation. Raises JobNotFoundError."""
         trigger = self._known.get(trigger_id)
         if trigger is None or trigger.job_id != job:
             raise JobNotFoundError(

@@ -1,7 +1,10 @@
-"""The slots of a job's attempt: granted, deployed, reporting, released.
+"""The slots of a job's attempt, from their grant by the fleet to their release.
 
-A `SlotHolder` of the fleet. It translates slot reports into events of the job's machine and decides nothing. It belongs
-to the event loop.
+Slot i of an attempt receives subtask i of every task that has more than i subtasks. So the attempt needs as many slots
+as its widest task has subtasks, and events identify a slot by this index.
+
+Implements the fleet's `SlotHolder`: it translates the slots' messages into events of the job's machine, and decides
+nothing. It belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -46,16 +49,17 @@ LOG = logging.getLogger("headrace.coordinator")
 class AttemptSlots:
     """The slots that one job holds now.
 
-    slots            by index, once they are granted; granted_for: the attempt
-    statuses         the last report of each slot
-    deployed         the slots have their deployment: they must leave before they are free
-    suspects_files   a slot could not restore, and a retry will not help: a file may be corrupt though its size is right
+    slots            by index, once they are granted; granted_for: the attempt that they were granted for
+    statuses         the last status message of each slot, by index
+    deployed         deployments were sent to the slots: their processes must exit, and cannot be granted again
+    suspects_files   a slot failed to restore, and a retry cannot help: a state file may be corrupt although it has the
+                     right size
     """
 
     def __init__(
         self, setup: JobSetup, fleet: Fleet, post: Callable[[on.Event], None], is_deploying: Callable[[], bool]
     ) -> None:
-        """`post`: queues an event for the machine. `is_deploying`: whether the machine waits for slots to open."""
+        """`post`: queues an event for the machine. `is_deploying`: whether the job is DEPLOYING."""
         self._setup = setup
         self._job = setup.config.job
         self._fleet = fleet
@@ -68,7 +72,7 @@ class AttemptSlots:
         self.suspects_files = False
 
     def granted(self, attempt: int, slots: tuple[PooledSlot, ...]) -> None:
-        """The fleet has granted slots to the attempt."""
+        """Called when the fleet has granted slots to the attempt."""
         self.slots, self.granted_for, self.deployed = slots, attempt, False
         self.statuses = {}
         self._post(on.SlotsGranted(attempt, tuple(slot.worker for slot in slots)))
@@ -79,14 +83,16 @@ class AttemptSlots:
         token = secrets.token_hex(16)
         restore: tuple[StateHandle, ...] = ()
         if wanted.restore is not None:
-            # a savepoint's handles already hold absolute locations
+            # the handles of a savepoint or of another job's checkpoint have absolute paths already
             restore = located(wanted.restore, setup.storage).states if wanted.own else wanted.restore.states
         addresses = [slot.info.address for slot in self.slots]
         peers = tuple(
             PeerDocument(index=index, host=each.host, port=each.port, unix_path=each.unix_path)
             for index, each in enumerate(addresses)
         )
-        # floors that took effect earlier stay in effect for the job's life: a replay must decide the same
+        # A floor is the watermark that was assigned to a partition while it was idle, from a position on. Every floor
+        # that took effect is sent to all later attempts: if they read the rows behind that position again, after a
+        # restore or in a replay, they must judge the same rows as late.
         applied = () if wanted.restore is None else tuple(f for s in wanted.restore.sources.values() for f in s.applied)
         facts = config.plan(wanted.parallelism)
         common = {
@@ -108,33 +114,33 @@ class AttemptSlots:
             self._fleet.tell(slot, Deploy(self._job, wanted.attempt, token, body))
 
     async def retire(self) -> None:
-        """Waits until the slots of a finished job have left."""
+        """Waits until the slots of a finished job have exited; kills those that do not exit in time."""
         await self._fleet.retire(self._job, self.granted_for, self.slots, cancel=False)
 
     async def release(self, earlier: tuple[asyncio.Task[None], ...]) -> None:
-        """Ends the attempt's slots. Posts SlotsReleased once they, and those of `earlier` releases, have ended."""
+        """Ends the attempt's slots. Posts SlotsReleased once they, and those of `earlier` releases, have exited."""
         self._fleet.cancel_request(self._job)
         slots, attempt = self.slots, self.granted_for
         self.slots = ()
         if slots and self.deployed:
             await self._fleet.retire(self._job, attempt, slots, cancel=True)
         elif slots:
-            # nothing was deployed to these slots: they are clean and return to the pool
+            # nothing was deployed to these slots, so other jobs can have them
             self._fleet.give_back(self._job, attempt)
-        # slots of an earlier attempt may take longer to leave: released means that none of the job's slots is left
+        # slots of an earlier attempt may take longer to exit, and SlotsReleased means that no slot of the job is left
         if earlier:
             await asyncio.wait(earlier)
         self._post(on.SlotsReleased())
 
     def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
-        """One of the attempt's slots is gone."""
+        """Called when one of the attempt's slots is gone."""
         index = self._index(slot)
         if index is not None and attempt == self.granted_for:
             failure = Failure(reason, Domain.EXTERNAL.value, retry=True, worker=worker)
             self._post(on.SlotFailed(index, failure))
 
     def slot_said(self, slot: str, payload: bytes) -> None:
-        """Receives a FromSlot, encoded, of one of the attempt's slots. Messages of another attempt are dropped."""
+        """Receives an encoded FromSlot message of one of the attempt's slots. Drops messages of other attempts."""
         index = self._index(slot)
         if index is None:
             return
@@ -144,7 +150,8 @@ class AttemptSlots:
             if said.job == self._job and said.attempt == self.granted_for:
                 self._hear(index, said)
         except ValidationError as error:
-            # this error must not reach the stream's reader: the coordinator would lose the worker with all of its slots
+            # the error must not be raised into the worker's stream: the coordinator would lose the worker with all of
+            # its slots because of one message
             text = f"its report cannot be read, so another version of headrace runs there: {error}"
             failure = Failure(text, Domain.EXTERNAL.value, retry=True)
             self._post(on.SlotFailed(index, self._placed(failure, index)))

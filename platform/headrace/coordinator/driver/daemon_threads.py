@@ -44,7 +44,7 @@ class DaemonThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - its form
-        """Accepts no more work; queued work is still done. Never waits, whatever `wait` says."""
+        """Accepts no more work; queued work is still done. Never waits: `wait` is ignored, as is `cancel_futures`."""
         with self._lock:
             if not self._closed:
                 self._closed = True

@@ -1,15 +1,15 @@
 """Drives one job: passes events to its machine, executes the effects, keeps the job's history and newest checkpoint.
 
-    `attempt_slots` ────────┐                                  ┌── `attempt_slots`: deploy, tell, release
+    `attempt_slots` ────────┐                                  ┌── `attempt_slots`: deploy, send, release
     journal, store ──lane───┼─> queue ─> machine ─> effects ───┼── lane: records, savepoints, pruning
     connector host ─────────┤                                  ├── host: open, discover, commit, fence
     users' requests, time ──┘                                  └── answers, history, log
 
 Shell: it decides nothing. It is one task of the event loop; blocking work runs in the storage lane's threads.
 
-Every exception here is answered. An effect that raises ends in its failure event (`effect_failures`). A machine that
-raises is never called again, because its memory cannot be trusted (`broken`): the driver leaves the job as its journal
-has it and fails every open request, and the job's next driver starts with a new machine.
+No exception is lost. An effect that raises ends in its failure event (`effect_failures`). A machine that raises is
+never called again, because its memory cannot be trusted (`broken`). Then the driver writes no further record, fails
+every open request, and ends; the job's next driver starts with a new machine, which reads the journal.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ LOG = logging.getLogger("headrace.coordinator")
 
 EVENTS_MAX = 100_000
 LEAVING_PATIENCE_S = 10.0
-"""How long unreachable storage may delay the end of a job."""
+"""How long unreachable storage may delay the end of a job, in seconds."""
 SAVEPOINT_PATIENCE_S = 60.0
-"""How long an unreachable savepoint folder may delay the job's own records."""
+"""How long an unreachable savepoint folder may delay the job's own records, in seconds."""
 _LEAVING = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
 
 
@@ -74,9 +74,9 @@ class Checkpointed:
 class JobWatch:
     """Callbacks of a job's driver to the dispatcher. Called in the loop.
 
-    changed    the job's state or history changed
-    answered   a request of a user is answered
-    ended      nothing follows
+    changed    the job's state or history has changed
+    answered   a request of a user is answered: its id, the path or None, the failure or None
+    ended      the driver has ended; no callback follows
     """
 
     changed: Callable[[JobDriver], None]
@@ -99,7 +99,7 @@ class JobDriver:
         self.checkpoint: Checkpointed | None = None
         self._collected_at_ms: int | None = None
         self.broken: Failure | None = None
-        """Why the machine was given up; None: it was not."""
+        """The failure of the machine or of this driver after which the machine is not called any more; None: none."""
         self._events: asyncio.Queue[on.Event] = asyncio.Queue(EVENTS_MAX)
         self._overflowed = False
         self._asked: set[str] = set()
@@ -137,7 +137,7 @@ class JobDriver:
 
     @property
     def message(self) -> str:
-        """What the job waits for, as users see it."""
+        """The text that users see about the current wait: trouble of the storage lane, else the machine's message."""
         return self._lane.trouble or self.machine.view.message
 
     def start(self) -> None:
@@ -160,7 +160,7 @@ class JobDriver:
         try:
             self._events.put_nowait(event)
         except asyncio.QueueFull:
-            # the lost event may be an answer that the machine waits for. The loop therefore gives the machine up.
+            # The machine may wait for the lost event without a time limit. So `_run` abandons the machine.
             self._overflowed = True
 
     # ---- the loop ------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class JobDriver:
         try:
             while not self.over.is_set():
                 event = await self._next()
-                # checked in the loop, not in `post`: only the loop may give the machine up
+                # checked here and not in `post`, because only this loop may abandon the machine
                 if self._overflowed:
                     raise InternalError(f"more than {EVENTS_MAX} events waited for the master of job {self.job}")
                 self._handle(event)
@@ -189,7 +189,8 @@ class JobDriver:
             self._perform(effect)
 
     def _abandon(self, failure: Failure) -> None:
-        """Ends the job here without its machine. Records nothing: the journal says how the job continues."""
+        """Ends the driver without its machine, as SUSPENDED. Writes no record: the job's next driver continues it from
+        the journal."""
         self.broken = failure
         self.history = self.history.failed(self._clock.now_ms(), self.machine.job.attempt, failure)
         for request in tuple(self._asked):
@@ -198,8 +199,8 @@ class JobDriver:
         self._perform(do.Ended(JobState.SUSPENDED, None, failure, {}))
 
     def _on_late(self, event: on.Event) -> None:
-        """The job is over: the machine refuses a late request, as long as it has not failed. Other events are
-        dropped.
+        """Handles an event that arrives after the job is over. The machine refuses a request; if the machine has
+        failed, the request fails with that failure. Other events have no effect.
         """
         if self.broken is None:
             try:
@@ -215,7 +216,7 @@ class JobDriver:
         if due_ms is None:
             return await self._events.get()
         wait_s = (due_ms - self._clock.monotonic_ms()) / 1000
-        # events go before a tick: a tick that overtakes an answer could time out what has just been answered
+        # queued events go before a tick: otherwise the tick could time out a wait whose answer is queued already
         if not self._events.empty():
             return self._events.get_nowait()
         if wait_s <= 0:
@@ -228,7 +229,7 @@ class JobDriver:
 
     async def _wind_up(self) -> None:
         while not self._events.empty():
-            # requests that arrived together with the end are refused, not dropped
+            # requests that were queued when the job ended are refused, so that every request is answered
             self._on_late(self._events.get_nowait())
         self._fleet.leave(self.job)
         for close in (self._lane.close, self._host.close):
@@ -284,7 +285,7 @@ class JobDriver:
                 pipeline = self._setup.plans.file_form(self.machine.job.parallelism)
                 self._spawn(self._host.open(pipeline, known, foreign=foreign), effect)
             case do.CloseHost():
-                pass  # `_wind_up` closes the host: closing it here would race with its last answers
+                pass  # `_wind_up` closes the host; a task that closes it now could overtake its last responses
             case do.Discover(source):
                 self._spawn(self._host.discover(source), effect)
             case do.DeploySlots():
@@ -355,7 +356,7 @@ class JobDriver:
                 self.history = self.history.ended(now_ms, job.attempt, state.value)
             case _:
                 pass
-        # the user wants the end: queued storage work gets a deadline, so unreachable storage cannot delay it further
+        # the job is to end: queued storage work gets a deadline, so that unreachable storage does not delay the end
         if state in _LEAVING:
             self._lane.hurry(LEAVING_PATIENCE_S)
         self._notify(self._watch.changed, self)
@@ -381,8 +382,8 @@ class JobDriver:
                     self._note_checkpoint(record)
                 self.post(on.RecordWritten(ticket))
             case Settled(record):
-                # a put that seemed to fail did succeed: the machine's view is stale, and only reading the journal again
-                # shows the truth
+                # An earlier put, which seemed to fail, had succeeded. The machine acted as if it had failed, so it must
+                # read the journal again.
                 text = f"record {record.number} of its journal stands though its write seemed to fail"
                 self.post(on.JournalFailed(Failure(text, Domain.EXTERNAL.value, retry=True)))
             case JournalReplaced():
@@ -397,11 +398,11 @@ class JobDriver:
         self._notify(self._watch.changed, self)
 
     def _load(self, ticket: int) -> on.JournalRead:
-        """In a storage thread: reads the journal and checks which of its checkpoints are complete."""
+        """Reads the journal, and checks which of its checkpoints are complete. Runs in a storage thread."""
         journal = self._journal.load()
         if not journal.records and self.history.attempts:
-            # starting over would write everything again. An empty folder is far more likely a volume that is not
-            # mounted.
+            # The job has had attempts, so it had records. Most likely a volume is not mounted. To start from scratch
+            # would write all output again.
             raise ExternalError(
                 f"the journal of job {self.job} is gone: {self._setup.storage} is empty",
                 remedy="is that storage mounted? Bring it back, or cancel the job and submit it from a savepoint",
@@ -428,8 +429,8 @@ class JobDriver:
         self.post(on.JournalFailed(failure_of(error)))
 
     def _prune(self, retained: int) -> None:
-        """In a storage thread: deletes checkpoints that are not retained. Deletes orphaned files, too, once every
-        `GRACE_MS`.
+        """Deletes checkpoints that are not retained and, once every `GRACE_MS`, orphaned files. Runs in a storage
+        thread.
         """
         self._journal.prune(retained)
         now_ms = self._clock.now_ms()
@@ -437,7 +438,7 @@ class JobDriver:
             delete_orphans(self._setup.store, self._journal.journal, now_ms)
             self._collected_at_ms = now_ms
             if self._setup.claimed is not None and self._journal.journal.uncommitted is None:
-                # the claimed savepoint is needed until a checkpoint of the job's own is committed
+                # the claimed savepoint is needed until a checkpoint of this job is committed
                 delete_savepoint(self._setup.claimed)
 
     def _on_prune_failed(self, error: Exception) -> None:
@@ -451,4 +452,4 @@ class JobDriver:
 
 
 def _nothing(_: object) -> None:
-    """The callback after pruning: nothing follows it."""
+    """The callback after pruning: does nothing."""

@@ -1,4 +1,4 @@
-"""The setup of a job's driver. Shapes only."""
+"""The setup of a job's driver. Data only."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobSetup:
-    """A job's fixed facts for its driver.
+    """The parts of a job that do not change while its driver runs.
 
-    store     the job's own folder; storage: its URL
-    writer    random token of this run of the coordinator
-    starter   starts the job's connector host
-    claimed   path of the savepoint that the job owns: it is deleted once the job has a checkpoint of its own
+    store         the job's folder in checkpoint storage; storage: its URL
+    writer        random token of this driver, for journal records
+    code          URLs of the user's archives; python_path: import path entries for the user's functions
+    floors        watermarks that an earlier run assigned to idle partitions, to be applied again
+    claimed       path of the savepoint that the job owns: it is deleted once a checkpoint of the job is committed
+    log_folder    folder for the connector host's log; None: no log
+    environment   environment variables added for the connector host
+    starter       starts the job's connector host
     """
 
     config: JobConfig

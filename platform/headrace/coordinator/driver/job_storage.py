@@ -1,7 +1,7 @@
 """Threads for the coordinator's calls to one job's storage, with a time limit for each call.
 
-Storage that hangs blocks no thread of another job, no caller waits longer than the limit, and the process can exit. A
-hanging thread is lost until its call returns.
+So storage that hangs blocks no thread of another job, no caller waits longer than its limit, and the process can exit.
+A thread whose call hangs does no other work until the call returns.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class JobStorage:
             ) from cause
 
     def close(self) -> None:
-        """Lets the threads end. Queued work is still done."""
+        """Ends the threads after the queued work is done."""
         if self._threads is not None:
             self._threads.shutdown()
             self._threads = None

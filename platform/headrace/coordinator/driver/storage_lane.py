@@ -1,11 +1,12 @@
-"""A job's way to its checkpoint storage: one thing after the other, off the event loop, tried again while that helps.
+"""The storage lane of a job: a queue of blocking calls to its checkpoint storage. They run one after the other, in a
+thread, and transient failures are retried.
 
-Owns order, retries and time limits; what is written is the machine's decision, what a put means the journal's
-(`checkpoint`).
+Owns order, retries and time limits. The machine decides what is written; the journal (`checkpoint.journal`) decides
+what the result of a put means.
 
-A call that hangs is never made a second time beside the first: a journal is used by one thread at a time. So the lane
-waits for it, and says so, for as long as the job runs. Once the job has to end, the call is left after a while; what is
-queued behind it fails until it returns.
+A call that hangs is never repeated while it hangs, because only one thread at a time may use a journal. While the job
+runs, the lane waits for the call, logs that, and shows it to users (`trouble`). Once the job has to end (`hurry`), the
+lane waits for at most `ANSWER_S` more. Work that is queued behind the hanging call fails until the call returns.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ T = TypeVar("T")
 BACKOFF = Backoff(first_s=0.2, max_s=5.0)
 WAITING_MAX = 1_000
 CLOSE_S = 30.0
-"""How long the end of a job waits for storage."""
+"""How long `close` waits for the queued work, in seconds."""
 SILENT_S = 30.0
-"""After so long without an answer people are told."""
+"""Time without a response, in seconds, after which the lane logs a warning and sets `trouble`."""
 ANSWER_S = 10.0
-"""How long a call that is under way may take once the job has to end."""
+"""How long a call in progress may still take once the job has to end, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """`patience_s`: how long it is tried again; None: for as long as the job does not have to end."""
+    """One piece of work. patience_s: how long transient failures are retried; None: until `hurry` is called."""
 
     what: str
     patience_s: float | None
@@ -46,7 +47,7 @@ class _Work:
 
 
 class StorageLane:
-    """Runs work in the order given. `done` and `failed` are called in the loop."""
+    """Runs work in the order of `put`. `done` and `failed` are called in the event loop."""
 
     def __init__(self, executor: Executor, name: str) -> None:
         self._executor = executor
@@ -55,10 +56,10 @@ class StorageLane:
         self._patience_s: float | None = None
         self._hurried = asyncio.Event()
         self._call: asyncio.Future[object] | None = None
-        """The newest one. One that hangs is still here when the next work comes."""
+        """The newest call. A call that hangs is still here, and not done, when the next work begins."""
         self._task = asyncio.create_task(self._run(), name=f"storage of {name}")
         self.trouble: str | None = None
-        """What is being tried again just now, for people."""
+        """The operation that is being retried or hangs now, with its error, for users; None: none."""
 
     def put(
         self,
@@ -69,21 +70,23 @@ class StorageLane:
         *,
         patience_s: float | None = None,
     ) -> None:
-        """Queues work: `run` in a thread; errors that may pass are tried again for `patience_s` (None: see `hurry`).
+        """Queues work: calls `run` in a thread, then `done` with its result, or `failed` with its error. If `done`
+        raises, `failed` is called, too.
 
-        One of `done` and `failed` is called; both where `done` raises.
-
-        What others can do without must not be tried for ever: everything behind it waits.
+        what         the operation, for logs and users
+        patience_s   how long transient errors are retried; None: until `hurry` is called. Work that the job does not
+                     depend on needs a limit, because all work behind it waits
         """
         self._queue.put_nowait(_Work(what, patience_s, run, done, failed))  # type: ignore[arg-type]
 
     def hurry(self, patience_s: float) -> None:
-        """From now on nothing is tried for longer than this: the job is to end."""
+        """Bounds the retries of all work, queued and future, to `patience_s`, because the job is to end."""
         self._patience_s = patience_s
         self._hurried.set()
 
     async def close(self) -> None:
-        """Finishes what is queued, each for as long as it is worth, and ends; storage that never answers is left."""
+        """Runs the queued work, each call without retries, and ends. Returns after at most `CLOSE_S`, even if a call
+        hangs."""
         self.hurry(0.0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
@@ -112,7 +115,7 @@ class StorageLane:
                 if self.trouble is None:
                     LOG.warning("%s: %s: %s; trying again", self._name, work.what, error.message)
                 self.trouble = f"{work.what}: {error.message}"
-            except Exception as error:  # the shell's edge: whatever it is, the job hears of it
+            except Exception as error:  # an unexpected error must reach the machine, which waits for this work
                 LOG.exception("%s: %s", self._name, work.what)
                 self._fail(work, error)
                 return
@@ -123,7 +126,8 @@ class StorageLane:
             await self._pause(delay_s)
 
     async def _called(self, work: _Work) -> object:
-        """Raises what `work` raises, and ExternalError where storage does not answer while the job has to end."""
+        """The result of `work`. Raises the error that it raises; ExternalError if the previous call still hangs, or if
+        storage does not respond while the job has to end."""
         if self._call is not None and not self._call.done():
             raise ExternalError("storage has not answered what it was asked before")
         self._call = asyncio.get_running_loop().run_in_executor(self._executor, work.run)
@@ -131,7 +135,8 @@ class StorageLane:
         return self._call.result()
 
     async def _answer(self, call: asyncio.Future[object], what: str) -> None:
-        """Waits until the call has returned or raised. Raises ExternalError where it is left."""
+        """Waits until the call has returned or raised. Raises ExternalError if the job has to end, and the call takes
+        longer than `ANSWER_S` after that."""
         hurried = asyncio.ensure_future(self._hurried.wait())
         either: set[asyncio.Future[Any]] = {call, hurried}
         try:
@@ -152,7 +157,7 @@ class StorageLane:
         try:
             work.done(result)
         except Exception as error:
-            # the lane goes on: records of the job wait behind
+            # the lane must continue: records of the job are queued behind this work
             LOG.exception("%s: %s is done, and its result cannot be used", self._name, work.what)
             self._fail(work, error)
 
@@ -178,6 +183,6 @@ class StorageLane:
 
 
 def _drop(call: asyncio.Future[object]) -> None:
-    """Nobody waits for it any more; asyncio would report an error that nobody has looked at."""
+    """Reads the error of a call whose result is not needed any more, so that asyncio does not log it as unhandled."""
     if not call.cancelled():
         call.exception()

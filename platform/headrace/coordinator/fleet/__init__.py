@@ -1,1 +1,1 @@
-"""Workers and their slots: who is registered, which attempt holds which slot."""
+"""Workers and their slots: which workers are registered, and which attempt holds which slot."""

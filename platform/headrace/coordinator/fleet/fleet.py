@@ -1,6 +1,7 @@
-"""The coordinator's workers: couples the control server with the slot pool and routes slot messages to jobs.
+"""The coordinator's workers: passes their events to the slot pool, and routes messages between slots and jobs.
 
-Shell: it moves messages. The pool (`slot_pool`) decides who holds a slot; the job decides what a lost slot means.
+Shell: it decides nothing. The pool (`slot_pool`) decides which attempt holds a slot; the job decides what follows when
+it loses one.
 """
 
 from __future__ import annotations
@@ -34,22 +35,23 @@ from headrace.tls.files import TlsFiles
 LOG = logging.getLogger("headrace.coordinator")
 
 KILL_AFTER_CANCEL_MS = 5_000
-"""How long a slot may exceed the cancel grace before its worker is ordered to kill it."""
+"""How long a cancelled slot may exceed the cancel grace (`ClusterTimes.cancel`) before its worker is asked to kill it,
+in ms."""
 
 
 class SlotHolder(Protocol):
-    """A job, as far as its slots are concerned. Called in the loop; must not block."""
+    """The owner of a job's slots, which receives their messages. Called in the event loop; must not block."""
 
     def granted(self, attempt: int, slots: tuple[PooledSlot, ...]) -> None:
-        """The requested slots are granted."""
+        """Called when the requested slots are granted."""
         ...
 
     def slot_said(self, slot: str, payload: bytes) -> None:
-        """One of its slots sent a FromSlot, encoded."""
+        """Called with an encoded FromSlot message of one of its slots."""
         ...
 
     def slot_lost(self, attempt: int, slot: str, worker: str, reason: str) -> None:
-        """One of its slots is gone."""
+        """Called when one of its slots is gone."""
         ...
 
 
@@ -79,7 +81,7 @@ class Fleet:
         return await self._server.start(host, port, token, tls)
 
     async def stop(self, *, workers: bool) -> None:
-        """Closes every stream. With `workers`, orders the workers to end first."""
+        """Closes every stream. With `workers`, asks the workers to end before that."""
         if workers:
             for worker in self._workers:
                 self._server.send(worker, StopWorker())
@@ -94,12 +96,12 @@ class Fleet:
         self._holders[job] = holder
 
     def leave(self, job: str) -> None:
-        """The job is over: drops its holder and its pending request."""
+        """Drops the holder and the pending request of a job that is over."""
         self._holders.pop(job, None)
         self._granted(self._pool.cancel_request(job))
 
     def request(self, job: str, attempt: int, count: int) -> None:
-        """Requests slots; `granted` follows."""
+        """Requests slots. The holder's `granted` is called once `count` slots are free."""
         self._granted(self._pool.request(job, attempt, count))
 
     def cancel_request(self, job: str) -> None:
@@ -117,8 +119,8 @@ class Fleet:
         self._granted(self._pool.release_attempt(job, attempt, deployed=False))
 
     async def retire(self, job: str, attempt: int, slots: Sequence[PooledSlot], *, cancel: bool) -> None:
-        """Ends an attempt's slots and waits until they are gone: first they are cancelled, then killed. Slots of a lost
-        worker count as gone.
+        """Ends an attempt's slots, and waits until they have exited. With `cancel`, sends CancelSlot first. Slots that
+        do not exit in time are killed. Slots of a lost worker count as exited.
         """
         present = {slot.slot for slot in slots if slot.slot in self._by_slot}
         retiring = _Retiring(present)
@@ -134,11 +136,12 @@ class Fleet:
                 async with asyncio.timeout((self._times.cancel + KILL_AFTER_CANCEL_MS) / 1000):
                     await retiring.gone.wait()
             for slot in own:
-                # the slot did not obey its cancel: it hangs in user code or a client library
+                # the slot did not exit in time: it hangs in user code or in a client library
                 if slot.slot in retiring.slots:
                     LOG.warning("slot %s did not leave attempt %d of job %s: killed", slot.slot, attempt, job)
                     self._server.send(slot.worker, KillSlot(slot.slot))
-            # also bounded: a worker that does not answer is lost, and its slots then end by their lease
+            # bounded too: a worker that does not respond will count as lost, and its slots exit when their lease
+            # expires
             if retiring.slots:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(KILL_AFTER_CANCEL_MS / 1000):
@@ -147,7 +150,7 @@ class Fleet:
             self._retiring.pop((job, attempt), None)
             self._granted(self._pool.release_attempt(job, attempt))
 
-    # ---- looks ---------------------------------------------------------------------------------------------------
+    # ---- reads ---------------------------------------------------------------------------------------------------
 
     def view(self) -> PoolView:
         """Returns workers and slots."""
@@ -217,7 +220,7 @@ class Fleet:
         for grant in grants:
             holder = self._holders.get(grant.job)
             if holder is None:
-                # the job ended between its request and the grant: other jobs may have the slots
+                # the job ended between its request and the grant: the slots go back to the pool, for other jobs
                 self._granted(self._pool.release_attempt(grant.job, grant.attempt, deployed=False))
                 continue
             for slot in grant.slots:

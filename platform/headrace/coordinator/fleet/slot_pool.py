@@ -1,11 +1,11 @@
-"""Workers, their slots and who holds them. Pure: events of workers and jobs in, grants out.
+"""Workers, their slots, and the attempts that hold them. Pure: events of workers and jobs in, grants out.
 
     slot_up ─> FREE ─request─> HELD ─release─> SPENT ─slot_down─> gone
-                 ^───────────────┘ given back before anything was deployed to it
+                 ^───────────────┘ released before anything was deployed to it
 
-A slot is used once: its process ends with the attempt, and a replacement comes up under a new id. A request is granted
-whole or not at all, first come, first served. One exception: a request for more slots than the whole cluster has waits
-for further workers, and lets later requests pass.
+A slot is used once: its process exits with the attempt, and the worker starts a replacement with a new id. A request is
+granted all of its slots or none. Requests are granted in the order of their arrival, with one exception: a request for
+more slots than the whole cluster has waits for further workers, and later requests are granted before it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.rpc.messages import SlotInfo
 
 
 class SlotUse(StrEnum):
-    """The use of a slot."""
+    """The use of a slot. FREE: can be granted; HELD: an attempt has it; SPENT: its process is exiting."""
 
     FREE = "free"
     HELD = "held"
@@ -62,8 +62,8 @@ class Changed:
     """The consequences of a worker's event.
 
     lost        held slots that are gone: their attempts fail
-    grants      requests that can be granted now
-    strangers   slots that run an attempt that the pool does not know: to be killed
+    grants      requests that are granted now
+    strangers   busy slots that no attempt of this coordinator holds: the caller has them killed
     """
 
     lost: tuple[Holding, ...] = ()
@@ -145,20 +145,21 @@ class SlotPool:
         idle: Sequence[SlotInfo] = (),
         busy: Sequence[SlotInfo] = (),
     ) -> Changed:
-        """Registers a worker, for the first time or again. `idle` and `busy` are all the slots it has."""
+        """Registers a worker, for the first time or again. `idle` and `busy` are all the slots that it has."""
         known = self._workers.setdefault(worker, _Worker(host, pid, slots_max))
         known.host, known.pid, known.slots_max = host, pid, slots_max
         present = {info.slot for info in (*idle, *busy)}
         lost = self._forget(slot for slot in list(known.slots) if slot not in present)
         strangers = []
         for info in idle:
-            # a held slot stays held: its deployment may be on its way
+            # a slot that is held here stays held although the worker reports it as idle: its deployment may be in
+            # transit
             if info.slot not in self._slots:
                 self._add(worker, info)
         for info in busy:
             slot = self._slots.get(info.slot) or self._add(worker, info)
-            # a busy slot that nobody holds runs an ended attempt, or one of an earlier coordinator: it is never
-            # adopted
+            # a busy slot that no attempt holds here runs an attempt that has ended, or one of an earlier coordinator:
+            # running slots are never adopted
             if slot.use is not SlotUse.HELD:
                 slot.use = SlotUse.SPENT
                 strangers.append(info.slot)
@@ -171,23 +172,23 @@ class SlotPool:
         return Changed(grants=self._serve())
 
     def slot_down(self, slot: str) -> Changed:
-        """A slot process has ended."""
+        """Removes a slot whose process has exited."""
         return Changed(self._forget([slot]), self._serve())
 
     def worker_lost(self, worker: str) -> Changed:
-        """A worker is gone, with all of its slots."""
+        """Removes a worker with all of its slots."""
         known = self._workers.get(worker)
         lost = () if known is None else self._forget(list(known.slots))
         self._workers.pop(worker, None)
-        # the cluster is smaller: a request that is now too large for it lets others pass
+        # the cluster is smaller now: a request that has become too large for it no longer blocks later ones
         return Changed(lost, self._serve())
 
     # ---- jobs ----------------------------------------------------------------------------------------------------
 
     def request(self, job: str, attempt: int, count: int) -> tuple[Grant, ...]:
-        """Requests `count` slots. The result contains the job's own grant, or the request waits.
+        """Requests `count` slots. The job's grant is among the returned ones, or the request waits.
 
-        It replaces an earlier request of the job. Requests that the earlier one blocked are then granted, too.
+        It replaces an earlier request of the job. So requests that the earlier one blocked may be granted, too.
         """
         assert count > 0, "a request is for at least one slot"
         assert not any(slot.holder == (job, attempt) for slot in self._slots.values()), "an attempt asks once"
@@ -196,13 +197,13 @@ class SlotPool:
         return self._serve()
 
     def cancel_request(self, job: str) -> tuple[Grant, ...]:
-        """Withdraws the job's request. Returns the grants of requests that it blocked."""
+        """Withdraws the job's request. Returns the grants to requests that it blocked."""
         self._queue = [each for each in self._queue if each.job != job]
         return self._serve()
 
     def release(self, slot: str, *, deployed: bool = True) -> tuple[Grant, ...]:
-        """Releases a slot. A slot with a deployment ends with its process; one without (`deployed=False`) is free
-        again. Unknown slots are ignored.
+        """Releases a slot. If it was deployed to, its process exits and it cannot be granted again; otherwise
+        (`deployed=False`) it is free. Ignores unknown slots.
         """
         known = self._slots.get(slot)
         if known is not None and known.use is SlotUse.HELD:
@@ -222,7 +223,7 @@ class SlotPool:
         held = [slot.place for slot in self._slots.values() if slot.holder == (job, attempt)]
         return tuple(sorted(held, key=_by_name))
 
-    # ---- looks ---------------------------------------------------------------------------------------------------
+    # ---- reads ---------------------------------------------------------------------------------------------------
 
     def view(self) -> PoolView:
         """Returns workers by id, totals and the queue."""

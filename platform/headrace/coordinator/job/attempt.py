@@ -1,6 +1,7 @@
-"""One running attempt: its epochs, the splits of its subtasks, and where idle partitions stand. Pure.
+"""One running attempt: its epochs, the splits of its subtasks, and the heights of idle partitions. Pure.
 
-Made when every slot has deployed, passed from state to state while the attempt lives, dropped with it.
+A height is the event time that a partition has reached (its watermark). The object is created when every slot has
+deployed, passed from state to state while the attempt lives, and dropped at its end.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.messages import AssignSplits, LimitTime, RelayHeights
 
 SWEEP_MS = 900_000
-"""Used where the broker never expires transactions: the default transaction timeout."""
+"""Kafka's default transaction timeout, in ms. Used for sinks whose output has no time limit (`commit_within_ms`)."""
 
 
 def overdue(waited_ms: int) -> str:
@@ -30,7 +31,7 @@ def overdue(waited_ms: int) -> str:
 
 
 class Attempt:
-    """The live half of a deployed attempt."""
+    """The state of a deployed attempt."""
 
     def __init__(self, job: Job, now_ms: int) -> None:
         facts = job.facts
@@ -43,7 +44,8 @@ class Attempt:
         self._without_splits = False
         self._limits: dict[str, int | None] = {}
         within_ms = facts.commit_within_ms
-        # a zombie writer of an earlier attempt may begin a transaction as long as the broker knows its name
+        # A zombie writer, which is a writer of an earlier attempt that still runs, may begin a transaction after the
+        # fence. So the attempt sweeps for two transaction timeouts.
         self._sweeps_until_ms = now_ms + 2 * (within_ms or SWEEP_MS) if job.open_names else None
         self._alarm_ms = None if within_ms is None else within_ms // 2
         self._committed_ms = now_ms
@@ -70,7 +72,7 @@ class Attempt:
     def assign_found(self, job: Job, source: str, found: tuple[SplitDocument, ...]) -> None:
         """Assigns newly found splits to subtasks."""
         known = {(split.topic, split.partition) for split in job.splits.get(source, ())}
-        # an enumerator may find a split twice: a second assignment would read its rows twice
+        # an enumerator may return a split twice, and a second assignment would read its rows twice
         fresh = tuple(split for split in found if (split.topic, split.partition) not in known)
         job.add_splits({source: fresh})
         emitted = None if job.restored is None else job.restored.sources.get(source, SourceState()).emitted
@@ -90,10 +92,11 @@ class Attempt:
                 job.do(Discover(source))
 
     def take_report(self, job: Job, event: SlotReported) -> None:
-        """Relays idle heights and alignment limits to the slots when they change."""
+        """Sends the slots the heights of active partitions, which idle partitions follow, and the limits of
+        `time.max_drift`, whenever they change."""
         self._reports.take(event.status.sources)
         self._without_splits |= any(not report.has_splits for report in event.status.sources)
-        # relayed heights matter to partitions that may be idle, and to subtasks without any partition
+        # slots need these heights only if partitions may be idle, or if a subtask has no partition
         asked_for = self._without_splits or bool(self._facts.idle)
         heights = self._reports.heights() if asked_for else self._heights
         if heights != self._heights:
@@ -106,7 +109,7 @@ class Attempt:
                 job.do(TellAll(LimitTime(limits)))
 
     def committed(self, job: Job, now_ms: int) -> None:
-        """An epoch's output is committed: transactions that are open now began after its barrier."""
+        """Records that an epoch's output is committed: transactions that are open now began after its barrier."""
         self._committed_ms = now_ms
         job.raise_alarm(None)
 

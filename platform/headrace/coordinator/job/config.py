@@ -1,4 +1,4 @@
-"""A job's configuration for its machine, and its view for users. Shapes only."""
+"""A job's configuration for its machine, and its state as users see it. Data only."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headrace.spec.settings import Checkpoint, ExponentialDelay, Restart
 
 
 class Beginning(Enum):
-    """Which failures before the first attempt end the job, besides those that always do.
+    """The failures before the first attempt that end the job, besides those that always do.
 
-    ATTENDED    any failure: a user is waiting at the terminal
-    SUBMITTED   a connector's refusal to open: a wrong address stays wrong
-    RESUMED     none: the job was accepted earlier, and what is unreachable comes back
+    ATTENDED    any failure, because a user is waiting at the terminal
+    SUBMITTED   a connector's refusal to open, because a retry does not correct a wrong address
+    RESUMED     none: the job was accepted earlier, and a system that is unreachable now is expected to return
     """
 
     ATTENDED = "attended"
@@ -31,16 +31,16 @@ class JobConfig:
 
     savepoint           URL of the job's origin, used until its own journal has a checkpoint; origin: its manifest
     version             headrace version, for manifests
-    resume              start again although the journal has the job's end
-    beginning           which failures before the first attempt end the job
-    keeps_time_open     the end of input closes no window
-    hand_over           URL of the savepoint that the last epoch fills, if the end of input is a hand-over
+    resume              start again although the journal contains the job's end
+    beginning           the failures before the first attempt that end the job
+    keeps_time_open     the end of the input closes no window
+    hand_over           URL of the savepoint of the last epoch, if another job is to continue from the end of the input
     wall_offset_ms      wall clock minus the machine's clock, for times that users read
     deploy_timeout_ms   how long slots may take to open and restore
     slots_timeout_ms    how long to wait for slots before that counts as a failure
     cancel_timeout_ms   how long to wait for the slots of an ended attempt, and then for its committers
-    names               the transaction names that an attempt may use
-    left_open           the same of the job that wrote `origin`
+    names               (parallelism, attempt) -> sink -> the transaction names that the attempt may use
+    left_open           sink -> the transaction names of the job that wrote `origin`, which may have left output open
     """
 
     job: str

@@ -1,6 +1,7 @@
 """Renders docs/job-states.md from the machine's table: `python -m headrace.coordinator.job.document`.
 
-The page's prose is here; states, their meaning and their transitions come from `job_state` and the states' own files.
+This file contains the page's prose. States and transitions come from `job_state`; the meaning of a state is the first
+line of its module's docstring, after the colon.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The event that a job's machine receives when an effect fails unexpectedly. Pure.
 
-Effects promise events (`effects`), and where a decision stands the machine waits for them without a time limit. So an
-effect that raises must not end in silence: its failure event is posted instead, and the attempt or the job fails with
-the cause. An effect that promises no event has no failure event; its failure is logged.
+Effects promise events (`effects`). After a decision in the journal the machine waits for such an event without a time
+limit, so an effect that raises must not leave the machine without one. The driver posts the effect's failure event
+instead, and the attempt or the job fails with the cause. An effect that promises no event has no failure event; its
+failure is only logged.
 
-An effect may fail after its event was posted. The failure event is then late, or fails an attempt that went well. Both
-are safe: every failure event may arrive at any time.
+An effect may raise after its event was posted. Then the failure event is ignored, or it fails an attempt that had no
+other problem. Both are safe: a failure event may arrive at any time.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def failure_event(effect: do.Effect, failure: Failure) -> on.Event | None:
         case do.Tell(index):
             return on.SlotFailed(index, failure)
         case do.ReleaseSlots():
-            # slots that stay are fenced by the next attempt's number
+            # slots that could not be ended do not disturb the next attempt: its slots refuse their connections, and the
+            # driver drops their messages
             return on.SlotsReleased()
         case do.OpenHost():
             return on.HostFailed(failure)

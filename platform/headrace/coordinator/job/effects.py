@@ -1,6 +1,7 @@
-"""Effects of the job machine: orders to its driver. Shapes only.
+"""Effects of the job machine: commands for its driver. Data only.
 
-The driver executes effects in order; each one that can fail or takes time is answered by an event.
+The driver executes effects in order. `-> X, Y`: one of these events answers the effect. Effects that can fail or that
+need time promise such an event.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class ReadJournal:
 
 @dataclass(frozen=True, slots=True)
 class WriteAttempt:
-    """-> RecordWritten(ticket), JournalFailed, Replaced; so for all records."""
+    """Write the record of an attempt -> RecordWritten(ticket), JournalFailed, Replaced, as for all records."""
 
     ticket: int
     attempt: int
@@ -38,7 +39,8 @@ class WriteAttempt:
 
 @dataclass(frozen=True, slots=True)
 class WriteCheckpoint:
-    """The epoch is complete. `savepoint`: URL of the folder that it also fills, or None; took_ms: since its trigger."""
+    """Write the record of a complete epoch: the decision to commit it. savepoint: URL of the folder, if the epoch is
+    also a savepoint; took_ms: time since its trigger."""
 
     ticket: int
     manifest: Manifest
@@ -49,7 +51,7 @@ class WriteCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class WriteCommitted:
-    """The epoch is committed."""
+    """Write the record that the epoch is committed."""
 
     ticket: int
     epoch: int
@@ -57,7 +59,7 @@ class WriteCommitted:
 
 @dataclass(frozen=True, slots=True)
 class WriteStopping:
-    """The user requested a stop."""
+    """Write the record of a requested stop."""
 
     ticket: int
     savepoint: str | None
@@ -66,7 +68,7 @@ class WriteStopping:
 
 @dataclass(frozen=True, slots=True)
 class WriteFinished:
-    """The job has ended."""
+    """Write the record of the job's end."""
 
     ticket: int
     state: JobState
@@ -76,7 +78,7 @@ class WriteFinished:
 
 @dataclass(frozen=True, slots=True)
 class RequestSlots:
-    """-> SlotsGranted, once there are `count` free slots."""
+    """Request slots -> SlotsGranted, once `count` slots are free."""
 
     attempt: int
     count: int
@@ -84,7 +86,7 @@ class RequestSlots:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSlots:
-    """Withdraw the request and end the attempt's slots: cancelled, then killed if they do not leave ->
+    """Withdraw the request for slots, and end the attempt's slots: cancel them, then kill those that do not exit ->
     SlotsReleased.
     """
 
@@ -107,16 +109,18 @@ class CloseHost:
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """Ask a source's enumerator for new splits -> SplitsFound. Never fails the job: the machine asks again."""
+    """Request new splits from a source's enumerator -> SplitsFound, if there are any. A failure never fails the job:
+    the machine requests it again."""
 
     source: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeploySlots:
-    """Send every slot of the attempt its deployment -> one SlotDeployed each.
+    """Send every slot of the attempt its deployment -> one SlotDeployed or SlotFailed each.
 
-    restore: the manifest to restore: an own checkpoint, or (own=False) the job's origin.
+    restore   the manifest to restore; None: none
+    own       `restore` is a checkpoint of this job; False: it is the job's origin
     """
 
     attempt: int
@@ -142,7 +146,8 @@ class TellAll:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Check whether the epoch's output can be committed, and how -> Described, DescribeFailed."""
+    """Check whether the epoch's output can be committed, and add the data that the commit needs -> Described,
+    DescribeFailed."""
 
     epoch: int
     committables: tuple[CommittableDocument, ...]
@@ -158,7 +163,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """End open transactions under these names, by sink, and fence their writers -> Fenced, FenceFailed."""
+    """Abort open transactions under these names, by sink, and fence their writers -> Fenced, FenceFailed."""
 
     attempt: int
     names: Mapping[str, tuple[str, ...]]
@@ -166,7 +171,8 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """End transactions that zombie writers of earlier attempts began. No answer: the machine asks again."""
+    """End transactions that writers of earlier attempts began after they were fenced. No event answers: the machine
+    requests it again."""
 
     attempt: int
 
@@ -188,7 +194,7 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A user's request is done, with a path (savepoint, stop) or without one; or it failed."""
+    """Answer a user's request: it has succeeded, with a path (savepoint, stop) or without one, or it has failed."""
 
     request: str
     path: str | None = None
@@ -197,7 +203,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RecordException:
-    """Add a failure to the job's history, with its consequence."""
+    """Add a failure to the job's history. follows: its consequence, as text."""
 
     attempt: int
     failure: Failure
@@ -206,14 +212,14 @@ class RecordException:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A condition that a person should look at before it becomes a failure: logged and shown. None: it is over."""
+    """Log and show a condition that a person should check before it becomes a failure. None: the condition is over."""
 
     text: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """The job entered a state: for the log, the history and watchers."""
+    """Log that the job has entered a state, update its history, and notify watchers."""
 
     state: JobState
     reason: str
@@ -221,7 +227,7 @@ class Entered:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The job is over in this coordinator."""
+    """End the driver: the job is over in this coordinator."""
 
     state: JobState
     savepoint: str | None

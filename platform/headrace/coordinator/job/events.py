@@ -1,7 +1,7 @@
-"""Events of the job machine. Shapes only.
+"""Events of the job machine. Data only.
 
-Events identify a slot by its index in the attempt; the driver translates process ids. Events of an older attempt never
-reach the machine: the driver drops them by job and attempt.
+Events identify a slot by its index in the attempt; the driver translates slot ids. Messages of slots of an older
+attempt never become events: the driver drops them by job and attempt.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Splits = Mapping[str, tuple[SplitDocument, ...]]
 
 @dataclass(frozen=True, slots=True)
 class JournalRead:
-    """The journal's content, as just read.
+    """The journal's content, as of the read.
 
-    ticket         of the ReadJournal that this answers: an answer to an earlier one may lack later records
+    ticket         of the ReadJournal that this answers. The answer to an earlier one may lack records written since
     attempt        the newest attempt's number, 0 before the first
     epoch          the greatest epoch that was ever complete, 0 before the first
     restore        the newest complete checkpoint
-    uncommitted    its record, if no `committed` follows it
-    unfinished     its record, if it fills a savepoint whose own manifest may be missing
-    savepoint      URL of the savepoint that the newest attempt began with, if it has no checkpoint of its own
+    uncommitted    the record of the newest checkpoint, if no `committed` record follows it
+    unfinished     the record of the newest checkpoint, if it is also a savepoint, whose manifest.json may be missing
+    stopping       the record of a requested stop
     splits         the splits that enumerators resolved, once for the job's life
     parallelism    of the newest attempt, None before the first
     passed_over    epochs newer than `restore` that are damaged
@@ -58,14 +58,14 @@ class JournalRead:
 
 @dataclass(frozen=True, slots=True)
 class JournalFailed:
-    """The journal cannot be read or written, and retries did not help."""
+    """The journal cannot be read or written; retries have failed."""
 
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Another writer appends to this job's journal: this coordinator must not decide any more."""
+    """Another writer has appended to this job's journal: this coordinator must not decide anything any more."""
 
     reason: str
 
@@ -87,9 +87,11 @@ class SlotsGranted:
 
 @dataclass(frozen=True, slots=True)
 class HostOpened:
-    """Sinks are prepared, enumerators open. intervals: source -> ms between discoveries, None: never.
+    """The sinks are prepared, and enumerators and committers are open.
 
-    final: sources that will find no further splits. begins: sink -> where its output begins in the external system now.
+    intervals   source -> ms between discoveries, None: no discoveries
+    final       sources that will find no further splits
+    begins      sink -> the position in the external system at which output begins that is written from now on
     """
 
     splits: Splits
@@ -100,7 +102,7 @@ class HostOpened:
 
 @dataclass(frozen=True, slots=True)
 class HostFailed:
-    """The connector host died, or could not open. refused: the process is alive, and a connector returned the error."""
+    """The connector host died, or could not open. refused: the process is alive, and a connector raised the error."""
 
     failure: Failure
     refused: bool = False
@@ -131,7 +133,7 @@ class SlotFailed:
 
 @dataclass(frozen=True, slots=True)
 class SlotsReleased:
-    """After ReleaseSlots: every slot of the attempt has left, was killed, or is lost with its worker."""
+    """Answers ReleaseSlots: every slot of the attempt has exited, was killed, or is lost with its worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class SlotReported:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """All that the epoch prepared can be committed. `committables`: with the details that their commit needs."""
+    """All output that the epoch prepared can be committed. `committables`: with the data that their commit needs."""
 
     epoch: int
     committables: tuple[CommittableDocument, ...]
@@ -216,7 +218,7 @@ class CommitFailed:
 
 @dataclass(frozen=True, slots=True)
 class SavepointWritten:
-    """The savepoint's manifest stands in its folder."""
+    """The savepoint's manifest is written."""
 
     epoch: int
 
@@ -270,14 +272,14 @@ Asked = SavepointAsked | StopAsked | CancelAsked | RescaleAsked
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """The coordinator leaves the job."""
+    """The coordinator ends, and leaves the job to the next one."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """`Machine.due_ms` is reached."""
+    """The time of `Machine.due_ms` is reached."""
 
 
 Event = (

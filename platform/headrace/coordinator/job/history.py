@@ -1,4 +1,4 @@
-"""A job's history: failures, attempts and rescales. Pure. The lists are bounded; the newest entries stay.
+"""A job's history: failures, attempts and rescales. Pure. The lists are bounded and keep the newest entries.
 
 Every change returns a new history; `job_store` writes it, REST and CLI show it.
 """
@@ -22,11 +22,11 @@ class ExceptionEntry(Document):
 
 
 class AttemptEntry(Document):
-    """One start or restart. Times are epoch ms; None: not yet.
+    """One attempt. Times are epoch ms; None: not yet.
 
-    reason           why it began: `submitted`, `restart`, `rescale`, `coordinator`
+    reason           the reason of its start: `submitted` for the first attempt, else `restart`
     restored_epoch   the restored checkpoint; None: it restored none, or a savepoint
-    outcome          how it ended: a job state or `RESTARTING`, `RESCALING`
+    outcome          the state of the job at its end, such as `RESTARTING` or `FINISHED`
     """
 
     attempt: int
@@ -50,7 +50,7 @@ class RescaleEntry(Document):
 
 
 class JobHistory(Document):
-    """All entries, oldest first. `changes`: their number, by which the newer of two histories is known."""
+    """All entries, oldest first. `changes`: number of changes so far; the newer of two histories has more."""
 
     changes: int = 0
     exceptions: tuple[ExceptionEntry, ...] = ()
@@ -76,7 +76,7 @@ class JobHistory(Document):
         return self._changed(attempts=(*self.attempts, entry)[-ATTEMPTS_MAX:])
 
     def running(self, at_ms: int, attempt: int) -> JobHistory:
-        """Notes that all subtasks of an attempt run. A rescale that waits for the attempt ends with that."""
+        """Records that all subtasks of an attempt run. A rescale that waits for the attempt ends then."""
         attempts = self._with_attempt(attempt, {"running_at_ms": at_ms})
         rescales = tuple(
             each if each.ended_at_ms is not None else each.model_copy(update={"ended_at_ms": at_ms})
@@ -85,7 +85,7 @@ class JobHistory(Document):
         return self._changed(attempts=attempts, rescales=rescales)
 
     def ended(self, at_ms: int, attempt: int, outcome: str) -> JobHistory:
-        """Notes the end of an attempt."""
+        """Records the end of an attempt."""
         return self._changed(attempts=self._with_attempt(attempt, {"ended_at_ms": at_ms, "outcome": outcome}))
 
     def rescaled(self, at_ms: int, attempt: int, from_parallelism: int, to_parallelism: int) -> JobHistory:

@@ -1,6 +1,6 @@
-"""The job machine's memory across all states, and the states' way to request effects. Pure.
+"""The job machine's memory across all states, and the methods by which states request effects. Pure.
 
-Only states change it. It lives as long as the job is in this coordinator.
+Only states change it. It lives as long as the job's driver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from headrace.rpc.messages import Failure
 
 @dataclass(slots=True)
 class Request:
-    """A user's operation in progress. `folder`: URL of the savepoint folder it fills, None: none."""
+    """A user's operation in progress. id: empty if the request was read from the journal. folder: URL of the folder of
+    its savepoint; None: none. drain: time advances to its end first."""
 
     id: str
     folder: str | None = None
@@ -32,20 +33,21 @@ class Request:
 class Job:
     """The machine's memory.
 
-    attempt       the newest attempt's number
-    epoch         the greatest known epoch that was begun
-    parallelism   of the running attempt, or of the next one
-    began_with    the own checkpoint that the attempt restored, if any
-    restored      the checkpoint that the attempt restored, or the newest complete one since
-    splits        all splits that enumerators resolved
-    stop          the requested stop; a failure does not undo it
-    rescale       the rescale that waits for its new attempt to run
-    message       what the job waits for, for users
-    output        sink -> its committed output at `restored`, or where its output began
-    names         sink -> names that the attempt's writers may use: those of its record, and their successors
-    open_names    sink -> names under which earlier attempts may have left transactions open
-    hosted        whether the connector host is open, as far as is known
-    alarm         the condition that a person should look at
+    attempt        the newest attempt's number
+    epoch          the greatest epoch that was begun, as far as is known
+    parallelism    of the running attempt, or of the next one
+    began_with     the checkpoint of this job that the attempt restored, if any
+    restored       the checkpoint that the attempt restored, or the newest complete one since
+    restored_own   `restored` is a checkpoint of this job; False: it is the job's origin, or None
+    splits         all splits that enumerators resolved
+    stop           the requested stop; a failure does not undo it
+    rescale        the rescale that waits until its new attempt runs
+    message        the current wait, as text for users
+    output         sink -> its committed output at `restored`, or the position at which its output began
+    names          sink -> names that the attempt's writers may use: those of its record, and their successors
+    open_names     sink -> names under which earlier attempts may have left transactions open
+    hosted         whether the connector host is open, as far as is known
+    alarm          the condition that a person should check
     """
 
     config: JobConfig
@@ -74,8 +76,8 @@ class Job:
     """Whether an attempt was deployed in this coordinator."""
     tickets: int = 0
     releasing: int = 0
-    """ReleaseSlots without an answer: slots of an earlier attempt may take longer to leave than those of a later
-    one.
+    """Number of ReleaseSlots that are not answered yet. Releases overlap, because slots of an earlier attempt may take
+    longer to exit than those of a later one.
     """
     effects: list[Effect] = field(default_factory=list)
 
@@ -86,7 +88,7 @@ class Job:
 
     @property
     def begins_anew(self) -> bool:
-        """Whether an end in the journal belongs to an earlier run."""
+        """Whether an end in the journal belongs to an earlier run, and does not end this one."""
         return self.config.resume and not self.ran
 
     @property
@@ -104,7 +106,7 @@ class Job:
         self.effects += effects
 
     def ticket(self) -> int:
-        """Returns a new number that matches a request with its answer."""
+        """Returns a new number, by which an answer is matched with its request."""
         self.tickets += 1
         return self.tickets
 
@@ -121,7 +123,8 @@ class Job:
 
     def take_journal(self, read: JournalRead) -> None:
         """Replaces the memory with the journal's content."""
-        # max: an epoch that was begun but never recorded may have left files under its number, which is not used again
+        # max: an epoch that was begun here but never recorded may have left files under its number, so the number is
+        # not used again
         self.attempt = max(self.attempt, read.attempt)
         self.epoch = max(self.epoch, read.epoch)
         self.restored, self.restored_own = read.restore or self.config.origin, read.restore is not None
@@ -143,7 +146,7 @@ class Job:
         self.output = begun if before is None else begun | before.output
 
     def begin_output(self, begins: Mapping[str, Mapping[str, Any]]) -> None:
-        """Notes where output begins, for sinks without output so far."""
+        """Records the position at which output begins, for sinks without output so far."""
         for sink, begin in begins.items():
             self.output.setdefault(sink, OutputTotal(begin=dict(begin)))
 
@@ -159,7 +162,7 @@ class Job:
             self.do(Alarm(text))
 
     def add_splits(self, splits: Splits) -> None:
-        """Adds splits; the first resolution of a split stays."""
+        """Adds splits. A split that is known already keeps its first resolution."""
         for source, found in splits.items():
             known = {(split.topic, split.partition): split for split in found}
             # start and stop positions are resolved once for the job's life: a later answer must not move them

@@ -1,10 +1,12 @@
-"""The states of a job and their transitions: the one table that the machine checks and the docs are drawn from.
+"""The states of a job and their transitions. The machine checks transitions by this table, and docs/job-states.md is
+generated from it.
 
 CREATED ─> SCHEDULING ─> DEPLOYING ─> RUNNING ─> FINISHED
               ^  │            │        │ │ └──> RESCALING ──> SCHEDULING
               │  └────────────┴──> RESTARTING <─┤
               └────────────────────────┘        └──> STOPPING ──> FINISHED
-any of them ─> CANCELLING ─> CANCELED;   a failure for good ─> FAILING ─> FAILED;   coordinator leaves ─> SUSPENDED
+any of them ─> CANCELLING ─> CANCELED;   a failure without a restart ─> FAILING ─> FAILED;
+the coordinator ends, or is replaced ─> SUSPENDED
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class JobState(StrEnum):
 TERMINAL = frozenset({JobState.FINISHED, JobState.CANCELED, JobState.FAILED, JobState.SUSPENDED})
 
 _ENDS = TERMINAL
-"""A state that ends a job reads the journal first: the job may have ended already, in another way."""
+"""CANCELLING and FAILING read the journal first, and the job may have ended already, in another way: so any end may
+follow them."""
 _LEAVES = frozenset({JobState.CANCELLING, JobState.FAILING, JobState.SUSPENDED})
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {

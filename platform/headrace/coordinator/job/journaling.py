@@ -1,6 +1,6 @@
 """Translates effects into journal records, and a loaded journal into an event. Pure.
 
-The machine decides which record is written when; the journal decides what a put means.
+The machine decides which record is written, and when. The journal decides what the result of a put means.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WriteRecord = WriteAttempt | WriteCheckpoint | WriteCommitted | WriteStopping | 
 
 
 def draft_of(effect: WriteRecord, at_ms: int) -> Record:
-    """Returns the record that an effect asks for, without number and writer: the journal adds those."""
+    """Returns the record that an effect requests, without number and writer: `Journal.next` adds those."""
     match effect:
         case WriteAttempt():
             return AttemptRecord(
@@ -60,7 +60,7 @@ def draft_of(effect: WriteRecord, at_ms: int) -> Record:
 
 
 def journal_read(ticket: int, journal: Journal, damaged: Mapping[int, str] | None = None) -> JournalRead:
-    """Returns the event for a journal that was just loaded. `damaged`: epochs that cannot be read -> reason.
+    """Returns the event for a journal that was just loaded. `damaged`: epochs with missing or damaged files -> reason.
 
     Raises CheckpointUnusableError.
     """

@@ -1,13 +1,13 @@
 """The job's state machine (Flink: JobMaster): events in, effects out. Pure: no clock, no I/O, no randomness.
 
     handle(event, now_ms) ─> effects, in order, for the driver to execute
-    due_ms                ─> when to call handle(Tick(), now) though nothing happened
+    due_ms                ─> when to call handle(Tick(), now) if no event arrives before
 
 The caller's duties:
 
-1. The caller passes one event at a time, with a time that never goes back.
+1. The caller passes one event at a time, with a time that never decreases.
 2. The caller executes effects in order. It writes journal records one after the other, and executes ReadJournal after
-   all that was asked to be written before it.
+   all records that were requested before it.
 3. Every effect that promises an event (see `effects`) ends in that event, or in JournalFailed, HostFailed, SlotFailed
    or Replaced.
 4. The caller drops events of slots of an older attempt.
@@ -63,7 +63,7 @@ class Machine:
         """Handles an event. Returns the effects, in order."""
         assert now_ms >= self._now_ms, "time never goes back"
         self._now_ms = now_ms
-        # these two facts outlive the state that receives the event
+        # these two facts stay true after the state that receives the event has ended
         if isinstance(event, SlotsReleased):
             self.job.releasing = max(self.job.releasing - 1, 0)
         if isinstance(event, HostFailed):
@@ -74,7 +74,7 @@ class Machine:
             self._state = state_after(following)
             position = len(self.job.effects)
             following = self._state.enter(self.job, now_ms)
-            # Entered goes before the effects of `enter`: the history has the state before anything happens in it
+            # Entered goes before the effects of `enter`, so that the history has the state before they are executed
             self.job.effects.insert(position, Entered(self.state, self.job.message))
         effects, self.job.effects = self.job.effects, []
         return effects

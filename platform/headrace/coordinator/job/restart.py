@@ -1,8 +1,8 @@
 """Decides after which failures a job restarts, and when. Pure: times and a random number are arguments.
 
-A user error that a retry cannot heal ends a job at once, whatever the strategy: a poison row, a missing topic or an
-expired offset fails every attempt alike, and restarts would only hide it. The strategy counts all other failures, also
-unknown ones.
+A user error that a retry cannot correct ends a job at once, with any strategy: a poison row, a missing topic or an
+expired offset fails every attempt in the same way, and restarts would only hide it. The strategy decides for all other
+failures, including unknown ones.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from headrace.spec.settings import ExponentialDelay, FailureRate, FixedDelay, No
 MULTIPLIER = 1.5
 """Ratio of a delay to the delay before it."""
 JITTER = 0.1
-"""Greatest random deviation of a delay, as a fraction of it: jobs that failed together must not restart together."""
+"""Greatest random deviation of a delay, as a fraction of it, so that jobs that failed together restart apart."""
 STABLE_MS = 600_000
-"""After this time without a failure the first delay applies again."""
+"""After this time without a failure, in ms, the initial delay applies again."""
 
 
 class RestartStrategy(Protocol):
     """Counts the failures of one job. Times are ms of one clock; `jitter` is a random number, 0 to 1."""
 
     def on_failure(self, now_ms: int, jitter: float) -> int | None:
-        """Returns the delay before the next attempt (ms), or None to give up. Called once for each failed attempt."""
+        """Returns the delay before the next attempt (ms); None: no further attempt, the job fails. Called once for each
+        failed attempt."""
         ...
 
     def on_stable(self, now_ms: int) -> None:
-        """The job runs and has not failed up to now. Called now and then, such as at each completed checkpoint."""
+        """Records that the job runs and has not failed up to now. Called after each committed checkpoint."""
         ...
 
 
 def may_restart(failure: Failure) -> bool:
-    """Whether the strategy decides; if not, the job fails now."""
+    """Whether the strategy decides about a restart; False: the job fails now."""
     return failure.retry or failure.domain != Domain.USER
 
 
 def open_strategy(restart: Restart) -> RestartStrategy:
-    """Returns the live half of `restart:` in a pipeline."""
+    """Returns the strategy of a pipeline's `restart:` settings, with no failure counted."""
     match restart:
         case ExponentialDelay():
             return _Exponential(restart)
@@ -87,13 +88,13 @@ class _Fixed:
         return self._settings.delay_ms
 
     def on_stable(self, now_ms: int) -> None:
-        """Does nothing: the number of attempts is for the job's whole life."""
+        """Does nothing: the number of attempts counts for the strategy's whole life."""
 
 
 class _Rate:
     def __init__(self, settings: FailureRate) -> None:
         self._per_ms = settings.per_ms
-        # one more than is allowed: when all of these lie within the time, there were too many
+        # one entry more than failures are allowed: if all of them lie within `per_ms`, there were too many
         self._at_ms: deque[int] = deque(maxlen=settings.failures + 1)
         self._allowed = settings.failures
 
@@ -111,4 +112,4 @@ class _Never:
         return None
 
     def on_stable(self, now_ms: int) -> None:
-        """Does nothing: there is no memory."""
+        """Does nothing: no restart is ever allowed."""

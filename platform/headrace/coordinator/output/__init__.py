@@ -1,1 +1,1 @@
-"""The output of jobs as seen from the coordinator: open transactions, audits, dead letters."""
+"""Tools for the output of jobs: open transactions, audits, dead letters."""

@@ -1,12 +1,13 @@
-"""Judges an audit: compares an output topic, read back, with the job's account of its output. Pure.
+"""Judges an audit: compares the rows of an output topic, as they were read back, with the totals in the job's
+checkpoints. Pure.
 
-    equal to the total of a committed checkpoint        proven, whatever else is the matter
+    equal to the total of a committed checkpoint        proven, even with a reason to doubt the topic
     else, with a reason to doubt the topic              unprovable: compaction, expired records, open transactions
-    else, more rows than were written                   unprovable: another writer, or duplicate rows
-    else                                                it differs
+    else, more rows than the job wrote                  unprovable: another writer, or duplicate rows
+    else                                                the output differs
 
-Count and digest decide together. A digest is a sum over rows, so it does not depend on the order of rows and
-partitions.
+Totals are equal if the number of rows and the digest are. A digest is a sum over rows, so it does not depend on the
+order of rows and partitions.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ class Proof(StrEnum):
 class AuditVerdict:
     """The result of one sink's audit.
 
-    rows       that readers see
-    expected   rows at checkpoint `epoch`
+    rows       number of rows that readers see
+    expected   number of rows at checkpoint `epoch`
+    reasons    why it is not proven
     """
 
     proof: Proof
@@ -46,9 +48,10 @@ class AuditVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """A sink's committed output at each known checkpoint. begin: where its output began, empty: unknown.
+    """A sink's committed output at each known checkpoint.
 
-    by_epoch   epoch -> total; 0: nothing was committed yet
+    begin      the position in the external system at which the job's output began; empty: unknown
+    by_epoch   epoch -> total; epoch 0: the start of the attempt, if the job has no checkpoint yet
     """
 
     begin: Mapping[str, object]
@@ -69,7 +72,8 @@ class Totals:
         return max(found, default=None)
 
     def with_more(self, later: Totals) -> Totals:
-        """Adds the totals of a later read: checkpoints are deleted meanwhile."""
+        """Adds the totals of a later read of the journal; this object keeps those of checkpoints that were deleted
+        meanwhile."""
         return Totals(self.begin or later.begin, {**self.by_epoch, **later.by_epoch})
 
 
@@ -87,7 +91,7 @@ def totals_of(journal: Journal) -> dict[str, Totals]:
 
 
 def verdict(seen: OutputSeen, totals: Totals, since: int) -> AuditVerdict:
-    """Judges what was read against the totals of checkpoint `since` or a later one."""
+    """Compares the rows that were read with the totals of checkpoint `since` and of later ones."""
     epoch = totals.matching(seen, since)
     if epoch is not None:
         return AuditVerdict(Proof.PROVEN, seen.rows, seen.rows, epoch)

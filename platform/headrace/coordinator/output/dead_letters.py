@@ -1,8 +1,8 @@
-"""The dead letters of a pipeline: finds the sinks that hold them, reads them back and resends them by their connectors.
+"""The dead letters of a pipeline: finds the sinks that hold them, and reads and resends them through their connectors.
 
-<source>.bad   whole messages that could not be decoded: they may return to their topic unchanged
-<step>.bad     rows that a step could not compute: they need a topic of their own, because at the source's topic they
-               would pass all other steps a second time
+<source>.bad   whole messages that could not be decoded: they may be resent to their topic unchanged
+<step>.bad     rows that failed in a step: they must be resent to another topic, because in the source's topic they
+               would pass the steps before that one a second time
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BAD = ".bad"
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """A sink that holds the dead letters of a node. whole: they are the source's own messages, unchanged."""
+    """A sink that holds the dead letters of a node. whole: the letters are the source's messages, unchanged."""
 
     node: str
     sink: SinkSpec
@@ -54,14 +54,21 @@ class PipelineLetters:
         self._open.close()
 
     def newest(self, node: str | None, limit: int) -> DeadLetterList:
-        """Returns the newest letters of each sink, oldest first. Raises UserError if the pipeline keeps none."""
+        """Returns the newest letters of each sink, oldest first. node: only those of this node. limit: number of
+        letters per sink. Raises UserError if the pipeline has no sink for dead letters."""
         letters = [
             _info(holder.node, letter) for holder in self._of(node) for letter in self._opened(holder).newest(limit)
         ]
         return DeadLetterList(letters=tuple(sorted(letters, key=lambda each: each.at)))
 
     def resend(self, node: str, to: str | None, limit: int, *, do: bool) -> Redriven:
-        """Resends the next `limit` letters of a node. Raises UserError if they have no destination."""
+        """Resends the next `limit` letters of a node.
+
+        to   the topic; None: the one that each message came from
+        do   False: only lists the letters that would be resent
+
+        Raises UserError if the letters have no destination.
+        """
         holders = self._of(node)
         if len(holders) > 1:
             names = ", ".join(holder.sink.node for holder in holders)

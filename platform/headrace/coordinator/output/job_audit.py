@@ -1,7 +1,7 @@
-"""Audits a job: its committers read the output back, and the result is compared with the journal.
+"""Audits a job: its committers read the output back, and the result is compared with the totals in the journal.
 
-A running job is caught between two epochs: the audit reads what is visible repeatedly, until it equals the total of a
-committed checkpoint that is not older than the audit. The number of reads is bounded.
+The output of a running job grows with every epoch. So the audit reads repeatedly, until the visible output equals the
+total of a committed checkpoint that is not older than the audit. The number of reads is bounded.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from headrace.core.errors import UserError
 from headrace.core.retry import Backoff
 
 READ_MS = 2_000
-"""How long a host reads before it reports progress."""
+"""How long a host reads before it reports progress, in ms."""
 EPOCHS_MAX = 20
 """Commits of a running job after which an audit without a match ends."""
 LOOKS_LIVE, LOOKS_ENDED = 600, 5
-"""Reads of output that is completely read: markers of the last commit may arrive a moment later."""
+"""Most comparisons without a match, for a running and for an ended job, each after all visible output was read. Even an
+ended job needs several: the markers of its last commit may become visible a moment later."""
 BACKOFF = Backoff(first_s=0.05, max_s=1.0)
 
 
 class JobAudit:
-    """The audit tool of a coordinator. `on_progress` receives a line of text now and then."""
+    """The audit tool of a coordinator. `on_progress` receives lines of text for the user."""
 
     def __init__(self, hosts: ToolHosts) -> None:
         self._hosts = hosts

@@ -20,7 +20,7 @@ from headrace.core.settings import Home
 from headrace.processes.spawning import Starter
 
 HOSTS_MAX = 3
-"""Temporary connector hosts at a time; more requests wait."""
+"""Most temporary connector hosts at a time; further requests wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class HeldJob:
     def of(
         submission: JobSubmission, history: JobHistory, stands: tuple[Phase, str], folder: Path, home: Home
     ) -> HeldJob:
-        """Returns the handle of a stored job. `stands`: its phase, and its state as users see it."""
+        """Returns the handle of a stored job. stands: (its phase, its state as users see it)."""
         attempts = history.attempts
         parallelism = attempts[-1].parallelism if attempts else submission.options.parallelism
         return HeldJob(
@@ -88,7 +88,7 @@ class ToolHosts:
 
     @asynccontextmanager
     async def empty(self, held: HeldJob) -> AsyncIterator[ConnectorHost]:
-        """A host with nothing open, until the context ends. Raises ExternalError."""
+        """A host without open connectors, until the context ends. Raises ExternalError."""
         async with self._free:
             log = held.folder / "tools.log" if held.folder.is_dir() else None
             host = await ConnectorHost.start(held.job, held.environment, log, self._times, self._starter)

@@ -1,4 +1,4 @@
-"""The OutputService of a coordinator: resolves the job and calls the tool."""
+"""The OutputService of a coordinator: resolves the job reference and calls the tool."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class JobOutput:
             return await host.resend(held.pipeline, request)
 
     async def audit(self, reference: str) -> Trigger:
-        """Begins an audit."""
+        """Begins an audit. Returns its trigger, which the client polls."""
         held = self._find(reference)
         trigger = self._triggers.begin(held.job, "audit")
         task = asyncio.create_task(self._run_audit(held, trigger.trigger_id), name=f"audit of job {held.job}")
@@ -86,7 +86,7 @@ class JobOutput:
             self._triggers.audited(trigger_id, report)
 
     async def close(self) -> None:
-        """Cancels what is in progress; its processes end with it."""
+        """Cancels the audits in progress, which end their processes."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

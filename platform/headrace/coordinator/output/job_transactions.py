@@ -1,7 +1,7 @@
-"""Lists the open transactions of a job and ends them where that is safe: shell around `transaction_safety`.
+"""Lists the open transactions of a job, and ends those for which that is safe: the shell around `transaction_safety`.
 
-journal ─> standing ─┐
-connector host ──────┴─> judged, one by one ─> answer;  on demand: commit the decided epoch, or fence names
+journal ─> JobStanding ───────────────┐
+connector host ─> open transactions ──┴─> each is judged ─> response;  on request: commit the decided epoch, or fence
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class JobTransactions:
         return TransactionList(transactions=self._infos(held, found))
 
     async def end(self, held: HeldJob, request: EndTransactionsRequest) -> TransactionList:
-        """Commits or aborts where that is safe. Raises JobConflictError for a running job, or for names that may not be
-        ended.
+        """Commits or aborts the transactions for which that is safe. Raises JobConflictError for a running job, or for
+        names whose transactions may not be ended.
         """
         if held.phase is Phase.LIVE:
             raise JobConflictError(
@@ -140,7 +140,8 @@ async def _standing(held: HeldJob) -> JobStanding:
 
 
 def _items(standing: JobStanding, plan: Plan, names: Sequence[str]) -> tuple[CommittableDocument, ...]:
-    """Returns all committables of the decided epoch, visible or not, and the open ones of committed epochs."""
+    """Returns the committables to commit: those of the decided epoch, also if they are visible already, and those of
+    committed epochs whose transactions are open and chosen. names: only these; empty: all."""
     wanted = {each.name for each in plan.chosen}
     items = {(item.sink, item.name): item for item in standing.committed if item.name in wanted}
     items |= {
@@ -152,7 +153,7 @@ def _items(standing: JobStanding, plan: Plan, names: Sequence[str]) -> tuple[Com
 
 
 def _require_all(plan: Plan, found: Found, request: EndTransactionsRequest) -> None:
-    """Refuses names that are not open, or may not be ended this way."""
+    """Raises JobConflictError for names whose transactions are not open, or may not be ended in the requested way."""
     missing = sorted(set(request.names) - {there.name for there, _ in found})
     if missing:
         raise JobConflictError(f"no transaction of that name is open: {', '.join(missing)}")
@@ -163,10 +164,10 @@ def _require_all(plan: Plan, found: Found, request: EndTransactionsRequest) -> N
 
 
 def _record_committed(held: HeldJob, epoch: int, now_ms: int) -> None:
-    """Writes `committed`, so that a later start from this checkpoint knows that its output is visible."""
+    """Writes the `committed` record, so that a later start from this checkpoint finds that its output is committed."""
     journal = JournalStore(open_store(held.storage), "", secrets.token_hex(8))
     waiting = journal.load().uncommitted
-    # read again: another start may have committed the epoch meanwhile
+    # the journal was just read again: another process may have recorded the commit meanwhile
     if waiting is None or waiting.manifest.epoch != epoch:
         return
     verdict = journal.append(CommittedRecord(at_ms=now_ms, epoch=epoch))

@@ -1,4 +1,4 @@
-"""OutputService: the requests about the output of jobs, the seam between REST and its implementation.
+"""OutputService: the requests about the output of jobs; the interface between REST and its implementation.
 
 References and errors are as in `coordinator.rest.service`.
 """
@@ -22,11 +22,11 @@ class OutputService(Protocol):
     """The output of a cluster's jobs, running or ended."""
 
     async def transactions(self, reference: str) -> TransactionList:
-        """Returns a job's open transactions, and what may be done with each."""
+        """Returns a job's open transactions, with the actions that are safe for each."""
         ...
 
     async def end_transactions(self, reference: str, request: EndTransactionsRequest) -> TransactionList:
-        """Commits or aborts what may be, or describes what it would do."""
+        """Commits or aborts the transactions for which that is safe, or lists them."""
         ...
 
     async def dead_letters(self, reference: str, request: DeadLettersRequest) -> DeadLetterList:

@@ -1,4 +1,4 @@
-"""Judges what may safely be done with an open transaction, and why. Pure.
+"""Decides which action is safe for an open transaction, and why. Pure.
 
     its job          a complete checkpoint names it, not `committed`   no checkpoint names it
     runs             leave it: the job commits or ends it itself       leave it
@@ -6,8 +6,8 @@
     has ended        commit                                            abort
     is not known     -                                                 leave it (abort by force)
 
-A complete checkpoint is a promise: a transaction that it names is never aborted, not by force either. A recovery would
-commit it anyway, and committing twice changes nothing.
+A complete checkpoint is a promise: a transaction that it names is never aborted, not even by force. A recovery would
+commit it, and a second commit changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ATTEMPTS = 64
 
 
 class Action(StrEnum):
-    """What to do with an open transaction. LEAVE: nothing, because its job or another cluster will end it."""
+    """An action on an open transaction. LEAVE: none, because its job or another cluster will end it."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -46,9 +46,9 @@ class Phase(StrEnum):
 class JobStanding:
     """The known facts of a job.
 
-    state       the state's own name, for users
+    state       name of the job's state, for users
     attempt     the newest attempt's number
-    decided     committables of the newest complete checkpoint, if it is not known to be committed; its epoch
+    epoch       the newest complete checkpoint, if no record shows that it is committed; decided: its committables
     committed   committables of the retained checkpoints that are committed
     """
 
@@ -80,8 +80,8 @@ UNKNOWN = JobStanding(Phase.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is safe, and why. `by_force`: what `--force` also allows; `epoch`: the checkpoint that names the
-    transaction.
+    """The safe action, and why. `by_force`: the action that `--force` allows, too; `epoch`: the checkpoint that names
+    the transaction.
     """
 
     safe: Action
@@ -138,7 +138,7 @@ def _undecided(there: OpenTransaction, job: JobStanding) -> Judgement:
 
 
 def _naming(there: OpenTransaction, items: Sequence[CommittableDocument]) -> CommittableDocument | None:
-    """Returns the committable of exactly this transaction: of the same identity, not only of the same name."""
+    """Returns the committable of exactly this transaction: its identity must be the same, not only its name."""
     for item in items:
         same_name = not item.name or item.name == there.name
         known = there.identity and all(item.payload.get(key) == value for key, value in there.identity.items())

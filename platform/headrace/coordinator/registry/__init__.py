@@ -1,1 +1,1 @@
-"""The ownership of jobs in this coordinator: a pure machine, its events and its effects."""
+"""The ownership of jobs in this coordinator: a pure state machine, its events and its effects."""

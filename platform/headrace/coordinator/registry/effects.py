@@ -1,4 +1,4 @@
-"""Effects of the job registry, in order. Shapes only; `-> X, Y`: one of these events answers the effect."""
+"""Effects of the job registry, executed in order. Data only. `-> X, Y`: one of these events answers the effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from headrace.rpc.messages import Failure
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """After the delay, read what a driver of the job needs -> TryReady, TryAway, TryHopeless, with this number."""
+    """After the delay, read the plans and the origin that a driver of the job needs -> TryReady, TryAway, TryHopeless,
+    with this number."""
 
     job: str
     number: int
@@ -19,7 +20,7 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class AbandonTry:
-    """The job's try is not needed any more. Its answer may still arrive."""
+    """Cancel the job's try, which is not needed any more. Its answer may still arrive."""
 
     job: str
 
@@ -55,7 +56,8 @@ class PostCancel:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Ask the job's driver to leave the job as its journal has it -> DriverEnded, MasterBroke."""
+    """Ask the job's driver to end without an end of the job, which the next coordinator continues -> DriverEnded,
+    MasterBroke."""
 
     job: str
 
@@ -96,7 +98,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Note on a request what it waits for."""
+    """Add a text to a request that describes what it waits for."""
 
     request: str
     text: str
@@ -104,7 +106,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The job store has deleted the ended job."""
+    """Remove an ended job that the job store has deleted."""
 
     job: str
 

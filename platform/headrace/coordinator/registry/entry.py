@@ -20,11 +20,11 @@ class Phase(StrEnum):
     ENDING = "ending"
     """It has an end, which the job store is writing. It has no owner."""
     REOPENING = "reopening"
-    """Its end could not be written, and is deleted in case it is on disk all the same. It has no owner."""
+    """The write of its end failed, but may have reached the disk, so the end is being deleted. It has no owner."""
     ENDED = "ended"
     """The job store has its end."""
     LEFT = "left"
-    """This coordinator does not continue it. The next one will."""
+    """This coordinator does not continue it. The next one resumes every job without an end."""
 
 
 _WHILE_ENDING = {
@@ -40,16 +40,16 @@ class Entry:
     """One job.
 
     tries       number of the newest try; answers of earlier ones are stale
-    breaks      how many of its machines have failed
+    breaks      how many of its state machines have failed
     waits_for   why the newest try failed
     unkept      why the newest write of its end failed
-    stops       requested while it waits, for its driver
-    cancels     requests that are answered once the end is durable
+    stops       stops that were requested while the job waits; its next driver receives them
+    cancels     cancel requests that are answered once the end is durable
     posted      requests for its end that its driver has to answer
-    held        the driver's answers to them, sent once the end is durable
+    held        the driver's answers to `posted`, sent once the end is durable
     back        the phase that the job returns to if its end cannot be written; None: its driver is over, so it has to
                 end
-    elsewhere   another coordinator continues it (LEFT)
+    elsewhere   in LEFT: another coordinator continues it
     """
 
     job: str

@@ -1,6 +1,6 @@
 """Events of the job registry: answers to its effects, drivers, users, the coordinator's start and end.
 
-Shapes only. `job` is a job's id everywhere, `request` the id of a trigger that a user polls.
+Data only. `job` is a job's id in all of them, `request` the id of a trigger that a user polls.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.rpc.messages import Failure
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a job ended. `savepoint`: URL of the savepoint that a stop returned."""
+    """The end of a job. `savepoint`: URL of the savepoint that a stop returned."""
 
     state: EndState
     savepoint: str | None = None
@@ -22,7 +22,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A stop. `directory`: the user's folder for its savepoint, None: it takes none."""
+    """A requested stop. `directory`: the user's folder for its savepoint; None: without one."""
 
     request: str
     directory: str | None
@@ -40,7 +40,7 @@ class ReadJob:
 
 @dataclass(frozen=True, slots=True)
 class JobsRead:
-    """The coordinator has read its job store: once, before every event but Closing."""
+    """The coordinator has read its job store. Arrives once, before all other events except Closing."""
 
     jobs: tuple[ReadJob, ...]
 
@@ -130,7 +130,7 @@ class DriveFailed:
 
 @dataclass(frozen=True, slots=True)
 class MasterBroke:
-    """The job's machine failed: its driver is over, and has answered every request of users.
+    """The job's state machine raised: its driver is over, and has answered every request of users.
 
     again   the job's restart strategy allows another machine
     """
@@ -165,7 +165,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class StopAsked:
-    """Raises JobConflictError if the job neither runs nor will run."""
+    """A user requests a stop. Raises JobConflictError if the job has no driver and waits for none."""
 
     job: str
     stop: Stop
@@ -173,7 +173,8 @@ class StopAsked:
 
 @dataclass(frozen=True, slots=True)
 class CancelAsked:
-    """Raises JobConflictError if the job has another end already, or belongs to another coordinator."""
+    """A user requests a cancel. Raises JobConflictError if the job has another end already, or belongs to another
+    coordinator."""
 
     job: str
     request: str
@@ -192,7 +193,7 @@ class EndKept:
 
 @dataclass(frozen=True, slots=True)
 class EndNotKept:
-    """The write of the job's end failed. The end may be on disk all the same."""
+    """The write of the job's end failed. The end may be on disk nevertheless."""
 
     job: str
     failure: Failure

@@ -18,15 +18,15 @@ handled for a job without a driver. Pure: no I/O, no clock, no randomness, no ev
 Invariants between any two events:
 
 1. A job has at most one owner: a driver, or the try with the newest number. The answer of any other try is stale, even
-   if it had read everything when the job was cancelled.
+   if that try had read everything before the job was cancelled.
 2. A job holds its name until its end is durable, even if this coordinator has left it: a later coordinator resumes
-   every job without an end. A submission holds its name from before its first write until it is a job, or is surely not
-   on disk.
+   every job without an end. A submission holds its name from before its first write until it is a job, or until it is
+   certain that it is not on disk.
 3. A request to end a job (cancel, stop) succeeds only when the end is durable. If a waiting job's end cannot be
-   written, the cancel fails with that error. The job then waits on, but has no owner before the end is surely not on
-   disk.
-4. A driver that is over never returns. Its end is written again until the job store accepts it.
-5. Every request is answered by the end of the job, of the try to end it, or of the coordinator.
+   written, the cancel fails with that error. The job then continues to wait, but has no owner before it is certain that
+   the end is not on disk.
+4. A driver that is over is never used again. The write of its end is repeated until the job store has it.
+5. Every request is answered at the latest at the end of the job, of the try to end it, or of the coordinator.
 
 The caller's duties: handle one event at a time; perform effects in order; answer each effect that promises an event
 with one of them; perform effects on the job store that name the same job one after the other.
@@ -49,8 +49,8 @@ REQUESTS_MAX = 100
 
 
 class Registry:
-    """All jobs of a coordinator. `retry_s`: delay between two tries; `breaks_max`: machines of one job that may
-    fail.
+    """All jobs of a coordinator. retry_s: delay between two tries; breaks_max: after so many failed state machines the
+    job fails.
     """
 
     def __init__(self, *, retry_s: float, breaks_max: int) -> None:
@@ -139,11 +139,11 @@ class Registry:
                     self._abandon_try(entry)
                     self._leave(entry, "the coordinator ends")
                 case _:
-                    # ends that are being written or withdrawn are still finished: the caller waits for the job store
+                    # writes and deletes of ends that are in progress are still completed: the caller waits for them
                     pass
 
     def _leave(self, entry: Entry, reason: str, *, elsewhere: bool = False) -> None:
-        """The job has no owner here any more."""
+        """Puts the job into LEFT: it has no owner here any more. Fails its requests."""
         entry.phase, entry.waits_for, entry.elsewhere = Phase.LEFT, reason, elsewhere
         failure = Failure(f"job {entry.job} is {entry.state}: {entry.why}", Domain.EXTERNAL.value, retry=True)
         self._refuse_requests(entry, failure)
@@ -181,7 +181,7 @@ class Registry:
         name = self._submitting.pop(job)
         entry = self._jobs[job] = Entry(job, name, Phase.DRIVEN, self._retry_s)
         if self._closing:
-            # the coordinator no longer waits for drivers; the next one resumes the job
+            # `Closing` has suspended the drivers already, so no driver is started; the next coordinator resumes the job
             self._leave(entry, "the coordinator ends")
         else:
             self._effects.append(do.Drive(job, resumed=False))
@@ -189,7 +189,7 @@ class Registry:
     def _on_submit_failed(self, event: on.SubmitFailed | on.Discarded | on.NotDiscarded) -> None:
         match event:
             case on.SubmitFailed(job, stored=True):
-                # if the write stands, the next coordinator runs the job: its name stays taken until the file is deleted
+                # if job.json is on disk, the next coordinator runs the job: the name stays taken until it is deleted
                 self._effects.append(do.Discard(job))
             case on.NotDiscarded(job) if not self._closing:
                 self._effects.append(do.Discard(job, self._retry_s))
@@ -211,7 +211,7 @@ class Registry:
         entry = self._jobs.get(event.job)
         # invariant 1: only the newest try makes an owner
         if entry is None or entry.phase is not Phase.WAITING or entry.tries != event.number:
-            # the job was cancelled, or the coordinator ends: a try that was in progress makes no owner any more
+            # the job was cancelled, or the coordinator ends: a try that was in progress must not start a driver
             return
         match event:
             case on.TryReady():
@@ -251,7 +251,7 @@ class Registry:
         if end is not None:
             self._conclude(entry, end, None)
             return
-        # the driver still answers requests that it received together with its end
+        # LEFT only: the driver itself answers the requests that were posted to it before its end
         self._leave(entry, "", elsewhere=not self._closing)
 
     def _on_answered(self, event: on.Answered) -> None:
@@ -263,8 +263,8 @@ class Registry:
         entry.posted.remove(event.request)
         # invariant 3: success waits for the job store
         if event.failure is None and entry.phase in {Phase.DRIVEN, Phase.ENDING}:
-            # the journal may lack the end, because unreachable storage does not delay it: a coordinator that dies
-            # before the job store has the end resumes the job
+            # The end may be missing in the journal, because the job ends even if its storage is unreachable. If this
+            # coordinator died now, before the job store has the end, the next one would resume the job.
             entry.held.append(answer)
         else:
             self._effects.append(answer)
@@ -284,7 +284,8 @@ class Registry:
                 raise _not_driven(entry)
 
     def _on_cancel(self, entry: Entry, request: str) -> None:
-        """If nothing of the job runs, its journal may be unreachable: the end is written to the job store alone."""
+        """Cancels a job. For a job without a driver the end is written to the job store only, because its journal may
+        be unreachable."""
         _require_room(entry, len(entry.cancels))
         match entry.phase:
             case Phase.DRIVEN:
@@ -298,7 +299,7 @@ class Registry:
                 entry.cancels.append(request)
                 self._conclude(entry, on.End("CANCELED"), Phase.LEFT)
             case Phase.REOPENING:
-                # handled after the answer to WithdrawEnd: two writes of one job must not overtake each other
+                # handled after the answer to WithdrawEnd: the write of this end must not overtake that delete
                 entry.cancels.append(request)
             case Phase.ENDING if entry.end is not None and entry.end.state == "CANCELED":
                 entry.cancels.append(request)
@@ -327,12 +328,13 @@ class Registry:
         self._effects += [do.Answer(answer.request, failure=failure) for answer in entry.held]
         self._effects += [do.Answer(request, failure=failure) for request in entry.cancels]
         entry.held, entry.cancels, entry.unkept = [], [], failure.message
-        # a job that waits can go back to waiting, but a failed write may have reached the disk: it is withdrawn first
+        # a job without a driver returns to its phase, but the failed write may have reached the disk: the end is
+        # deleted first
         if entry.back is not None:
             entry.phase = Phase.REOPENING
             self._effects.append(do.WithdrawEnd(entry.job))
         elif not self._closing:
-            # a driver that is over has nothing to go back to: the end is written until it stands
+            # the job's driver is over, so the job cannot return to a phase: the write is repeated until it succeeds
             self._effects.append(do.KeepEnd(entry.job, entry.end, self._retry_s))
 
     def _on_withdrawn(self, entry: Entry) -> None:

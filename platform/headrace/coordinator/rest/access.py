@@ -1,10 +1,10 @@
 """Decides which requests a token allows. Pure.
 
-Every request needs a token, also one for a route that does not exist. It is judged by its head alone, before a body is
-read.
+Every request needs a token, even one for a route that does not exist. The decision needs only the request's head, so it
+is made before a body is read.
 
     Tokens.full     everything
-    Tokens.metrics  reading health and metrics, for monitoring and probes
+    Tokens.metrics  only GET of health and metrics, for monitoring and probes
 """
 
 from __future__ import annotations
@@ -59,5 +59,5 @@ _REMEDY = (
 
 
 def _equal(shown: str, token: str) -> bool:
-    """Compares in constant time: the duration reveals nothing about the token."""
+    """Compares in constant time, so that the duration reveals nothing about the token."""
     return hmac.compare_digest(shown.encode(), token.encode())

@@ -1,8 +1,9 @@
-"""Bounds the REST connections that have no request in progress: idle sockets of strangers must not use up descriptors
-or keep clients out.
+"""Bounds the REST connections that have no request in progress: idle connections of unauthenticated callers must not
+use up file descriptors, or prevent clients from connecting.
 
-uvicorn waits for a first request forever, its `limit_concurrency` would count idle connections too, and it takes over
-TLS only after the handshake, which a stranger may never finish. So the handshake is made here.
+uvicorn has no such bound: it waits for a first request without a time limit, and its `limit_concurrency` counts idle
+connections, too. It also sees a TLS connection only after the handshake, which a caller may never finish. So the
+handshake is done here.
 """
 
 from __future__ import annotations
@@ -19,11 +20,10 @@ from uvicorn.server import ServerState
 from headrace.core.network.entrance import Entrance
 
 WAITING_MAX = 128
-"""Greatest number of connections without a request in progress; one more closes the one that has been silent
-longest.
+"""Most connections without a request in progress. One more closes the one that has waited longest.
 """
 REQUEST_SECONDS_MAX = 10.0
-"""How long a request may take up to the end of its headers."""
+"""How long a connection may take for its TLS handshake, and for a request up to the end of its headers."""
 
 
 def bounded_protocol(tls: SSLContext | None = None) -> type[H11Protocol]:
@@ -33,7 +33,8 @@ def bounded_protocol(tls: SSLContext | None = None) -> type[H11Protocol]:
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 on one connection, which is closed if it waits for a request too long, or to make room."""
+    """HTTP/1.1 on one connection. It is closed if its next request takes too long, or if a further connection needs its
+    place."""
 
     door: Entrance[BoundedProtocol]
     tls: SSLContext | None
@@ -52,7 +53,7 @@ class BoundedProtocol(H11Protocol):
         self._early = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected."""
+        """Called when a client has connected."""
         super().connection_made(transport)  # type: ignore[arg-type]
         self._wait()
         self._set_deadline()
@@ -60,16 +61,16 @@ class BoundedProtocol(H11Protocol):
             self._handshake = self.loop.create_task(self._secure(self.tls))
 
     async def _secure(self, tls: SSLContext) -> None:
-        """Makes the TLS handshake, then repeats `connection_made` for uvicorn with the secure transport."""
+        """Does the TLS handshake, then calls uvicorn's `connection_made` with the secure transport."""
         plain, secure = self.transport, None
-        # the client refused, was too slow or is gone
+        # OSError: the client refused the handshake, was too slow or is gone
         with suppress(OSError):
             secure = await self.loop.start_tls(
                 plain, self, tls, server_side=True, ssl_handshake_timeout=REQUEST_SECONDS_MAX
             )
         if secure is None:
             plain.abort()
-            # asyncio reports the end of a connection only after its handshake
+            # asyncio calls `connection_lost` only after a successful handshake, so it is called here
             self.connection_lost(None)
             return
         self._handshake = None
@@ -79,25 +80,26 @@ class BoundedProtocol(H11Protocol):
             self.data_received(early)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended."""
+        """Called when the connection has ended."""
         super().connection_lost(exc)
         self._wait_no_more()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request have arrived."""
+        """Called when bytes of a request have arrived."""
         if self._handshake is not None:
-            # these bytes came with the handshake's last ones, before its task has run
+            # these bytes arrived together with the last ones of the handshake, before `_secure` has continued: kept
+            # until it does
             self._early += data
             return
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._wait_no_more()
         elif self._deadline is None:
-            # the first bytes of a request on a connection that was kept
+            # the first bytes of the next request on a kept connection
             self._set_deadline()
 
     def on_response_complete(self) -> None:
-        """An answer is sent; uvicorn keeps the connection for the next request."""
+        """Called when a response is sent. uvicorn keeps the connection for the next request."""
         super().on_response_complete()
         if self.cycle is None or self.cycle.response_complete:
             self._wait()

@@ -1,9 +1,9 @@
 """Refuses requests that a web page of another origin makes a user's browser send. Pure.
 
-A page may send simple requests (GET, HEAD, and POST with a form's content type) to any address that the browser
-reaches, loopback included, without a preflight. It cannot read the answers, but the requests take effect. Browsers name
-the page in `Origin` and `Sec-Fetch-Site`, which no script can change. All other requests need a preflight request,
-which this server never answers: hence a POST has to be JSON.
+A page may send simple requests (GET, HEAD, and POST with a form's content type) without a preflight request, to any
+address that the browser reaches, including loopback. The page cannot read the responses, but the requests have their
+effects. Browsers identify the page in `Origin` and `Sec-Fetch-Site`, which no script can change. All other requests
+need a preflight request, which this server never accepts: therefore a POST has to be JSON.
 
 See "Cross-Site Request Forgery Prevention" of OWASP, and Fetch Metadata (W3C).
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from headrace.core.errors import UserError
 
 _OWN_SITE = {"same-origin", "none"}
-"""`none`: the user's own navigation, such as a typed address."""
+"""`none`: the user navigated directly, for example by a typed address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ _REMEDY = "requests of browsers are answered for this address's own pages only"
 
 
 def _navigates(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether the user followed a link: it changes nothing, and the linking page cannot read the answer."""
+    """Whether the user followed a link. That is allowed: it changes nothing, and the page with the link cannot read the
+    response."""
     return method in {"GET", "HEAD"} and headers.get("sec-fetch-mode") == "navigate"
 
 

@@ -1,4 +1,4 @@
-"""Makes the REST API's job documents from a driver's facts and its slots' reports."""
+"""Builds the REST API's job documents from the state of a driver and the status messages of its slots."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def summary(submission: JobSubmission, state: str, result: JobResult | None) -> JobSummary:
-    """Returns a job's line in the list."""
+    """Returns a job's entry in the list of jobs."""
     return JobSummary(
         job_id=submission.job,
         name=submission.name,
@@ -105,7 +105,7 @@ def stored_status(submission: JobSubmission, result: JobResult, history: JobHist
 def left_status(
     submission: JobSubmission, history: JobHistory, message: str, failure: Failure | None = None
 ) -> JobStatus:
-    """Returns the status of a job that has neither ended nor a driver."""
+    """Returns the status of a job that has not ended and has no driver."""
     text = None if failure is None else failure_text(failure)
     bare = _bare(submission, history, JobState.SUSPENDED.value)
     return bare.model_copy(update={"message": message, "failure": text})

@@ -1,6 +1,6 @@
-"""Renders the running jobs for a monitoring system, as Prometheus text. Pure but for its library.
+"""Renders values of the running jobs as Prometheus text. Pure but for the Prometheus library.
 
-An alarm is 0 or 1: its text is in the job's status and log.
+An alarm is 0 or 1; its text is in the job's status and log.
 """
 
 from __future__ import annotations

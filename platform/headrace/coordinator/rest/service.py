@@ -1,4 +1,4 @@
-"""ClusterService: the requests that a coordinator accepts, the seam between REST (`coordinator.rest.app`) and
+"""ClusterService: the requests that a coordinator accepts; the interface between REST (`coordinator.rest.app`) and the
 dispatcher.
 
 `ClusterService` knows nothing of HTTP. A `reference` is a job's id, a unique prefix of one, or the name of one running
@@ -32,7 +32,7 @@ class JobConflictError(UserError):
 
 
 class ClusterService(Protocol):
-    """A coordinator, as its clients see it. Long operations return at once, with a trigger in progress."""
+    """The requests of a coordinator's clients. Long operations return at once, with a trigger that is in progress."""
 
     @property
     def output(self) -> OutputService:
@@ -40,15 +40,15 @@ class ClusterService(Protocol):
         ...
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Accepts a job and returns its id, once a crash cannot lose it any more."""
+        """Accepts a job. Returns its id once a crash cannot lose the job any more."""
         ...
 
     async def resubmit(self, reference: str, from_savepoint: str) -> str:
-        """Runs an ended job's definition again, from this savepoint, as a new job. Returns its id."""
+        """Submits an ended job's definition as a new job that starts from this savepoint. Returns the new job's id."""
         ...
 
     async def jobs(self) -> tuple[JobSummary, ...]:
-        """Returns running jobs and the history, newest first."""
+        """Returns all jobs, running and ended, newest first."""
         ...
 
     async def job(self, reference: str) -> JobStatus:
@@ -60,7 +60,8 @@ class ClusterService(Protocol):
         ...
 
     async def stop(self, reference: str, savepoint: str | None, *, drain: bool) -> Trigger:
-        """Stops at a cut, with a savepoint under this folder, or with a last checkpoint only."""
+        """Stops a job after a last checkpoint, with a savepoint under this folder, or without one. drain: time advances
+        to its end before, so that every window fires."""
         ...
 
     async def cancel(self, reference: str) -> Trigger:
@@ -68,11 +69,11 @@ class ClusterService(Protocol):
         ...
 
     async def rescale(self, reference: str, parallelism: int) -> Trigger:
-        """Continues a job with another parallelism, through a checkpoint."""
+        """Takes a checkpoint, and continues the job from it with another parallelism."""
         ...
 
     async def trigger(self, reference: str, trigger_id: str) -> Trigger:
-        """Returns how an operation stands."""
+        """Returns the current state of an operation."""
         ...
 
     async def checkpoints(self, reference: str) -> tuple[CheckpointInfo, ...]:
@@ -96,8 +97,8 @@ class ClusterService(Protocol):
         ...
 
     async def shutdown(self) -> None:
-        """Ends the coordinator and its workers: running jobs are suspended, and continue when it starts again.
+        """Ends the coordinator and its workers. Running jobs are suspended, and continue when it starts again.
 
-        Returns at once; the process ends a little later.
+        Returns at once; the process ends shortly after.
         """
         ...

@@ -16,9 +16,10 @@ from headrace.exchange.network.handshake import PLAIN, HandshakeSocket, Identity
 from headrace.tls.diagnosis import alert_of
 
 _TRY_S = 4.0
-"""Time limit of one connect: after a network partition, the kernel's own next SYN may be half a minute away."""
+"""Time limit of one connect, in seconds. During a network partition the kernel doubles the pause between its SYNs, up
+to half a minute; a new connect sends a SYN at once."""
 _BACKOFF = Backoff(first_s=0.02, max_s=0.5)
-"""Pauses before calling a callee again that was not ready."""
+"""Pauses between calls to a callee that was not ready."""
 _LEFT_S_MIN = 0.001
 """A timeout of zero would make the socket non-blocking."""
 
@@ -36,7 +37,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """The slot to call: its address, its index, and its name in messages."""
+    """The slot to connect to: its address, its index, and its name in error messages."""
 
     address: Address
     slot: int
@@ -44,10 +45,13 @@ class Callee:
 
 
 def dial(callee: Callee, caller: Identity, timeout_s: float, *, encryption: Encryption | None = None) -> socket.socket:
-    """A connection whose two ends have proven that they have the attempt's token; with `encryption`, TLS over TCP.
+    """Connects to a slot; both ends have proven that they have the attempt's token when it returns.
 
-    Retries until `timeout_s` if the callee is not deployed yet, or closes the connection because too many callers are
-    unauthenticated. Raises UnreachableError without a listener, ExternalError for a refusal or a failed proof.
+    encryption  TLS for TCP connections; None: none
+
+    Retries for up to `timeout_s` while the callee is not deployed yet, or closes the connection because it has too many
+    unauthenticated callers. Raises UnreachableError if a connect fails, ExternalError for a refusal, a failed proof or
+    a timeout.
     """
     deadline_s = time.monotonic() + timeout_s
     retries = Retries(_BACKOFF, timeout_s, overruns=False)

@@ -1,9 +1,9 @@
-"""TLS between slots of different hosts: both present a certificate of the cluster's authority, and their proofs are
-bound to these two certificates.
+"""TLS between slots of different hosts: both present a certificate of the cluster's authority, and their proofs
+(`handshake`) are bound to these two certificates.
 
-Unix sockets are not encrypted: they do not leave the host, and only the owner of the slots can open them. The name by
-which a slot is called must be in its certificate. For an IP address only the authority is checked, because addresses of
-hosts change; the proof shows that it is the intended slot.
+Unix sockets are not encrypted: they do not leave the host, and only the owner of the slots can open them. The host name
+that a caller connects to must be in the callee's certificate. For an IP address only the authority is checked, because
+addresses of hosts change; the handshake proves that the callee is the intended slot.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Encryption:
 
 
 def is_plain_call(sock: socket.socket) -> bool:
-    """Whether a connection begins with a greeting without TLS. Raises OSError."""
+    """Whether the caller's first bytes are a greeting without TLS. Waits for them; does not consume them. Raises
+    OSError."""
     return sock.recv(len(MAGIC), socket.MSG_PEEK) == MAGIC
 
 

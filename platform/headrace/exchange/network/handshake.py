@@ -1,4 +1,4 @@
-"""The handshake of two slots: the caller's attempt, and the proofs of both that they have the attempt's token.
+"""The handshake of two slots: the caller names its attempt, and both prove that they have the attempt's token.
 
     caller    magic | version u16 | length u32 | JSON {job, attempt, slot, peer_slot, nonce}
     callee    CHALLENGE: its nonce
@@ -6,10 +6,11 @@
     callee    LET_IN: its own proof
 
 All messages except the greeting are `magic | kind u8 | length u32 | payload`. Instead of its messages the callee may
-send REFUSED or NOT_YET with a reason. Neither side sends the token (`mutual_proof`): the caller may have reached a
-stranger on a reused port, and a stranger may call the callee. The caller proves first, so that a stranger gets no proof
-from a callee; it sends frames only after the callee's proof. Job, attempt and slot are compared before any proof: a
-caller of another attempt has another token, and the reason should name the attempt.
+send REFUSED or NOT_YET with a reason. Neither side sends the token (`mutual_proof`): the caller may have reached an
+unrelated process on a reused port, and an unrelated process may connect to the callee. The caller proves first, so a
+caller without the token never receives a proof from a callee. The caller sends frames only after the callee's proof.
+The callee compares job, attempt and slot before any proof: a caller of another attempt has another token, and the
+reason for the refusal should name the attempt.
 
 Blocking sockets; each handshake has one deadline for all of its bytes.
 """
@@ -70,7 +71,7 @@ class Greeting:
     nonce: bytes
 
     def challenged(self, nonce: bytes, channel: Channel) -> MutualProof:
-        """The conversation to prove, once the callee has sent its nonce."""
+        """The facts that both sides prove, once the callee has sent its nonce."""
         facts = (self.job, str(self.attempt), str(self.slot), str(self.peer_slot), *channel)
         return MutualProof(_PROTOCOL, facts, caller_nonce=self.nonce, callee_nonce=nonce)
 
@@ -142,7 +143,7 @@ class HandshakeSocket:
         return data
 
     def _receive_into(self, view: memoryview) -> int:
-        # for each call: a peer that sends byte by byte cannot extend the deadline
+        # the timeout is set before each read, so a peer that sends byte by byte cannot extend the deadline
         self._socket.settimeout(self._left_s())
         return self._socket.recv_into(view)
 
@@ -154,7 +155,7 @@ class HandshakeSocket:
 
 
 def refusal(greeting: Greeting, here: Identity) -> str | None:
-    """The reason to refuse a caller before any proof; None: it may prove."""
+    """The reason to refuse a caller before any proof; None: the handshake continues."""
     if greeting.job != here.job:
         return f"another job runs here than {greeting.job}"
     if greeting.attempt != here.attempt:
@@ -165,8 +166,8 @@ def refusal(greeting: Greeting, here: Identity) -> str | None:
 
 
 def challenge(peer: HandshakeSocket, greeting: Greeting, here: Identity) -> bytes:
-    """The callee's part after a greeting; returns the proof to send with LET_IN. Raises ExternalError with the reason
-    for a refusal, OSError."""
+    """The callee's part of the handshake after the greeting. Returns the proof to send with LET_IN. Raises
+    ExternalError with the reason for a refusal, OSError."""
     if (reason := refusal(greeting, here)) is not None:
         raise ExternalError(reason)
     nonce = secrets.token_bytes(NONCE_BYTES)
@@ -179,7 +180,8 @@ def challenge(peer: HandshakeSocket, greeting: Greeting, here: Identity) -> byte
 
 
 def introduce(peer: HandshakeSocket, caller: Identity, peer_slot: int) -> str | None:
-    """The caller's handshake: None once both have proven, or the callee's reason to call again.
+    """The caller's part of the handshake. Returns None once both sides have proven that they have the token, or the
+    callee's reason why the caller should connect again later.
 
     Raises ExternalError if the callee refuses, or does not prove that it has the token; OSError.
     """
@@ -199,7 +201,7 @@ def introduce(peer: HandshakeSocket, caller: Identity, peer_slot: int) -> str | 
 
 
 def _expected(peer: HandshakeSocket, expected: Kind, size: int) -> bytes | str:
-    """The payload of the callee's next message, or its reason to call again."""
+    """The payload of the callee's next message; a text is its reason why the caller should connect again later."""
     kind, payload = peer.receive()
     if kind is Kind.NOT_YET:
         return payload.decode(errors="replace")

@@ -1,14 +1,15 @@
-"""One connected socket between two slots, from the greeting to the goodbye: frames out, frames in, pings, loss.
+"""One authenticated socket between two slots, from the end of the handshake to the goodbye (a BYE or CANCEL frame):
+sends frames, receives frames, sends pings, detects a lost peer.
 
-Both ends behave the same. `run` reads in its own thread and waits only for the socket. So only the network or a frozen
-peer can block a sender, never a slow reader (credits limit the sender to its pace).
+Both ends behave the same. `run` reads in its own thread, and waits for nothing but the socket. So only the network or a
+suspended peer can block a sender. A slow reader cannot: credits limit the sender to the reader's rate.
 
-    connected ──close()──> said BYE ──peer's BYE, end of stream──> ended: on purpose
-        │    └─peer's BYE or CANCEL: answers BYE───────────────────────^
+    connected ──close()──> sent BYE ──peer's BYE, end of stream──> ended: on purpose
+        │    └─peer's BYE or CANCEL: sends BYE─────────────────────────^
         └──end of stream, reset, silence, malformed frame──> ended: lost
 
-After `ping_ms` without an outgoing frame it sends a PING; `lost_ms` without an incoming byte is a loss. So a silent
-network partition and a frozen peer are detected.
+After `ping_ms` without an outgoing frame the link sends a PING. After `lost_ms` without an incoming byte it counts the
+peer as lost. So it detects a network partition and a suspended peer.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ OnEnd = Callable[[HeadraceError | None], None]
 
 @dataclass(frozen=True, slots=True)
 class LinkTimes:
-    """In ms: silence before a ping, silence that is a loss, time limit of a goodbye."""
+    """In ms. ping_ms: time without an outgoing frame before a ping; lost_ms: time without an incoming byte after which
+    the peer is lost; linger_ms: time limit of a goodbye."""
 
     ping_ms: int = 2_000
     lost_ms: int = 15_000
@@ -44,10 +46,10 @@ class _EndOfStreamError(Exception):
 
 
 class Link:
-    """An authenticated connection. `peer` names it in messages.
+    """An authenticated connection. `peer`: its name in error messages.
 
-    on_frame  called for each frame except PING, CANCEL and BYE, by the reading thread; must not block
-    on_end    called once, by the reading thread, with the loss, or None after a goodbye
+    on_frame  the reading thread calls it for each frame except PING, CANCEL and BYE; it must not block
+    on_end    the reading thread calls it once, with the error of a loss, or None after a goodbye
     """
 
     def __init__(self, sock: socket.socket, peer: str, times: LinkTimes, on_frame: OnFrame, on_end: OnEnd) -> None:
@@ -72,9 +74,8 @@ class Link:
     # ---- sending -----------------------------------------------------------------------------------------------------
 
     def send(self, channel: int, frame: Frame) -> None:
-        """Writes one frame; for any thread except the reading one. Raises the loss, or TaskCancelledError after a
-        goodbye of either end.
-        """
+        """Writes one frame; for any thread except the reading one. Raises the error of a loss, or TaskCancelledError
+        after a goodbye of either end."""
         head = encode_header(channel, frame)
         try:
             with self._sending:
@@ -82,13 +83,14 @@ class Link:
                     raise self._loss or TaskCancelledError()
                 self._write(head, frame.payload)
         except OSError:
-            # only the reading thread can tell a crossing goodbye from a loss: wait for its verdict
+            # The write failed because the peer sent a goodbye at the same time and closed, or because the connection
+            # was lost. Only the reading thread can distinguish these, so wait until it has ended the link.
             self._shut(socket.SHUT_RDWR)
             self._ended.wait()
             raise (self._loss or TaskCancelledError()) from None
 
     def send_if_up(self, channel: int, frame: Frame) -> None:
-        """Writes a frame that matters only while the link is up: a credit."""
+        """Writes a frame that is needed only while the link is up: a credit. Raises nothing if the link is down."""
         head = encode_header(channel, frame)
         try:
             with self._sending:
@@ -104,7 +106,7 @@ class Link:
             try:
                 sent = self._stream.send(parts)
             except BlockingIOError:
-                # a live peer always drains its socket: its reading thread waits for nothing else
+                # a live peer always reads its socket, because its reading thread waits for nothing else
                 if (time.monotonic() - moved_s) * 1_000 > self._times.lost_ms:
                     raise TimeoutError from None
                 continue
@@ -116,7 +118,8 @@ class Link:
         self._sent_s = moved_s
 
     def _say_goodbye(self, kind: FrameType, wait_s: float) -> None:
-        """Sends BYE or CANCEL as the last frame, unless another sender holds the lock for `wait_s`."""
+        """Sends BYE or CANCEL as the last frame. Does nothing if another thread holds the sending lock for longer than
+        `wait_s`."""
         if not self._sending.acquire(timeout=wait_s):
             return
         try:
@@ -184,7 +187,7 @@ class Link:
             self._read_into(payload)
         if header.type in (FrameType.BYE, FrameType.CANCEL):
             self._peer_left = True
-            # answered by the reading thread itself: it is the only one that is never blocked by the peer
+            # the reading thread sends the answer itself, because the peer can block every other thread
             self._say_goodbye(FrameType.BYE, self._times.linger_ms / 1_000)
         elif header.type is not FrameType.PING:
             self._on_frame(header, payload)
@@ -195,7 +198,8 @@ class Link:
             try:
                 count = self._stream.recv_into(view)
             except BlockingIOError:
-                # check once more: this process may have been suspended just after an empty read, while the peer sent
+                # Check once more: this process may have been suspended after an empty read, while the peer sent bytes.
+                # Then the time since the last byte is long, although the peer is alive.
                 if self._silent_for_long() and not self._stream.something_came():
                     raise self._lost(f"nothing was heard of it for {self._times.lost_ms:,} ms", None) from None
                 self._ping_if_due()
@@ -220,7 +224,7 @@ class Link:
             if not self._said_bye:
                 head = encode_header(0, Frame(FrameType.PING))
                 sent = self._stream.send_now(head)
-                # half a header on the wire cannot be taken back: the rest must follow
+                # part of the header may be on the wire already: the rest must follow before any other frame
                 if sent < len(head):
                     self._write(head[sent:], b"")
                 self._sent_s = now_s

@@ -1,8 +1,8 @@
 """The incoming half of the exchange: a slot's listening sockets, and the peers that send to its mailboxes.
 
-The outgoing half is `outgoing`. One thread accepts, and one reads per incoming connection.
-A reading thread puts into mailboxes and never waits there: credits, sent when a subtask takes rows, limit the sender
-instead.
+The outgoing half is `outgoing`. One thread accepts connections, and each incoming connection has a reading thread. A
+reading thread appends to mailboxes and never waits for room in them: the credits that a subtask sends when it takes
+rows limit the sender instead.
 """
 
 from __future__ import annotations
@@ -40,20 +40,22 @@ from headrace.exchange.network.wire import (
 CONNECTIONS_MAX = 1_024
 """Most incoming connections at once; a further one is closed immediately."""
 UNPROVEN_MAX = 64
-"""Most unauthenticated connections among them; a further one displaces the idlest (`entrance`)."""
+"""Most unauthenticated connections among them. A further one displaces the oldest one that has sent no greeting, or, if
+all have sent one, the oldest (`core.network.entrance`)."""
 HANDSHAKE_S = 5.0
 """Time limit of a caller's handshake, which is a few hundred bytes."""
 DEPLOY_WAIT_S = 2.0
-"""How long a caller is kept while this slot's attempt is unknown; then it is asked to call again."""
+"""How long a connection is kept while this slot's attempt is unknown, in seconds. Then the callee sends NOT_YET, and
+the caller connects again."""
 _UNIX_PATH_MAX = 100
 _ACCEPT_PAUSE_S = 0.05
 
 
 class Listener:
-    """A slot's listening sockets, open before any attempt is known. A caller that connects before `serve` is kept for
-    DEPLOY_WAIT_S, then asked to call again.
+    """A slot's listening sockets, open before the slot has an attempt. A caller that connects before `serve` waits for
+    up to DEPLOY_WAIT_S, then receives NOT_YET.
 
-    unix_folder  folder of the Unix socket; None: TCP only, as also if the path would be too long
+    unix_folder  folder of the Unix socket; None, or a path that is too long for a socket: TCP only
     encryption   TLS for TCP connections; None: none
     """
 
@@ -89,10 +91,10 @@ class Listener:
         mailboxes: Mapping[str, Mailbox] | Callable[[str], Mailbox],
         on_lost: Callable[[HeadraceError], None],
     ) -> None:
-        """Admits peers of this attempt from now on, including waiting ones; called once per listener.
+        """Admits peers of this attempt from now on, including those that wait; called once per listener.
 
-        mailboxes  this slot's mailbox of each task
-        on_lost    called once per lost peer, by a reading thread; not after `close`
+        mailboxes  task -> this slot's mailbox of it
+        on_lost    a reading thread calls it once per lost peer; not after `close`
         """
         find = mailboxes.__getitem__ if isinstance(mailboxes, Mapping) else mailboxes
         with self._lock:
@@ -114,7 +116,8 @@ class Listener:
         try:
             sock, _ = listening.accept()
         except OSError:
-            # the caller has gone, or this process has no descriptor left: an immediate retry would spin
+            # the caller has closed the connection, or this process has no file descriptor left: then a retry without a
+            # pause would use a whole core
             time.sleep(_ACCEPT_PAUSE_S)
             return
         if sock.family != socket.AF_UNIX:
@@ -131,7 +134,7 @@ class Listener:
         incoming.thread.start()
 
     def wait_for_attempt(self, incoming: _Incoming) -> _Attempt | None:
-        """The attempt, for a caller that has sent its greeting; None if it is not known in time."""
+        """The attempt, for a caller that has sent its greeting; None if it is not known within DEPLOY_WAIT_S."""
         deadline_s = time.monotonic() + DEPLOY_WAIT_S
         with self._lock:
             self._entrance.greeted(incoming)
@@ -189,7 +192,7 @@ class _Attempt:
 
 
 class _Incoming:
-    """One connection from a peer, in its own thread from the first byte to the last."""
+    """One connection from a peer. Its own thread does the handshake and then reads frames."""
 
     def __init__(self, sock: socket.socket, listener: Listener) -> None:
         self._socket = sock
@@ -213,7 +216,7 @@ class _Incoming:
 
     def _let_in(self) -> Link | None:
         """The handshake; None if the caller is rejected."""
-        # a caller that breaks off, or is too slow, calls again
+        # a caller that closes the connection during the handshake, or is too slow, connects again: nothing to report
         with contextlib.suppress(OSError):
             peer = self._secured()
             if peer is None:
@@ -233,7 +236,7 @@ class _Incoming:
         return None
 
     def _secured(self) -> HandshakeSocket | None:
-        """The connection after its TLS handshake; None: the caller speaks no TLS, and was sent the reason."""
+        """The connection after its TLS handshake; None if the caller uses no TLS: it was sent the reason."""
         deadline_s = time.monotonic() + HANDSHAKE_S
         encryption = self._listener.encryption
         if encryption is None or self._socket.family == socket.AF_UNIX:
@@ -245,17 +248,19 @@ class _Incoming:
             peer.send(Kind.REFUSED, PLAIN_REFUSED.encode())
             return None
         with self._lock:
-            # under the lock: `cut` must find the plain socket or its TLS wrapper
+            # under the lock: `cut`, in another thread, must shut down the socket that is in use, either the plain one
+            # or its TLS wrapper
             self._socket = secure = encryption.called(self._socket)
         channel = encryption.answer(secure, HANDSHAKE_S)
         return HandshakeSocket(secure, max(deadline_s - time.monotonic(), 0.0), channel)
 
     def _opened(self, peer: HandshakeSocket, name: str, proof: bytes) -> Link | None:
-        """Admits the caller: from here on frames are exchanged, and the connection ends with a goodbye."""
-        # before LET_IN: from here on a new caller does not displace this one
+        """Admits the caller: from now on both send frames, and the connection ends with a goodbye. None if the
+        listener was closed meanwhile."""
+        # before LET_IN is sent: once the caller is admitted, a new caller must not displace it
         self._listener.proven(self)
         with self._lock:
-            # `close` found no link, and has cut the socket
+            # `close` came first: it found no link, so it has shut the socket down
             if self._closed:
                 return None
             peer.send(Kind.LET_IN, proof)
@@ -278,7 +283,7 @@ class _Incoming:
     def _on_end(self, loss: HeadraceError | None) -> None:
         if loss is None or self._attempt is None or self._closed:
             return
-        # a caller that timed out before it was admitted has opened no channel, so no rows are lost
+        # a caller whose handshake timed out while LET_IN was in transit has opened no channel, so no rows are lost
         if self._channels or isinstance(loss, InternalError):
             self._attempt.on_lost(loss)
 
@@ -294,13 +299,14 @@ class _Incoming:
         self.thread.join()
 
     def cut(self) -> None:
-        """Closes the connection of a caller that is not admitted, without a goodbye."""
+        """Shuts down the connection of a caller that is not admitted, without a goodbye."""
         with self._lock, contextlib.suppress(OSError):
             shut(self._socket, socket.SHUT_RDWR)
 
 
 class _IncomingChannel:
-    """The receiving end of one channel: decodes, queues, and sends credit for rows taken."""
+    """The receiving end of one channel: decodes frames, appends to the mailbox, sends credit for rows that were
+    taken."""
 
     def __init__(self, attempt: _Attempt, link: Link, number: int, payload: Buffer) -> None:
         name = decode_open(payload)
@@ -323,7 +329,7 @@ class _IncomingChannel:
 
     def on_frame(self, kind: FrameType, payload: Buffer) -> None:
         """Handles a frame for this channel; called by the reading thread."""
-        # frames for a mailbox whose job is torn down are discarded, up to the peer's goodbye
+        # once the attempt is torn down, frames are discarded until the peer's goodbye
         with contextlib.suppress(TaskCancelledError):
             match kind:
                 case FrameType.SCHEMA:
@@ -337,8 +343,8 @@ class _IncomingChannel:
                     self._mailbox.put(self._channel, signal)
 
     def _on_drained(self, rows: int, size: int, bounds: ChannelBounds) -> None:
-        """Called by the subtask's thread. A quarter of the bounds is the threshold of a report: a sender without credit
-        is always beyond it in the end."""
+        """Sends a credit if a quarter of the bounds was taken since the last one, or the bounds changed; called by the
+        subtask's thread. A sender without credit has filled the bounds, so it always receives one when they drain."""
         self._rows += rows
         self._bytes += size
         reported = self._reported

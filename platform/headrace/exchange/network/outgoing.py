@@ -32,9 +32,9 @@ from headrace.exchange.wait_time import WaitTime
 class Connection:
     """A connection to the slot `peer_slot` of the attempt, established and authenticated when the constructor returns.
 
-    timeout_ms  for connecting and the handshake, with retries: the peer may not be deployed yet
+    timeout_ms  for connecting and the handshake, with retries, because the peer may not be deployed yet
     encryption  TLS for TCP connections; None: none
-    on_lost     called once, by the reading thread, when the peer is lost; not after `close` or `cancel`
+    on_lost     the reading thread calls it once if the peer is lost; not after `close` or `cancel`
 
     Raises UnreachableError without a listener, ExternalError if the peer refuses or is not the slot it should be.
     """
@@ -78,7 +78,7 @@ class Connection:
             return sum(outlet.waited_ms for outlet in self._outlets)
 
     def raise_if_over(self) -> None:
-        """Raises TaskCancelledError after `cancel` or a goodbye, the loss after a loss."""
+        """Raises TaskCancelledError after `cancel` or a goodbye, and the error of a loss after a loss."""
         if self._cancelled:
             raise TaskCancelledError
         if self._over is not None:
@@ -103,7 +103,7 @@ class Connection:
             self._on_lost(loss)
 
     def cancel(self) -> None:
-        """Raises TaskCancelledError in every sender. Idempotent."""
+        """Makes every waiting and every later `put` of its outlets raise TaskCancelledError. Idempotent."""
         with self._lock:
             self._cancelled = True
             self._changed.notify_all()
@@ -115,7 +115,7 @@ class Connection:
 
 
 class _RemoteOutlet:
-    """The sending end of one channel: an Outlet. Sends only within the reader's credit."""
+    """The sending end of one channel. Implements `Outlet`. Sends rows only within the reader's credit."""
 
     def __init__(
         self, link: Link, number: int, changed: threading.Condition, raise_if_over: Callable[[], None]
@@ -137,7 +137,8 @@ class _RemoteOutlet:
         return self._waited.ms
 
     def put(self, element: Element) -> None:
-        """Sends in order; a batch waits for credit, and is sent in pieces if it exceeds the bounds."""
+        """Sends in order. A batch waits for credit, and is sent in pieces if it exceeds the bounds; a signal needs no
+        credit."""
         if not isinstance(element, pl.DataFrame):
             self._raise_if_over()
             self._link.send(self.number, encode_signal(element))

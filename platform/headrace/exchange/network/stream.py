@@ -1,7 +1,7 @@
-"""The byte stream of an authenticated connection: of the socket itself, or through TLS.
+"""The byte stream of an authenticated connection: a plain socket, or TLS over it.
 
-Every call returns within the configured interval, so that a link can ping and detect silence. One thread may read while
-another one writes.
+Every call returns within the configured interval, so that a link can send pings and detect a silent peer. One thread
+may read while another one writes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 _RECORD_BYTES = 16 * 1024
 """Size of a TLS record."""
 _CHUNK_BYTES = 256 * 1024
-"""Bytes per call of TLS, which bounds how long the other direction waits for the lock."""
+"""Most bytes per call of TLS: bounds how long the thread of the other direction waits for the lock."""
 
 
 class Stream(Protocol):
@@ -103,7 +103,7 @@ class PlainStream:
 
 
 class TlsStream:
-    """TLS, decrypted into the reader's buffer and encrypted from the sender's.
+    """A TLS connection: decrypts into the reader's buffer, encrypts from the sender's.
 
     OpenSSL connections are not thread-safe. So the socket is non-blocking, each call holds one lock, and no thread
     waits while it holds the lock.
@@ -116,7 +116,7 @@ class TlsStream:
         sock.settimeout(0)
 
     def send(self, parts: Sequence[memoryview]) -> int:
-        """See Stream. After BlockingIOError the same parts must be passed again: TLS has begun to send them."""
+        """See Stream. After BlockingIOError the caller must pass the same parts again: TLS has begun to send them."""
         first = parts[0]
         if len(parts) > 1 and len(first) < _RECORD_BYTES:
             # one record for a frame's header and the beginning of its payload, not two
@@ -130,7 +130,8 @@ class TlsStream:
         try:
             return self.send([memoryview(data)])
         except BlockingIOError as error:
-            # the buffer had room for a record: a record that TLS has begun cannot be abandoned
+            # The socket had room when it was polled, and the record does not fit. TLS has begun to send that record, so
+            # the caller cannot skip it and send something else later: the connection must end.
             raise TimeoutError from error
 
     def recv_into(self, view: memoryview) -> int:
@@ -151,8 +152,8 @@ class TlsStream:
             self._socket.close()
 
     def _call(self, call: Callable[[memoryview], int], view: memoryview) -> int:
-        """Repeats the call when the direction that TLS needs is ready. Raises BlockingIOError if it is not within the
-        interval."""
+        """Makes the call, and repeats it whenever the direction that TLS needs is ready. Raises BlockingIOError if that
+        direction is not ready within the interval."""
         while True:
             with self._lock:
                 try:

@@ -1,17 +1,18 @@
-"""The codec of the exchange: elements and notices to frames, frames to bytes. Knows neither sockets nor threads.
+"""The codec of the exchange: encodes batches, signals, credits and goodbyes as frames, and decodes them. Knows neither
+sockets nor threads.
 
     frame    channel u32 | type u8 | 3 x 0 | length u32 | payload        little-endian, 12 bytes before the payload
 
-    OPEN       JSON {task, channel}: from now on this number refers to that channel of the task's mailbox
+    OPEN       JSON {task, channel}: from now on the frame's channel number refers to that channel of the task's mailbox
     SCHEMA     Arrow IPC schema message; before the first DATA of a channel, and again when columns change
     DATA       Arrow IPC record batch message, uncompressed, of the batch with its hidden columns
     WATERMARK  i64 epoch ms      BARRIER  u64 epoch      END  -
     CREDIT     4 x u64: rows and bytes that the reader took since the channel was opened, bounds in rows and bytes
     PING  -    CANCEL  - the sender's attempt is being torn down      BYE  - nothing follows, on purpose
 
-Rows dominate the cost: polars exports its buffers to Arrow, and imports them from the received buffer, without a copy.
-The exception is strings: a slice of a gathered frame refers to the string buffers of the whole frame, so such a batch
-is compacted (by polars' own IPC writer) before it is sent.
+Rows dominate the cost, so they are not copied: polars exports its buffers to Arrow, and imports them from the received
+buffer. Strings are the exception: a slice of a gathered frame refers to the string buffers of the whole frame. A batch
+with much larger buffers than rows is compacted by polars' IPC writer before it is sent.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def decode_header(data: Buffer) -> Header:
     return Header(channel, kind, length)
 
 
-# ---- signals and notices ---------------------------------------------------------------------------------------------
+# ---- signals, credits, opened channels -------------------------------------------------------------------------------
 
 
 def encode_signal(signal: Signal) -> Frame:

@@ -1,7 +1,7 @@
 """The aggregate step: `key_by`, an optional window, and named aggregate expressions.
 
-Owns the step's configuration and the schema of its output. The live half is windowed or running. It is imported when it
-opens: checking a pipeline does not need it.
+Owns the step's configuration and the schema of its output. The operator is windowed or running. Its modules are
+imported only when the step opens, because checking a pipeline does not need them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ class AggregateConfig:
     """A validated aggregate step: its columns exist, and the window's `check` is empty.
 
     keys         visible key columns; none: one group
-    window       None: running, an updating edge
+    window       None: a running aggregate, whose output edge is updating
     aggregates   (name, SQL text), in output order
-    lateness     `operator`: rows are judged by the operator's watermark, as in Flink; not replayable
-    order        the order for first and last; `arrival` is not replayable
+    lateness     `row`: the lateness of a row is judged by the watermark of its own partition just after the row
+                 (`__wm`, `core.batch`); `operator`: by the operator's watermark, as in Flink, which is not replayable
+    order        the order of rows for first and last: by event time and position, or by arrival, which is not
+                 replayable
     order_output output rows have order columns, because a step downstream needs them
     """
 
@@ -56,7 +58,7 @@ class AggregateConfig:
         return Schema((*self.key_fields, *(WINDOW_COLUMNS if self.window else ()), *fields))
 
     def open(self) -> Operator:
-        """A fresh live half."""
+        """A new operator of this step."""
         from headrace.operators.aggregation.running import RunningAggregate
         from headrace.operators.row_errors import RowErrors
         from headrace.operators.window.operator import WindowAggregate
@@ -67,8 +69,8 @@ class AggregateConfig:
         return WindowAggregate(self._shape(), self.window.assigner(), self._rule(self.window), errors)
 
     def combiner(self) -> Combiner | None:
-        """Partial aggregates before the exchange; None unless windows fire once, and rows carry all data for lateness
-        and order."""
+        """A fresh combiner, which computes partial aggregates before the exchange. None unless every window fires once,
+        and lateness and order depend on the rows alone."""
         if self.window is None or self.allowed_lateness_ms or self.lateness != "row" or self.order != "event":
             return None
         from headrace.operators.row_errors import RowErrors

@@ -1,11 +1,12 @@
-"""Partial aggregation before the exchange: a step in two halves, sender and reader (Flink's local and global
-aggregation).
+"""Partial aggregation before the exchange (Flink's local and global aggregation): the combiner aggregates in the
+sending subtask, the operator in the reading subtask.
 
     sender:   batch ──combine──> Partials ──> exchange, by key ──┐
                         └──> rows that it leaves as they are ────┤
     reader:   operator  <──take_partials / on_batch──────────────┘
 
-The choice of rows to combine, and their batches, change no result: partial aggregates merge exactly, in any order.
+Partial aggregates merge exactly, in any order. So no result depends on which rows the combiner leaves as they are, or
+on their batches.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Partials:
 
 
 class Combiner(Protocol):
-    """The sender's half of a step. Used by one thread."""
+    """The part of a step that runs in the sending subtask. Used by one thread."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -39,8 +40,8 @@ class Combiner(Protocol):
         ...
 
     def combine(self, batch: pl.DataFrame, out: Collector) -> Partials | None:
-        """Partial aggregates of a batch of at least one row. Emits the rows that it does not combine, and counts those
-        that it does. None: it combined no row."""
+        """Partial aggregates of a batch of at least one row; None if it combined no row. Emits the rows that it does
+        not combine to `out`, and counts the others as `rows_in`."""
         ...
 
 
@@ -49,7 +50,7 @@ class CombiningConfig(Protocol):
     """An operator's config that may have a combiner."""
 
     def combiner(self) -> Combiner | None:
-        """A fresh combiner, for rows partitioned by the step's keys; None: rows of this step cannot be combined."""
+        """A fresh combiner, for rows partitioned by the step's keys; None if rows of this step cannot be combined."""
         ...
 
 
@@ -63,7 +64,7 @@ class CombiningOperator(Operator, Protocol):
 
 
 def concat_partials(partials: Sequence[Partials]) -> Partials:
-    """Concatenates partials of one step; at least one. Columns that one of them lacks are NULL there."""
+    """Concatenates at least one partials of one step. A column that one of them lacks is NULL in its rows."""
     parts = zip(*(each.parts for each in partials), strict=True)
     made = tuple(pl.concat(part, how="diagonal", rechunk=False) for part in parts)
     return Partials(made, any(each.ordered for each in partials))

@@ -1,11 +1,12 @@
 """Incremental state: an operator continues from earlier state without reading all of it, and writes only new state.
 
-An engine that runs in increments stores a node's earlier state as **units**: rows of all its states that were written
-together, with a **place** that the operator chose (a key bucket, a window end). The operator owns the units it has
-read. Units that it has not read stay in storage, and are still part of the state.
+An engine that runs in increments (Spark's `follow`) stores a node's earlier state as **units**. A unit is a set of rows
+of all the node's states that were written together. It has a **place**, which the operator chose to find the unit
+again: a key bucket (`key_buckets`), or the end of a window. The operator owns the units that it has read. Units that it
+has not read stay in storage, and are still part of the state.
 
-    resume(earlier)     reads the units needed to begin; later rows and watermarks make it read more
-    portions()          its state in memory, cut into new units; without the units that it has not read
+    resume(earlier)     reads the units needed to begin; later rows and watermarks make the operator read more
+    portions()          the state in memory, divided into new units; without the units that it has not read
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from headrace.operators.operator import Operator
 from headrace.state.snapshot import RestoredStates, StateSnapshot
 
 Place = tuple[int, ...]
-"""The subject of a unit, in the operator's terms. Empty: none recorded."""
+"""The place of a unit; only the operator interprets it. Empty: the unit has none, and is read by `resume`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Rows that were written together. id: ascending with the time of writing; rows: over all states."""
+    """Rows that were written together. id: ascending in the order of writing; rows: number over all states."""
 
     id: tuple[int, int]
     place: Place
@@ -48,7 +49,8 @@ class EarlierState(Protocol):
 
     @property
     def crowded(self) -> Collection[Unit]:
-        """Small units that were too numerous at the start: the operator reads them first, so that they are merged."""
+        """The newest units, if there are too many units at the start. An operator may read them in `resume`: then
+        `portions` writes their rows as fewer units."""
         ...
 
     def take(self, units: Iterable[Unit]) -> RestoredStates:
@@ -61,11 +63,13 @@ class DeltaOperator(Operator, Protocol):
     """An operator with incremental state."""
 
     def resume(self, earlier: EarlierState) -> None:
-        """Replaces `restore`. The operator keeps `earlier`, and may read from it until its last batch and watermark."""
+        """Called instead of `restore`. The operator keeps `earlier`, and may read from it until its last batch and
+        watermark."""
         ...
 
     def portions(self) -> Sequence[Portion]:
-        """Replaces `snapshot`, at the end: all state in memory, whether the operator was resumed or restored."""
+        """Called instead of `snapshot`, at the end of an increment. Returns all state in memory, whether the operator
+        was resumed or restored."""
         ...
 
 

@@ -1,7 +1,8 @@
 """Keyed state in buckets by key hash, so that the state of some keys can be read without the rest. Pure.
 
-A bucket (modulus, number) holds keys whose hash is `number` modulo `modulus`, a power of two. A bucket that has grown
-is written as two of twice the modulus, so two buckets are disjoint or nested. Without key columns there is one bucket.
+A bucket (modulus, number) holds the keys whose hash modulo `modulus` is `number`; `modulus` is a power of two. A bucket
+that has grown is written as two buckets of twice the modulus, so two buckets are either disjoint or nested. Without key
+columns there is one bucket.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from headrace.core.keygroups import Hashes, key_hash
 from headrace.operators.aggregation.deltas import Place
 
 BUCKET_ROWS_MAX = 4_096
-"""Rows of a bucket, over all states, before it is divided: about the most rows that one row of a key makes a job
-read."""
+"""Most rows of a bucket, over all states, before it is divided. A row of a key that is not in memory makes the operator
+read the key's whole bucket, so this is about the most rows that one row makes it read."""
 Indexes = npt.NDArray[np.int64]
 Chosen = Sequence[Indexes]
-"""Rows of each part."""
+"""For each part of the state, the indexes of the chosen rows."""
 WHOLE: Place = (1, 0)
 _MODULUS_MAX = 1 << 62
 
@@ -39,8 +40,10 @@ def touched_buckets(rows: pl.DataFrame, keys: Sequence[str], buckets: Collection
 def cut_by_bucket(
     parts: Sequence[pl.DataFrame], keys: Sequence[str], buckets: Collection[Place]
 ) -> Iterator[tuple[Place, list[pl.DataFrame]]]:
-    """Each row once: (bucket, its rows of each part). buckets: those of the earlier state; rows outside of them get new
-    buckets with the finest modulus among them."""
+    """Divides rows into buckets: (bucket, its rows of each part); every row is in one of them.
+
+    buckets   those of the earlier state. Rows in none of them go to new buckets, with the greatest modulus of `buckets`
+    """
     if not any(part.height for part in parts):
         return
     if not keys:
@@ -58,7 +61,7 @@ def cut_by_bucket(
 
 
 def _inside(bucket: Place, others: Collection[Place]) -> bool:
-    """Whether the bucket is nested in a coarser one of the others."""
+    """Whether the bucket is nested in one of the others that has a smaller modulus."""
     modulus, number = bucket
     coarser = modulus >> 1
     while coarser:
@@ -69,7 +72,7 @@ def _inside(bucket: Place, others: Collection[Place]) -> bool:
 
 
 def _by_number(hashes: Sequence[Hashes], modulus: int) -> Iterator[tuple[int, Chosen]]:
-    """Number -> its rows of each part."""
+    """(number of the bucket, its rows of each part), for one modulus."""
     numbers = [each & np.uint64(modulus - 1) for each in hashes]
     orders = [np.argsort(each, kind="stable") for each in numbers]
     sorted_numbers = [each[order] for each, order in zip(numbers, orders, strict=True)]
@@ -84,7 +87,7 @@ def _by_number(hashes: Sequence[Hashes], modulus: int) -> Iterator[tuple[int, Ch
 
 
 def _divided(hashes: Sequence[Hashes], bucket: Place, rows: Chosen) -> Iterator[tuple[Place, Chosen]]:
-    """The bucket, or smaller ones within the size bound."""
+    """The bucket with its rows, or the smaller buckets that it is divided into to keep within the size bound."""
     count = sum(len(each) for each in rows)
     if not count:
         return

@@ -1,7 +1,8 @@
 """The running aggregate: no window, one row per touched key and batch with the values so far.
 
-Its edge is updating: the last row per key counts. A row's `__ts` is the greatest event time aggregated for its key
-(NULL if the source has no time). No row is ever late. State grows with the number of keys, not with rows.
+Its output edge is updating: the last row of a key replaces the earlier ones. A row's `__ts` is the greatest event time
+aggregated for its key (NULL if the source has no time). No row is late. State grows with the number of keys, not with
+the number of rows.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 LATEST = f"{MAX}ts"
 """State column: the greatest event time aggregated for a key."""
 _FRAMES_MAX = 4
-"""Frames added between merges. Every batch searches all frames for its keys."""
+"""Most frames added between merges. It is small because every batch searches all frames for its keys."""
 
 
 class RunningAggregate:
-    """Live half of an aggregate without a window."""
+    """The operator of an aggregate without a window."""
 
     def __init__(self, shape: StepShape, errors: RowErrors, order: Order = "event") -> None:
         self._keys = [item.name for item in shape.keys]
@@ -88,11 +89,11 @@ class RunningAggregate:
         """Reads only the time; the state of a key is read when a row of that key arrives."""
         self.restore(earlier.take([unit for unit in earlier.units if not unit.place]))
         self._earlier = earlier
-        # crowded units need no merging here: each bucket has one unit
+        # `earlier.crowded` is not needed: each bucket has one unit, so units do not become more numerous by writing
         self._buckets = dict.fromkeys(unit.place for unit in earlier.units)
 
     def portions(self) -> Sequence[Portion]:
-        """The keys by hash bucket, each bucket small enough to be read at once."""
+        """One unit per key bucket (`key_buckets`), and a unit without a place for the time."""
         time = StepTime(TIME_MIN, self._layout.arrived, self._results.input_ordered)
         *_, saved_time = self._saved.states([[] for _ in self._stores], time)
         parts = [store.compact() if store.frames else pl.DataFrame() for store in self._stores]
@@ -103,7 +104,7 @@ class RunningAggregate:
         return [Portion((), (saved_time,)), *made]
 
     def _take_earlier(self, touched: pl.DataFrame) -> None:
-        """Reads the earlier state of these keys, and of the keys in the same units."""
+        """Reads the earlier state of these keys, and of all keys in the same units."""
         units = self._earlier.units
         if units:
             buckets = touched_buckets(touched, self._keys, {unit.place for unit in units})

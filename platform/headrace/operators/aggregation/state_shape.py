@@ -1,7 +1,8 @@
 """The states that a step expects, derived from its configuration alone, and whether written state fits them. Pure.
 
-Checking a changed pipeline needs no data: names of states and columns identify their content
-(`operators.window.snapshots`).
+Names of states and columns identify their content (`operators.window.snapshots`), so a check of a changed pipeline
+reads no data. A lane is the set of state columns of one kind of aggregate over one argument
+(`operators.window.accumulator.lanes`).
 
     shapes = state_shape(config)
     fit("hourly", shapes, {"windows": WrittenState(keys, columns), "time": ..})  -> Fit(verdict, reason, dropped)
@@ -27,8 +28,8 @@ class StateShape:
     """One state of a step.
 
     keys    columns of the key, in order, with their polars types as text
-    lanes   ids of its lanes; empty: the state has no lanes
-    cut     the window definition; in the state `time` only
+    lanes   ids of its lanes; empty: the state has none
+    cut     the window definition as text (`definitions`); only for the state `time`
     """
 
     name: str
@@ -40,7 +41,7 @@ class StateShape:
 
 @dataclass(frozen=True, slots=True)
 class WrittenState:
-    """One state as written, over all subtasks: key columns, and all columns with their polars types as text
+    """One state as all subtasks wrote it: key columns, and all columns with their polars types as text
     (`StateHandle.keys`, `.columns`)."""
 
     keys: tuple[str, ...]
@@ -50,8 +51,9 @@ class WrittenState:
 class FitVerdict(StrEnum):
     """The outcome of restoring a step's state.
 
-    RESTORED       all state is restored; NEW: there was none
-    PARTLY         state that the step no longer uses is dropped
+    RESTORED       all state is restored
+    PARTLY         some state is restored; state that the step no longer uses is dropped
+    NEW            there was no state
     INCOMPATIBLE   no state can be restored
     """
 
@@ -88,7 +90,7 @@ def state_shape(config: OperatorConfig) -> tuple[StateShape, ...]:
 
 
 def fit(node: str, shapes: Sequence[StateShape], written: Mapping[str, WrittenState]) -> Fit:
-    """Whether the states that `node` has written (by name) fit the states it expects now."""
+    """Whether the states that `node` wrote fit the states that it expects now. written: name of the state -> it."""
     if not written:
         return Fit(FitVerdict.NEW)
     if not shapes:

@@ -1,7 +1,7 @@
 """Updating edges in a stateless step: a row that the step filters out becomes a delete of its key.
 
-If the row were dropped, its key's earlier row would remain downstream, and the result would depend on which updates
-preceded it.
+If the step dropped the row instead, the key's earlier row would remain downstream, and the result would depend on the
+updates before it.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     spread: var(price)             spread.count, spread.sum, and spread.squares or spread.m2
     shops: count(distinct shop)    shops.values
 
-A column has the aggregate's name if the aggregate is a plain call whose state is one value. Further values of a call
-are `<aggregate>.<part>`. Calls that share state share a column, named for the plain call.
+A column has the aggregate's name if the aggregate is a single call whose state is one value. Further values of a call
+are named `<aggregate>.<part>`. Calls that share state share a column, which has the name of the plain call.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ DEVIATIONS_OF = "sum of squared deviations from the mean"
 
 @dataclass(frozen=True, slots=True)
 class LaneOf:
-    """The state columns of one lane: a count, a sum, an extreme."""
+    """The state columns of one lane (`operators.window.accumulator.lanes`): a count, a sum, a minimum or maximum."""
 
     lane: str
 
 
 @dataclass(frozen=True, slots=True)
 class SquaresOf:
-    """The sum of squares of one lane; `deviations`: supplied as the sum of squared deviations from the mean."""
+    """The sum of squares of one lane. `deviations`: the user supplies the sum of squared deviations from the mean
+    instead."""
 
     lane: str
     deviations: bool
@@ -48,7 +49,8 @@ class ValuesOf:
 
 @dataclass(frozen=True, slots=True)
 class PlaceOf:
-    """A value and its row's position in the total order. `index`: number of the order column; None: the value."""
+    """The state of first or last: a value and its row's position in the total order of rows. `index`: number of the
+    order column that holds this part of the position; None: the value."""
 
     prefix: str
     index: int | None = None
@@ -84,15 +86,15 @@ _PLACES: tuple[tuple[str, DataType, str], ...] = (
     ("offset", Primitive.INT64, "offset of that row (of a step's row: 0)"),
     ("index", Primitive.INT64, "number of that row among those that `explode` made of one"),
 )
-"""Parts of a row's position, as the order columns hold them, with types and descriptions."""
+"""Parts of a row's position, in the order of `PlaceOf.index`: name, type, description."""
 
 
 def aggregate_columns(
     compiled: Sequence[CompiledAggregate], layout: Layout, *, placed: bool
 ) -> tuple[GivenColumn, ...]:
-    """The columns of a step's aggregates, in display order.
+    """The columns of a step's aggregates, in the order in which they are shown.
 
-    `placed`: first and last use the total order of rows, not arrival.
+    placed   first and last use the total order of rows, not the order of arrival
     """
     by_slot = {state.call.slot: state for state in layout.calls}
     named = _Named()
@@ -175,8 +177,8 @@ def _needed(state: CallState) -> Iterable[GivenColumn]:
 
 
 def _squares(lane: str, call: AggregateCall) -> Iterable[GivenColumn]:
-    """Two alternatives: the sum of squares, exact for whole numbers, or squared deviations, which avoid cancellation of
-    floats."""
+    """Two alternative columns: the sum of squares, which is exact for whole numbers, or the sum of squared deviations,
+    which avoids the cancellation of floats."""
     assert call.argument is not None, "spreads have an argument"
     if (kind := squares_type(call.argument.type)) is not None:
         meaning = f"{_meaning('sum of squares', call)}; or m2"

@@ -1,7 +1,7 @@
 """Supplied rows as partial aggregates: the state columns for each supplied column. Pure.
 
-Owns the conversion from values to state columns. Knows nothing of display names (`given.columns`) or of validation
-(`given.state`). Every row is its own group.
+Owns the conversion from values to state columns. Knows nothing of display names (`bootstrap.columns`) or of validation
+(`bootstrap.state`). Every row is its own group.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from headrace.operators.window.accumulator.lanes import Count, Extreme, FloatSum
 from headrace.operators.window.accumulator.layout import CallState, Layout, normal_value
 
 _BEFORE_ALL: Mapping[int, str | int] = {1: "", 2: "", 3: 0, 4: 0, 5: 0}
-"""Position, by order column, of a supplied row without one: before all rows of its time, because no source has an empty
-name."""
+"""The position, by number of the order column, of a supplied row without one. It lies before all rows with the same
+event time, because no source has an empty name."""
 _BEFORE_ARRIVALS = -(1 << 62)
 """First arrival number of supplied rows: before all real arrivals."""
 _VALUE, _ROW = "__value", "__row"
 
 
 class GivenPartials:
-    """State columns from validated rows.
+    """Computes state columns from validated rows.
 
-    arrived   an expression for the arrival of a row of first or last, for steps ordered by arrival; None: by event time
+    arrived   for steps whose first and last are ordered by arrival: an expression for the arrival number of a supplied
+              row; None: they are ordered by event time
     """
 
     def __init__(self, layout: Layout, columns: Sequence[GivenColumn], arrived: pl.Expr | None) -> None:
@@ -64,7 +65,7 @@ class GivenPartials:
                 case PlaceOf(prefix, index):
                     made += self._place(rows, column.name, prefix, index)
                 case ValuesOf():
-                    pass  # a state of its own
+                    pass  # they are a separate state: `values`
                 case _:
                     assert_never(becomes)
         return made
@@ -90,7 +91,8 @@ class GivenPartials:
         return next(call for call in self._layout.calls if call.squares == squares.lane and call.distinct is None)
 
     def _place(self, rows: pl.DataFrame, name: str, prefix: str, index: int | None) -> list[pl.Series]:
-        """The value of first or last and, by arrival, its arrival number; or one part of its position."""
+        """The state columns of a column of first or last: the value and, for steps ordered by arrival, its arrival
+        number; or one part of its position."""
         given = rows.get_column(self.name_of(PlaceOf(prefix))).is_not_null()
         if index is None:
             made = [rows.get_column(name).alias(f"{prefix}.v")]

@@ -1,9 +1,9 @@
 """Sums of squares from supplied values: the exact number from which a spread (var, stddev) continues. Pure.
 
 A job keeps a spread as count, sum and sum of squares, each exact. The sum of squares is never less than the squared sum
-over the count: otherwise the variance would be negative. A supplied sum of floats has been rounded by its author. It is
-corrected if rounding explains the violation, and rejected otherwise. Numbers are Python's, of any size: supplied values
-are read once.
+divided by the count: otherwise the variance would be negative. A supplied sum of squares of floats has been rounded. If
+it is too small, it is corrected if rounding explains the difference, and rejected otherwise. The arithmetic uses
+Python's numbers of any size, because supplied values are read only once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.operators.window.accumulator.limbs import LIMB_BITS
 _ROUNDED = Fraction(1, 1 << 20)
 """Relative error that a supplied sum of squares of floats may have."""
 _KEPT_BITS = 192
-"""Bits kept of a quotient with an infinite binary expansion."""
+"""Bits that are kept of a quotient with an infinite binary expansion."""
 _WHOLE_BITS = 63
 """Bits per column of units of whole numbers, as `lanes` splits them."""
 
@@ -32,8 +32,9 @@ _WHOLE_BITS = 63
 class GivenSpread:
     """Rows with their counts, sums, and sums of squares, or of squared deviations from the mean.
 
-    of     the lane, and which of the two was supplied
-    unit   the whole number that represents 1 (decimals); None: floats
+    of      the lane, and which of the two was supplied
+    given   the supplied sums of squares, or of squared deviations
+    unit    the whole number that represents 1 (decimals); None: floats
     """
 
     of: SquaresOf
@@ -43,8 +44,8 @@ class GivenSpread:
     unit: int | None
 
     def squares(self) -> list[tuple[int, int] | None]:
-        """The sum of squares of each row as number * 2^exponent; None without counted values, or if one of them is not
-        finite. Raises ImpossibleSpreadError."""
+        """The sum of squares of each row as (number, exponent), which is number * 2^exponent. None for a row with a
+        count of 0, or with a sum that is not finite. Raises ImpossibleSpreadError."""
         totals, given = _exact(self.total, 1), _exact(self.given, 1 if self.unit is None else self.unit**2)
         counts = self.count.to_list()
         return [self._squares(row, *values) for row, values in enumerate(zip(counts, totals, given, strict=True))]
@@ -73,7 +74,7 @@ class GivenSpread:
 
 
 class ImpossibleSpreadError(Exception):
-    """No values have this count, sum and sum of squares: row `row` of the spread `of`. `given.state` renders the
+    """No values have this count, sum and sum of squares: row `row` of the spread `of`. `bootstrap.state` renders the
     message."""
 
     def __init__(self, of: SquaresOf, row: int) -> None:

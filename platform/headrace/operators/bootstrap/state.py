@@ -1,7 +1,7 @@
 """The state of an aggregating step from values that a user supplies: one row per key, or per key and window. Pure.
 
     given = GivenState(config)
-    given.columns            the required columns (`given.columns`)
+    given.columns            the columns that rows must or may have (`bootstrap.columns`)
     given.fitted(frame)      the rows with the step's own types and normal keys; UserError names step and column
     given.parts(fitted)      the same rows as the step's states: `windows` or `groups`, then the distinct values
 
@@ -215,17 +215,18 @@ class GivenState:
     # ------------------------------------------------------------------ state out
 
     def parts(self, rows: pl.DataFrame) -> list[pl.DataFrame]:
-        """Validated rows as the step's state, by key (and window): the aggregates, then the values of each argument
-        that is counted distinct. Raises UserError for impossible spreads."""
+        """Converts validated rows to the parts of the step's state, by key (and window): the aggregates, then the
+        distinct values of each argument that is counted distinct. Raises UserError for impossible spreads."""
         by = [*self.keys]
         if self._windowed:
-            # a window's rows are stored in its first pane, for that window alone (cumulate: for it and longer ones)
+            # A window's rows are stored in its first pane, on time only for windows that end at its end or later: that
+            # is this window alone (of cumulate windows: this one and the longer ones).
             bounds = ((PANE, WINDOW_START), (SINCE, WINDOW_END))
             rows = rows.with_columns(pl.col(column).dt.epoch("ms").alias(name) for name, column in bounds)
             by = [PANE, SINCE, *by]
         columns = [*rows.select(by).get_columns(), *self._partial(rows)]
         if all(series.name in (*by, LATEST) for series in columns):
-            # a group exists through its rows, whatever its aggregates
+            # no aggregate has a state column here: the group exists through its count of rows
             columns.append(pl.repeat(1, rows.height, dtype=pl.Int64, eager=True).alias(f"{SUM}all_count.{ROWS}"))
         made = pl.DataFrame(columns)
         values = [self._partials.values(rows, by, argument) for argument in self._layout.distinct]
@@ -243,9 +244,9 @@ class GivenState:
             ) from error
 
     def snapshot(self, chunks: Sequence[Sequence[Chunk]], watermark: int) -> list[StateSnapshot]:
-        """Chunks of each of `parts` as the step's snapshot; none: the time alone.
+        """The step's snapshot. chunks: those of each of `parts`; empty: the snapshot has no rows, only the time.
 
-        watermark: windows that end by then have fired (epoch ms)
+        watermark   windows that end by then have fired (epoch ms)
         """
         config = self._config
         main, cut, placed = GROUPS, NO_WINDOW, tuple[str, ...]()
@@ -255,8 +256,10 @@ class GivenState:
         return saved.states(chunks or [[] for _ in self._layout.parts], StepTime(watermark))
 
     def first_closed(self, rows: pl.DataFrame, watermark: int) -> str | None:
-        """A window of validated rows that can never fire again at `watermark` (less its allowed lateness); None if
-        there is none."""
+        """The first row, as text, whose window can never fire again; None if there is none.
+
+        watermark   the operator's, less the allowed lateness (epoch ms)
+        """
         if not self._windowed:
             return None
         closed = rows.filter(pl.col(WINDOW_END).dt.epoch("ms") - 1 <= watermark)
@@ -268,8 +271,9 @@ def _zoned(wanted: DataType) -> str | None:
 
 
 def _is_given_window(assigner: Assigner, start: int, end: int) -> bool:
-    """Whether rows in the pane that begins at `start`, on time for windows that end at `end` or later, are exactly the
-    rows of that window, or of one step of cumulate windows."""
+    """Whether [start, end) is a window whose rows can be stored in its first pane: then rows in the pane that begins at
+    `start`, on time for windows that end at `end` or later, are exactly the rows of that window, or of one step of
+    cumulate windows."""
     import numpy as np
 
     if int(assigner.panes(np.array([start], dtype=np.int64))[0]) != start:

@@ -23,7 +23,7 @@ _DIGITS = {8: 3, 9: 3, 16: 5, 17: 5, 32: 10, 33: 10, 64: 19}
 
 
 def takes(wanted: DataType, given: pl.DataType) -> bool:
-    """Whether every value of `given` is a value of `wanted`."""
+    """Whether every value of the type `given` is a value of the type `wanted`."""
     if given in (polars_type(wanted), pl.Null()):
         return True
     match wanted:
@@ -64,7 +64,8 @@ def _digits(given: pl.DataType) -> tuple[int, int]:
 
 
 def _instance(dtype: object) -> pl.DataType:
-    """polars accepts classes as inner types, and returns what it was passed; this makes an instance of either."""
+    """polars accepts classes as inner types, and returns the class or instance that it was passed; this returns an
+    instance for both."""
     if isinstance(dtype, type):
         dtype = dtype()
     assert isinstance(dtype, pl.DataType), "types are classes or instances"

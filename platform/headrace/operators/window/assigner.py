@@ -25,10 +25,10 @@ Span = tuple[int, int]
 
 
 class Assigner(Protocol):
-    """Divides time into panes and knows the windows of each."""
+    """Divides time into panes, and returns the windows that contain a pane."""
 
     def panes(self, times: Times) -> Times:
-        """The pane of each time."""
+        """The start of the pane of each time (epoch ms)."""
         ...
 
     def pane_end(self, pane: int) -> int:
@@ -49,7 +49,7 @@ class Assigner(Protocol):
 
 
 def windows_of(assigner: Assigner, pane: int, after: int = TIME_MIN) -> Iterator[Span]:
-    """The windows that contain the pane and end after `after`, in order. They may be very many: size / slide."""
+    """The windows that contain the pane and end after `after`, in order. There may be many: size / slide."""
     window, last = assigner.first(pane, after), assigner.last(pane)
     while window != last:
         yield window
@@ -87,8 +87,9 @@ class TumblingUtc:
 
 @dataclass(frozen=True, slots=True)
 class SlidingUtc:
-    """Sliding windows. Every period has a pane up to the point where older windows end, and one after it (a single one
-    if `every` divides the size)."""
+    """Sliding windows, one per period of `every` ms. Older windows end at one point within each period: a pane reaches
+    from the period's start to this point, another one from there to the period's end. If `every` divides the size, the
+    period is a single pane."""
 
     size: int
     every: int
@@ -101,7 +102,7 @@ class SlidingUtc:
         return np.where(times - period >= rest, period + rest, period) if rest else period
 
     def pane_end(self, pane: int) -> int:
-        """The next boundary: that point, or the period's end."""
+        """The next boundary: the point where windows end, or the period's end."""
         rest = self.size % self.every
         place = (pane - self.offset) % self.every
         return pane + (rest if rest and place == 0 else self.every - place)

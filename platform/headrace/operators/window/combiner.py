@@ -1,6 +1,8 @@
-"""The sender's half of a windowed aggregate: rows that are on time become partial aggregates by pane and key.
+"""The combiner of a windowed aggregate (`operators.aggregation.combining`), which runs in the sending subtask: it turns
+rows that are on time into partial aggregates by pane and key.
 
-Late rows, and batches with a failing row, are passed on unchanged: the reader's half applies the policies for them.
+It passes on late rows, and batches with a failing row, unchanged: the operator in the reading subtask applies the
+policies for them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from headrace.operators.window.state import PANE, SINCE, placed
 
 
 class WindowCombiner:
-    """A Combiner for rules under which windows fire once and rows are judged by their own watermark."""
+    """Implements `Combiner` for steps whose windows fire once, and whose rows are judged late or on time by their own
+    watermark (`__wm`)."""
 
     def __init__(self, layout: Layout, assigner: Assigner, rule: WindowRule, failures: RowFailures) -> None:
         self._layout = layout
@@ -62,7 +65,7 @@ class WindowCombiner:
 
 @dataclass(slots=True)
 class _Late:
-    """Passes late rows on unchanged; the receiving half counts them."""
+    """Passes late rows on unchanged; the operator in the reading subtask counts them."""
 
     out: Collector
     rows: int = 0

@@ -80,7 +80,7 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Cumulate:
-    """Windows that share a start and grow by `every_ms` up to `size_ms`, then start over."""
+    """Windows that share a start and grow by `every_ms` up to `size_ms`; then the next windows begin."""
 
     size_ms: int
     every_ms: int

@@ -1,8 +1,9 @@
 """The windows that have rows, each of which fires once: kept as runs of consecutive windows.
 
-A pane belongs to 86,400 windows if windows of a day slide by a second, and nearly all of them are known from other
-panes. So nothing is stored per window: a run is two places, its first window and the one after its last. Places are
-(end, start) of windows, which is the order of windows.
+A pane belongs to many windows: to 86,400 if windows of a day slide by a second. Nearly all of these windows contain the
+neighbouring panes too, so they are already registered when the rows of the next pane arrive. So nothing is stored per
+window: a run is two places, that of its first window and that of the window after its last. A place is (end, start) of
+a window, because windows are ordered by end, then start.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ Place = tuple[int, int]
 
 
 class DueWindows:
-    """Collects runs of windows, returns each window once when it is due, and forgets it later.
+    """Collects windows, returns each of them once when it is due, and forgets it later.
 
-    following: window -> the one after it
+    following   window -> the window after it
     """
 
     def __init__(self, following: Callable[[Span], Span]) -> None:
@@ -34,7 +35,7 @@ class DueWindows:
         return len(self._known.firsts) + len(self._due.firsts)
 
     def add(self, first: Span, last: Span) -> None:
-        """Registers the windows from `first` to `last`. Known ones are unchanged, and not due a second time."""
+        """Registers the windows from `first` to `last`. A window that is known already does not become due again."""
         for begin, behind in self._known.add(_place(first), _place(self._following(last))):
             self._due.add(begin, behind)
 
@@ -49,12 +50,12 @@ class DueWindows:
 
     def forget(self, watermark: int) -> None:
         """Forgets windows that end at `watermark` + 1 or before; all of them have been returned."""
-        # a place between two windows, for comparison only
+        # this place is before every window that ends after `watermark` + 1; it need not be a window's place
         self._known.cut((watermark + 2, TIME_MIN))
 
 
 class _Runs:
-    """Disjoint, non-adjacent runs in order: the first place of each, and the place after its last."""
+    """Disjoint, non-adjacent runs in order. firsts: the first place of each run; behind: the place after its last."""
 
     def __init__(self) -> None:
         self.firsts: list[Place] = []

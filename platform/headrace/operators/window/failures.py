@@ -1,8 +1,8 @@
 """Detects rows that fail in an aggregating step, before anything is computed from them.
 
-A row fails if an argument or filter fails for it, or if its event time exceeds the range of window bounds. That is
-judged before lateness and by the row alone, so it never depends on timing. An argument's failure counts only where its
-filter holds.
+A row fails if an argument or filter of an aggregate fails for it, or if its event time exceeds the range of window
+bounds. This is decided before lateness and from the row alone, so it never depends on timing. An argument's failure
+counts only for rows that pass the aggregate's filter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RowFailures:
     """Removes failing rows from batches, by the step's `on_error`."""
 
     def __init__(self, errors: RowErrors, aggregates: Sequence[CompiledAggregate], *, timed: bool) -> None:
-        """`timed`: rows have an event time, which windows need."""
+        """`timed`: the step has windows, so the event times of rows are checked too."""
         self._errors = errors
         self._timed = timed
         self._tests = [pair for call in all_calls(aggregates) for pair in _fails(call)]

@@ -1,7 +1,10 @@
-"""Judges lateness: the windows in which a row counts, by the row's own watermark (or the operator's, Flink's rule).
+"""Judges lateness: the windows in which a row counts, by the row's own watermark, or by the operator's (Flink's rule).
 
-A row counts in exactly those of its windows with end - 1 + allowed lateness > watermark. Owns that comparison and a
-bounded cache of the assigner's panes (`_PANES_KEPT`); keeps no rows.
+A row's own watermark is `__wm`, which its source task adds to it: the watermark of the row's partition just after the
+row (`worker.task.source_progress`). A batch without that column has no row that could be late.
+
+A row counts in exactly those of its windows with end - 1 + allowed lateness > watermark. This module owns that
+comparison, and a bounded cache of the assigner's panes (`_PANES_KEPT`); it keeps no rows.
 """
 
 from __future__ import annotations
@@ -28,9 +31,12 @@ class PaneWindows:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Per row its pane, and the end of the first window for which it is on time.
+    """The judgement of a batch.
 
-    `since` is undefined where `late`. `partly`: number of rows that are late for some of their windows but not all.
+    panes    per row the start of its pane
+    since    per row the end of the first window that it is on time for; undefined where `late`
+    late     per row whether it is late for all its windows
+    partly   number of rows that are late for some of their windows but not all
     """
 
     panes: Times
@@ -48,11 +54,11 @@ class Judge:
         self._known: dict[int, PaneWindows] = {}
 
     def pane(self, pane: int) -> PaneWindows:
-        """The pane's ends, cached."""
+        """The pane's end and the end of its first window, cached."""
         windows = self._known.get(pane)
         if windows is None:
             if len(self._known) >= _PANES_KEPT:
-                # dropping all of them is enough: panes of current rows are looked up again at once
+                # clearing the whole cache is sufficient: panes of current rows enter it again with the next lookup
                 self._known.clear()
             windows = self._known[pane] = PaneWindows(self._assigner.pane_end(pane), self._assigner.first(pane)[1])
         return windows
@@ -62,7 +68,8 @@ class Judge:
         return self.pane(pane).first_end - 1 + self._allowed > watermark
 
     def judge(self, times: Times, watermarks: Times | int | None) -> Judged:
-        """Judges rows one by one. Watermarks None: nothing is late."""
+        """Judges each row. times: event times (epoch ms); watermarks: one per row, or one for all; None: no row is
+        late."""
         panes = self._assigner.panes(times)
         distinct, place = np.unique(panes, return_inverse=True)
         first_ends = np.array([self.pane(pane).first_end for pane in distinct.tolist()], dtype=np.int64)

@@ -1,9 +1,10 @@
 """Windows of the local calendar: days of 23, 24 and 25 hours, and parts of them.
 
-A local day begins when the zone's clocks show midnight plus the offset: at its first occurrence if they show it twice,
-at the moment of the skip if they skip it. A day that the zone skipped is empty (Samoa, 2011-12-30). Slots of whole days
-are counted from 1970-01-01 local; slots that divide a day run in elapsed time from the day's begin and are truncated at
-its end.
+A local day begins when the zone's clocks show midnight plus the offset. If the clocks show that time twice, the day
+begins at the first occurrence; if they skip it, the day begins at the moment of the skip. A day that the zone skipped
+is empty (Samoa, 2011-12-30). Here a slot is a span of local time, not a process: slots of whole days are counted from
+1970-01-01 local; slots that divide a day are measured in elapsed time from the day's begin, and are truncated at its
+end.
 
 The zone's rules are those compiled into polars, not the host's: the same polars yields the same windows on every host.
 """
@@ -21,7 +22,7 @@ from headrace.operators.window.assigner import Span, Times
 
 _DAY_MS = 86_400_000
 _DAYS_KEPT = 4096
-"""Day begins in the cache."""
+"""Most day begins in the cache."""
 
 
 def zone_problem(timezone: str) -> str | None:
@@ -90,7 +91,7 @@ class LocalDays:
 
 @dataclass(slots=True)
 class Slots:
-    """Time as consecutive slots: groups of whole local days, or parts of a local day."""
+    """Divides time into consecutive slots of `span` ms: groups of whole local days, or parts of a local day."""
 
     local: LocalDays
     span: int
@@ -189,7 +190,8 @@ class LocalSliding:
 
 @dataclass(frozen=True, slots=True)
 class LocalCumulate:
-    """A slot is the full window; steps run in elapsed time from its start, the last one to its end."""
+    """Cumulate windows: a slot is the full window. Its steps are measured in elapsed time from the slot's start; the
+    last one is truncated at the slot's end."""
 
     slots: Slots
     every: int

@@ -1,12 +1,14 @@
 """The windowed aggregate: rows are added to panes, watermarks fire windows.
 
-    on_batch:      failing rows out -> late rows out -> partial aggregates per pane into the state
-    on_watermark:  windows that end at W + 1 or before fire, by end; their panes are dropped when allowed lateness has
-                   passed too
+A pane is the longest span of time whose moments belong to the same windows (`assigner`; Flink's slice).
+
+    on_batch:      removes failing rows, then late rows; adds the others to the state, as partial aggregates per pane
+    on_watermark:  at watermark W, windows that end at W + 1 or before fire, in the order of their ends; their panes are
+                   dropped when the allowed lateness has passed too
 
 Within a window result rows are ordered by key, so the output does not depend on batches. With allowed lateness L, fired
-windows are kept until end - 1 + L <= W. A late row within L fires its groups again at the end of its batch, with all
-their values. The watermark passed on is W - L, because such results may lie that far behind.
+windows are kept until end - 1 + L <= W. A late row within L makes its groups fire again at the end of its batch, with
+all their values. The watermark passed on is W - L, because these results may lie up to L behind W.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ from headrace.operators.window.state import PANE, SINCE, WINDOW_END, WINDOW_STAR
 from headrace.state.snapshot import Chunk, RestoredStates, StateSnapshot
 
 _PORTIONS_MAX = 8
-"""Largest number of units that one increment writes."""
+"""Most units with a place that `portions` returns."""
 _GROUP = "__group"
 
 
 class WindowAggregate:
-    """Live half of a windowed aggregate."""
+    """The operator of a windowed aggregate."""
 
     def __init__(self, shape: StepShape, assigner: Assigner, rule: WindowRule, errors: RowErrors) -> None:
         self._rule = rule
@@ -59,7 +61,7 @@ class WindowAggregate:
         self._results = Results(shape, self._layout, errors, around, pl.col(WINDOW_START))
 
     def on_batch(self, batch: pl.DataFrame, out: Collector) -> None:
-        """Adds rows to their windows; late rows go to the side output."""
+        """Adds rows to their panes; rows that are late for all their windows go to the side output `late`."""
         self._results.input_ordered = ORDER_COLUMNS[0] in batch.columns
         for part in batch.iter_slices(ROWS_MAX) if batch.height > ROWS_MAX else (batch,):
             passing = self._failures.passing(part, out)
@@ -77,12 +79,17 @@ class WindowAggregate:
         return held
 
     def snapshot(self) -> Sequence[StateSnapshot]:
-        """Partial aggregates per pane, and the watermark: windows that end by then have fired."""
+        """Partial aggregates per pane, and the watermark: windows that end by it have fired."""
         time = StepTime(self._watermark, self._layout.arrived, self._results.input_ordered)
         return self._saved.states(self._state.chunks(), time)
 
     def portions(self) -> Sequence[Portion]:
-        """Units of panes with the same first window; the time is a unit of its own."""
+        """Divides the state into units (`deltas`) by the end of the first window that each pane still needs.
+
+        A unit's place is that end, so that a later increment reads the unit only when its watermark reaches the end.
+        Panes with neighbouring ends share a unit, with the least end as its place, so that there are at most
+        `_PORTIONS_MAX` units. The step's time (`StepTime`) is one more unit, without a place.
+        """
         ends = self._state.first_ends(self._held(self._watermark))
         time = StepTime(self._watermark, self._layout.arrived, self._results.input_ordered)
         *_, saved_time = self._saved.states([[] for _ in self._layout.parts], time)
@@ -94,7 +101,8 @@ class WindowAggregate:
         return [Portion((), (saved_time,)), *made]
 
     def resume(self, earlier: EarlierState) -> None:
-        """Reads the time, panes of fired windows that may fire again, and crowded units."""
+        """Reads three kinds of earlier units: the step's time, panes of windows that have fired and may fire again, and
+        the newest units if there are too many (`EarlierState.crowded`), so that `portions` writes them as fewer."""
         unplaced = earlier.take([unit for unit in earlier.units if not unit.place])
         self.restore(unplaced)
         self._earlier = earlier
@@ -114,7 +122,7 @@ class WindowAggregate:
             self._state.restore(parts, self._held(self._watermark))
         self._state.take_due(
             self._watermark
-        )  # discards windows that have fired already: the restored panes registered them again
+        )  # the restored panes have registered windows again that fired before; these must not fire twice
 
     def restore(self, states: RestoredStates) -> None:
         """Continues from snapshots. Raises UserError for state with other keys or windows."""
@@ -166,7 +174,7 @@ class WindowAggregate:
             return
         self._state.take_due(
             self._watermark
-        )  # windows whose first row is late fire here, and not at the next watermark
+        )  # a window whose first row is late fires below, so it must not be due at the next watermark too
         touched: dict[Span, list[pl.DataFrame]] = {}
         for pane, partial in added:
             for window in self._state.over(pane, self._watermark):
@@ -177,8 +185,9 @@ class WindowAggregate:
 
 
 def _cut_by_end(parts: Sequence[pl.DataFrame], ends: Mapping[PaneKey, int]) -> dict[int, list[pl.DataFrame]]:
-    """First end -> the rows of each part whose panes have it; panes without an end are dropped. Many ends are grouped:
-    each group is keyed by its least end."""
+    """Divides the rows of each part by the end of their pane: end -> the rows of each part. Neighbouring ends share an
+    entry, keyed by the least of them, if there are more than `_PORTIONS_MAX`. Rows of panes without an end are
+    dropped."""
     if not ends:
         return {}
     distinct = sorted(set(ends.values()))

@@ -1,7 +1,7 @@
-"""Assigns the rows of a batch to panes of state, and separates rows that are late for all windows.
+"""Assigns the rows of a batch to panes of state (`state.PaneKey`), and separates rows that are late for all windows.
 
-Owns the conversion from a batch to working rows by pane: rows of few panes are split, rows of many get pane columns.
-Late rows go to the collector. Keeps no rows.
+Owns the conversion from a batch to working rows (`Layout.rows`) by pane: a batch of few panes is split, one frame per
+pane; a batch of many panes gets pane columns. Late rows go to the collector. Keeps no rows.
 """
 
 from __future__ import annotations
@@ -22,14 +22,20 @@ from headrace.operators.window.lateness import Judge
 from headrace.operators.window.state import PANE, SINCE, PaneKey
 
 _NARROW_MAX = 4
-"""Panes of a batch that are filtered one by one; more are grouped together."""
+"""Most panes of a batch that are filtered one by one; a batch with more of them gets pane columns."""
 
 Lateness = Literal["row", "operator"]
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRule:
-    """How rows are assigned to windows. `cut`: the window definition as text."""
+    """The rule by which rows are assigned to windows, and judged late or on time.
+
+    cut        the window definition as text, such as `tumbling 3600000 offset 0 UTC` (`Tumbling.cut`); it is written
+               with the state, and state of another definition is rejected
+    lateness   `row`: rows are judged by their own watermark (`__wm`); `operator`: by the operator's, as in Flink
+    order      the order of rows for first and last
+    """
 
     cut: str
     allowed_lateness_ms: int = 0
@@ -64,11 +70,12 @@ class Placing:
         self._judge = Judge(assigner, rule.allowed_lateness_ms)
 
     def place(self, batch: pl.DataFrame, watermark: int, out: Collector) -> Placed:
-        """Places rows that do not fail. `watermark`: the operator's, which judges the rows under Flink's rule."""
+        """Assigns rows that do not fail to panes. Sends late rows to the side output, and counts them. `watermark`: the
+        operator's, used if the rule is `operator`."""
         times = batch.get_column(TS)
         bounds = np.array([times.min(), times.max()], dtype=np.int64)
         first, last = self._assigner.panes(bounds).tolist()
-        # if the earliest pane is on time under the greatest watermark, every row is
+        # if rows of the earliest pane are on time at the greatest watermark, every row is on time
         if self._judge.on_time(first, self._greatest_watermark(batch, watermark)):
             panes = self._few_panes(first, last)
             if panes is not None:
@@ -94,7 +101,7 @@ class Placing:
         return panes
 
     def _parted(self, batch: pl.DataFrame, panes: Sequence[int]) -> Few:
-        """Rows that are all on time, of few panes. Computes no pane per row: this is the common path."""
+        """Splits rows of few panes that are all on time. This is the common path, and computes no pane per row."""
         rows = self._layout.rows(batch)
         parted: list[tuple[PaneKey, pl.DataFrame]] = []
         for pane in panes:
@@ -107,7 +114,7 @@ class Placing:
         return Few(parted)
 
     def _judged(self, batch: pl.DataFrame, watermark: int, out: Collector) -> Placed:
-        """Rows of any panes, each judged by its own watermark."""
+        """Judges each row, and assigns the rows that are not late to panes."""
         judged = self._judge.judge(batch.get_column(TS).to_numpy(), self._watermarks(batch, watermark))
         panes, since = judged.panes, judged.since
         if judged.partly:

@@ -1,4 +1,4 @@
-"""Result rows of an aggregating step: finished calls, scalars over them, and the columns around them.
+"""Result rows of an aggregating step: keys, window bounds, and the values of the aggregate expressions.
 
 Owns the schema of output rows and the policy for groups whose result fails (overflow, a failed cast).
 """
@@ -36,7 +36,8 @@ class Results:
     def __init__(
         self, shape: StepShape, layout: Layout, errors: RowErrors, around: Sequence[pl.Expr], major: pl.Expr
     ) -> None:
-        """`around`: visible columns between keys and aggregates; `major`: a row's first number in the total order."""
+        """`around`: visible columns between keys and aggregates (window bounds); `major`: the value of the order column
+        `__o_major` of output rows."""
         self._shape = shape
         self._layout = layout
         self._errors = errors
@@ -64,7 +65,7 @@ class Results:
             out.emit(groups.select(self._columns))
 
     def _passing(self, groups: pl.DataFrame, overflows: dict[str, pl.Series], out: Collector) -> pl.DataFrame:
-        """The groups whose results do not fail; `on_error` receives the others, in the form of bad rows."""
+        """The groups whose results do not fail. The step's `on_error` policy is applied to the others, as bad rows."""
         bad: dict[int, str] = {}
         for item in self._shape.aggregates:
             for call in item.calls:
@@ -79,7 +80,8 @@ class Results:
         return groups.filter(self._errors.reject(self._as_input(groups), bad, out))
 
     def _as_input(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """Groups in the columns of the step's input, like its other bad rows: keys, and NULL elsewhere."""
+        """Groups as rows with the columns of the step's input, which all its bad rows have: the keys' values, and NULL
+        in other columns."""
         names = {item.name for item in self._shape.keys}
         columns = [
             pl.col(item.name) if item.name in names else pl.lit(None, dtype=polars_type(item.type)).alias(item.name)

@@ -1,13 +1,14 @@
 """The states of an aggregating step as snapshots hold them, and their restore.
 
-    windows | groups       partial aggregates: keys (pane and since, with windows), state columns
-    distinct_<argument>    one state per argument whose distinct values count: keys (pane, since), value
+    windows | groups       partial aggregates: keys (with windows also `__pane` and `__since`, see `state.PaneKey`),
+                           state columns
+    distinct_<argument>    one state per argument that is counted distinct: keys (`__pane`, `__since`), value
     time                   one row per subtask: `watermark`, `arrived` (rows so far, with order: arrival), `ordered`
                            (rows had order columns), and a column whose name encodes the window definition, because
                            restore compares states by column names only: `window:tumbling:3600000:offset:0:UTC`
 
-State columns are named for their content. So a restore drops columns that the step no longer needs, and new aggregates
-start empty. Keys, their types and the window definition must be the same.
+The name of a state column identifies its content. So a restore drops columns that the step no longer needs, and new
+aggregates start empty. Keys, their types and the window definition must be the same.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ REMEDY = "give the step another name to start it anew, or restore with the step 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """A step's state beside its rows."""
+    """A step's state beside its rows: the fields of the state `time`."""
 
     watermark: int = TIME_MIN
     arrived: int = 0
@@ -45,11 +46,11 @@ def distinct_state(column: str) -> str:
 
 
 class SavedStates:
-    """Writes and reads the states of one step.
+    """Converts the states of one step to snapshots, and back.
 
     main     name of the state of the aggregates: `windows` or `groups`
-    cut      the window definition, e.g. `tumbling 3600000 offset 0 UTC`, or NO_WINDOW
-    placed   grouping columns beside the keys
+    cut      the window definition as text, e.g. `tumbling 3600000 offset 0 UTC`, or NO_WINDOW
+    placed   grouping columns beside the keys: `__pane` and `__since`, or none
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class SavedStates:
         self._time: Chunk | None = None
 
     def states(self, chunks: Sequence[Sequence[Chunk]], time: StepTime) -> list[StateSnapshot]:
-        """The snapshot of chunks per part, and of the time."""
+        """The snapshots of the chunks of each part, then that of the time."""
         keys = tuple(self._keys)
         parts = [
             StateSnapshot(name, StateKind.KEYED, keys, tuple(found))

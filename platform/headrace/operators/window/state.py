@@ -3,9 +3,10 @@
 A pane of state is (pane, since): rows in that pane of time that are on time for the windows that end at `since` or
 later. So a row that was late for a window never counts in it, although other windows share the pane.
 
-Batches with few panes go to a store per pane, whose frames need no pane columns and group by keys alone. Beyond
-`PANES_NARROW_MAX` such panes, and from batches with many panes, rows go to one mixed store with pane columns; a pane
-may have rows in both. Every store has one part for the aggregates and one per argument that is counted distinct.
+Rows of batches with few panes go to a store per pane, a narrow store: its frames need no pane columns, and are grouped
+by keys alone. Rows of further panes, if there are `PANES_NARROW_MAX` narrow stores already, and rows of batches with
+many panes go to one mixed store with pane columns. A pane may have rows in both. Every store has one part for the
+aggregates and one per argument that is counted distinct.
 
 In snapshots every frame has pane columns. Restored rows go to stores per pane if the panes are few.
 """
@@ -30,13 +31,13 @@ PANE, SINCE = "__pane", "__since"
 WINDOW_START, WINDOW_END = "__start", "__end"
 PANES_NARROW_MAX = 64
 ROWS_MERGED_MAX = 1 << 19
-"""Partial rows of several windows that are merged at once (a single window is always merged whole)."""
+"""About how many partial rows of several windows are merged at once (a single window is always merged whole)."""
 ROWS_TIDIED_MAX = 1 << 16
 """Most partial rows that a snapshot merges, so that it does not delay the barrier."""
 _SHORT = 1 << 14
 
 PaneKey = tuple[int, int]
-"""Start of the pane; end of the first window that its rows are on time for."""
+"""A pane of state: (start of the pane of time, end of the first window that its rows are on time for: `since`)."""
 
 
 class WindowState:
@@ -66,7 +67,8 @@ class WindowState:
     # ------------------------------------------------------------------ rows in
 
     def add(self, pane: PaneKey, rows: pl.DataFrame) -> list[pl.DataFrame]:
-        """Adds working rows of one pane; returns their partial frames, by keys."""
+        """Adds working rows of one pane. Returns their partial frames, one per part; the first has the aggregates by
+        key."""
         partials = [part.partial(rows, self._keys) for part in self._layout.parts]
         self._register([pane])
         stores = self._narrow.get(pane)
@@ -81,7 +83,7 @@ class WindowState:
         return partials
 
     def add_mixed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Adds working rows with PANE and SINCE columns; returns their partial aggregates."""
+        """Adds working rows with PANE and SINCE columns. Returns their partial aggregates."""
         by = [PANE, SINCE, *self._keys]
         partials = [part.partial(rows, by) for part in self._layout.parts]
         self.add_partials(partials)
@@ -123,16 +125,16 @@ class WindowState:
         return list(itertools.takewhile(lambda span: span[1] - 1 <= watermark, windows))
 
     def _panes_of(self, window: Span) -> list[PaneKey]:
-        """The panes of state that count in a window. A pane lies in a window if its start does: windows begin and end
-        at pane bounds."""
+        """The panes of state whose rows count in a window. A pane lies in a window if its start does, because windows
+        begin and end at bounds of panes."""
         start, end = window
         inside = self._starts[bisect.bisect_left(self._starts, start) : bisect.bisect_left(self._starts, end)]
         return [(pane, since) for pane in inside for since in self._since[pane] if since <= end]
 
     def merged(self, windows: Sequence[Span], only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """Aggregates per window and group: WINDOW_START, WINDOW_END, keys, state columns; windows must have rows.
+        """Aggregates per window and group: WINDOW_START, WINDOW_END, keys, state columns. The windows must have rows.
 
-        Ordered by the windows' end and start, then by key. With `only`, a frame of keys: those groups alone.
+        Ordered by the windows' end and start, then by key. only: a frame of keys, the groups to return; None: all.
         """
         if len(windows) == 1 and self._mixed_panes.isdisjoint(self._panes_of(windows[0])):
             return self._merged_one(windows[0], only)
@@ -151,7 +153,7 @@ class WindowState:
         )
 
     def _read(self, pane: PaneKey, index: int) -> list[pl.DataFrame]:
-        """A narrow pane's frames, merged first if more than one window reads them."""
+        """The frames of a pane's narrow store, merged first if more than one window reads them."""
         store = self._narrow[pane][index]
         if store.frames and self._last_end[pane] > pane[1]:
             # the pane's last window ends later than its first one: merge once for all of them
@@ -183,7 +185,7 @@ class WindowState:
         return frame.join(only, on=self._keys, how="semi", nulls_equal=True)
 
     def _fold(self, parts: Sequence[Sequence[pl.DataFrame]], by: list[str]) -> pl.DataFrame:
-        """One row per group of all parts: distinct values are aggregated first."""
+        """One row per group from the frames of all parts. Distinct values are aggregated first."""
         frames = [*parts[0]]
         for values, frames_of in zip(self._layout.distinct.values(), parts[1:], strict=True):
             if frames_of:
@@ -191,7 +193,8 @@ class WindowState:
         return self._layout.merge(frames, by)
 
     def bounded(self, windows: Sequence[Span]) -> Iterator[list[Span]]:
-        """The windows in runs to merge together: about `ROWS_MERGED_MAX` partial rows per run."""
+        """Divides windows into runs to merge together, each with about `ROWS_MERGED_MAX` partial rows or fewer, or a
+        single window."""
         # an estimate: the mixed store does not count rows by pane
         mixed_rows = sum(frame.height for frame in self._mixed[0].frames) // max(1, len(self._mixed_panes))
         run: list[Span] = []
@@ -213,10 +216,10 @@ class WindowState:
     # ------------------------------------------------------------------ expiry of rows
 
     def drop_before(self, watermark: int) -> None:
-        """Drops panes whose last window ends at `watermark` + 1 or before; their windows have been taken.
+        """Drops panes whose last window ends at `watermark` + 1 or before. `take_due` has returned all their windows.
 
-        Rows in the mixed store are removed only when about half of its panes are dropped, so that the scan stays cheap
-        per row. Until then no window reads them.
+        Rows in the mixed store are removed only when at least half of its panes are dropped, so that the cost of the
+        scan per removed row stays low. Until then no window reads them.
         """
         self._windows.forget(watermark)
         if self._first_gone - 1 > watermark:
@@ -244,12 +247,12 @@ class WindowState:
     # ------------------------------------------------------------------ snapshots
 
     def chunks(self) -> list[list[Chunk]]:
-        """All rows per part, with PANE and SINCE; may include rows of dropped panes."""
+        """The chunks of each part, all rows with PANE and SINCE. They may include rows of dropped panes."""
         left = ROWS_TIDIED_MAX
         made: list[list[Chunk]] = []
         for index, mixed in enumerate(self._mixed):
             for stores in (self._mixed, *self._narrow.values()):
-                # `left` bounds the merging over all stores of the snapshot
+                # `left` bounds the rows that are merged over all stores of the snapshot
                 left -= stores[index].tidy(left)
             chunks = [Chunk(number, frame) for number, frame in mixed.numbered()]
             for pane, stores in self._narrow.items():
@@ -268,7 +271,7 @@ class WindowState:
         return ends
 
     def whole(self) -> list[pl.DataFrame]:
-        """All rows per part, merged, with PANE and SINCE; may include rows of dropped panes."""
+        """The rows of each part, merged into one frame, with PANE and SINCE. They may include rows of dropped panes."""
         by = [PANE, SINCE, *self._keys]
         made: list[pl.DataFrame] = []
         for index, (part, mixed) in enumerate(zip(self._layout.parts, self._mixed, strict=True)):
@@ -279,8 +282,8 @@ class WindowState:
         return made
 
     def restore(self, parts: Sequence[Sequence[pl.DataFrame]], watermark: int) -> None:
-        """Adds restored rows, per part; may be called again with others. Panes that no window needs at `watermark` are
-        dropped."""
+        """Adds restored rows, per part; may be called again with other rows. Drops panes that no window needs at
+        `watermark`."""
         panes = pl.concat([frame.select(PANE, SINCE).unique() for frame in parts[0]]).unique().sort(PANE, SINCE)
         alive = [key for key in panes.rows() if self._assigner.last(key[0])[1] - 1 > watermark]
         self._register(alive)
@@ -304,8 +307,8 @@ class WindowState:
 
 
 def placed(frame: pl.DataFrame, pane: PaneKey) -> pl.DataFrame:
-    """A frame with its pane's columns. Literals use no memory but cost 0.1 ms per call; short columns are faster to
-    create."""
+    """A frame with the columns of its pane. Literal expressions use no memory but cost 0.1 ms per call, so frames of up
+    to `_SHORT` rows get real columns, which are created faster."""
     if frame.height > _SHORT:
         return frame.with_columns([pl.lit(pane[0], pl.Int64).alias(PANE), pl.lit(pane[1], pl.Int64).alias(SINCE)])
     columns = [pl.Series(name, [at], dtype=pl.Int64) for name, at in zip((PANE, SINCE), pane, strict=True)]

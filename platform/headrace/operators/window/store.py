@@ -1,9 +1,9 @@
-"""Partial frames, merged when they are many: the columnar log-structured merge store of one part of state.
+"""Partial frames, merged when there are many: the columnar log-structured merge store of one part of state.
 
-A batch appends one partial frame, which costs nothing; frames are merged when read or when they are many. A merge
-includes the newest frames and every older one that is at most twice as large as those included so far. So a row is
-merged a logarithmic number of times, and the store holds at most `frames_max` frames and (besides `ROWS_PENDING_MAX`
-rows) 1.5 times the rows of the fully merged state.
+A batch appends one partial frame without merging it. Frames are merged when they are read, or when there are many. A
+merge includes the frames added since the last merge, and every older frame that is at most twice as large as all
+frames included so far. So a row is merged a logarithmic number of times. Between two merges the store adds at most
+`frames_max` frames. Besides `ROWS_PENDING_MAX` rows, it holds at most 1.5 times the rows of the fully merged state.
 
 Each frame has a unique number, so that a snapshot is a list of references: the same number means the same rows.
 """
@@ -20,13 +20,13 @@ FRAMES_MAX = 64
 ROWS_PENDING_MAX = 262_144
 """Rows in added frames that trigger a merge."""
 FRAMES_LOOSE_MAX = 8
-"""Added frames that a snapshot references unmerged; more are merged first, if they are small."""
+"""Most added frames that a snapshot refers to without merging them; more are merged first, if they are small."""
 
 Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 
 
 class PartialStore:
-    """Frames of one part of state; only the merge function knows the meaning of the rows."""
+    """The frames of one part of state. Only the merge function interprets the rows."""
 
     __slots__ = ("_frames_max", "_merge", "_numbering", "_numbers", "_pending_frames", "_pending_rows", "frames")
 
@@ -70,7 +70,7 @@ class PartialStore:
         return rows
 
     def retain(self, kept: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
-        """Replaces every frame by the rows of it that `kept` returns."""
+        """Replaces every frame by `kept(frame)`, which returns some of its rows."""
         before = self.numbered()
         self.frames, self._numbers = [], []
         for number, frame in before:
@@ -82,7 +82,7 @@ class PartialStore:
         self._pending_frames = min(self._pending_frames, len(self.frames))
 
     def _newest(self) -> tuple[int, int]:
-        """The index of the first frame to merge now, and the rows of all frames from there on."""
+        """The index of the first frame to merge now, and the number of rows of all frames from there on."""
         first = len(self.frames) - self._pending_frames
         rows = sum(frame.height for frame in self.frames[first:])
         while first > 0 and self.frames[first - 1].height <= 2 * rows:

@@ -1,1 +1,2 @@
-"""The shell of a driver: performs its machine's effects, for replays and for followed pipelines."""
+"""The shell of a Spark driver: performs the effects of its state machine (`driver_machine`), for replays and for
+followed pipelines."""

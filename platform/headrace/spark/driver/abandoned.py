@@ -1,9 +1,9 @@
-"""Deletes what killed drivers left in checkpoint storage: folders of unpublished replays. No later run continues them,
-because each run has a folder of its own.
+"""Deletes folders of unpublished replays that killed drivers left in checkpoint storage. No later run continues them,
+because each of these runs has its own folder.
 
-A folder is abandoned if its owner process has ended, as seen from the same host; from another host, if it has been
-silent for a week (`staging_liveness`). Several drivers may do this at the same time: deleting twice is harmless, and
-the owner file goes last, so that another driver can finish an interrupted deletion.
+A folder is abandoned if its owner process has ended, which only a driver on the same host can find out, or if nothing
+was written to it for a week (`staging_liveness`). Several drivers may do this at the same time: a second deletion of a
+file is harmless. The owner file is deleted last, so that another driver can finish an interrupted deletion.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from headrace.spark.driver.staging_liveness import OWNER, read_owner
 from headrace.spark.launch.identity import unpublished_pattern, unpublished_prefix
 
 SILENT_MAX_MS = 7 * 24 * 3_600_000
-"""An owner writes every hour; the rest is for suspended hosts and clock differences."""
+"""Age of a folder's newest file, in ms, from which the folder is abandoned. An owner writes every hour; the rest is for
+suspended hosts and differences between clocks."""
 
 
 def remove_abandoned(storage: str, pipeline: str, now_ms: int) -> int:
@@ -47,14 +48,14 @@ def _is_abandoned(store: ObjectStore, objects: list[StoredObject], now_ms: int) 
         try:
             owner = read_owner(store.read(path))
         except ObjectNotFoundError:
-            return False  # the owner has just renewed it, or has deleted the folder
+            return False  # the owner has just replaced this file by a newer one, or has deleted the folder
         if owner is None or not owner.is_gone:
             return False
     return bool(owners)
 
 
 def _remove(store: ObjectStore, folder: str, paths: list[str]) -> None:
-    # the owner file goes last: a folder without one could only be deleted after a week
+    # the owner file is deleted last: a folder without one counts as abandoned only after a week
     store.delete(sorted(paths, key=lambda path: path.startswith(f"{folder}/{OWNER}")))
     left = open_store(joined(store.url, folder))
     left.delete([each.path for each in left.leftovers()])

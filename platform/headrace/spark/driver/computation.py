@@ -1,6 +1,8 @@
-"""One computation on Spark: from a range of the sources, and the state before it, to the job's next manifest.
+"""One computation on Spark: reads a range of the sources, continues from the state before it, and returns the job's
+next manifest.
 
-It has no effect outside: result rows are staged, states are written beside the earlier ones.
+Nothing of it is visible to readers of the sinks: result rows are staged in checkpoint storage, and states are written
+beside the earlier ones.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from headrace.spark.task.order import JobOrder
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """Computes epochs of one job. job, storage: its id, and the URL of its folder; publish: the rows will reach the
-    sinks.
+    """Computes epochs of one job.
+
+    job, storage   its id, and the URL of its folder
+    publish        the rows will be published to the sinks; False: they stay staged
     """
 
     plans: JobPlans
@@ -39,8 +43,8 @@ class Computation:
     publish: bool = True
 
     def run(self, epoch: Epoch) -> tuple[Manifest, tuple[StateHandle, ...]]:
-        """Returns the manifest, and its states with paths relative to their folder. Raises UserError, DataError,
-        ExternalError.
+        """Computes an epoch. Returns its manifest, and its states with paths relative to their folder. Raises
+        UserError, DataError, ExternalError.
         """
         plan, facts = self.plans.plan(self.parallelism), self.plans.facts(self.parallelism)
         known = {} if epoch.before is None else epoch.before.sources

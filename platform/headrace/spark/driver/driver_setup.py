@@ -1,4 +1,5 @@
-"""The common part of a replay's and a followed pipeline's setup: the job's facts, its engine, its publication."""
+"""The common part of the setup of a replay and of a followed pipeline: the configuration, the engine, the
+publication."""
 
 from __future__ import annotations
 
@@ -17,14 +18,16 @@ from headrace.spark.levels.exchange import Exchange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverWish:
-    """How a driver is to run a pipeline.
+    """The options of a driver's run.
 
-    job, storage     its id, and the URL of its folder in checkpoint storage
+    job, storage     the job's id, and the URL of its folder in checkpoint storage
     parallelism      of nodes that set none themselves
-    savepoint        folder for a savepoint at the end; final: time advances to its end there, too
+    savepoint        folder for a savepoint at the end
+    final            windows are closed at the end even with a savepoint
     origin           savepoint or checkpoint to start from, if the job has no checkpoint yet
+    floors           watermarks that an earlier run assigned to idle partitions, to be applied again
     python_path      import path entries for the user's functions
-    allow_repeated   publishes although a sink may have forgotten which rows it has
+    allow_repeated   publish even if a sink may have forgotten which rows it has
     """
 
     job: str
@@ -58,7 +61,7 @@ def config_of(wish: DriverWish, plans: JobPlans, *, bounded: bool) -> DriverConf
 def computation_of(
     wish: DriverWish, plans: JobPlans, exchange: Exchange, clock: Clock, *, say: Say, publish: bool = True
 ) -> Computation:
-    """Returns the job's engine. publish: the rows will reach the sinks."""
+    """Returns the job's engine. publish: the rows will be published to the sinks."""
     return Computation(
         plans=plans,
         parallelism=wish.parallelism,

@@ -2,8 +2,8 @@
 
     drive: step ─> perform(effect) ─> event ─> machine ─> step ─> .. ─> End, or Fail: its error is raised
 
-An effect that raises, expected or not, ends in `Failed`, and the machine decides whether it is retried. What ends the
-process (Ctrl-C, a signal) passes through.
+If an effect raises an `Exception` of any kind, the event is `Failed`, and the machine decides whether to retry.
+Exceptions that end the process (`KeyboardInterrupt`, `SystemExit`) are not caught.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ from headrace.spark.driver_machine.epoch import Epoch, Splits, Work
 from headrace.spark.driver_machine.machine import DriverMachine
 
 Pause = Callable[[int], bool]
-"""Waits for a number of ms, or until somebody asks to stop. Returns whether somebody did."""
+"""Waits for a number of ms, or until a stop is requested. Returns whether one was."""
 
 
 class Sources(Protocol):
     """The sources of a driver. Blocking. Raises UserError, ExternalError."""
 
     def resolve(self, known: Splits) -> Splits:
-        """Returns where the sources begin and end, after a check of the sinks. known: splits of the job's origin."""
+        """Checks the sinks, and returns the splits of each source, with start and stop. known: splits of the job's
+        origin."""
         ...
 
     def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
-        """Returns what is there now beyond those states, or None."""
+        """Returns the work that the sources have now, beyond the positions in `states`; None: there is none."""
         ...
 
 
@@ -54,17 +55,17 @@ class Engine(Protocol):
     """Computes epochs. Blocking."""
 
     def run(self, epoch: Epoch) -> tuple[Manifest, tuple[StateHandle, ...]]:
-        """Returns the manifest, and its states with paths relative to their folder. Raises UserError, DataError,
-        ExternalError.
+        """Computes an epoch. Returns its manifest, and its states with paths relative to their folder. Raises
+        UserError, DataError, ExternalError.
         """
         ...
 
 
 class Publishing(Protocol):
-    """Makes rows visible. Blocking."""
+    """Publishes rows to the sinks. Blocking."""
 
     def publish(self, record: CheckpointRecord) -> None:
-        """Makes every row of the decided epoch visible, once, even if an earlier try published some of them. Raises
+        """Publishes every row of the decided epoch once, even if an earlier call published some of them. Raises
         UserError, ExternalError.
         """
         ...
@@ -74,8 +75,11 @@ class Publishing(Protocol):
 class DriverParts:
     """The parts that a driver works with.
 
-    store         the job's folder; open_folder: opens those of savepoints
-    interval_ms   between the starts of two increments, if the first one is over by then
+    store         the job's folder
+    writer        random token of this driver, for journal records
+    pause         the wait between two increments
+    interval_ms   time between the starts of two increments, if the first one is over by then
+    open_folder   opens the folder of a savepoint
     """
 
     store: ObjectStore
@@ -127,8 +131,8 @@ class DriverShell:
                 parts.publishing.publish(record)
                 return on.Published()
             case do.Tidy(manifest, retained):
-                # first the rows, which `committed` has made useless; pruning may fail and is repeated after the next
-                # epoch
+                # The staged rows are deleted first: the epoch is committed, so they are not needed. Pruning after that
+                # may fail, and is repeated after the next epoch.
                 self._store.delete(list(staged_files(manifest)))
                 self._journal.prune(retained)
                 return on.Tidied()
@@ -153,7 +157,7 @@ class DriverShell:
             case Written(record):
                 return on.RecordWritten(record)
             case Settled(record):
-                # a put whose answer was lost did succeed: reading the journal again shows it
+                # an earlier put, whose response was lost, had succeeded: the machine must read the journal again
                 return on.Failed(
                     ExternalError(f"record {record.number} of the journal was written before after all", retry=True)
                 )
@@ -172,7 +176,7 @@ class DriverShell:
     def _look(self, splits: Splits, states: Mapping[str, SourceState]) -> on.Event:
         begun_ms = self._parts.clock.monotonic_ms()
         work = self._parts.sources.look(splits, states)
-        # the first look starts the interval; later intervals start when the wait ends
+        # the first interval starts at the first look; each later one starts at the end of a wait
         if self._begun_ms is None:
             self._begun_ms = begun_ms
         return on.Looked(work)
@@ -202,7 +206,8 @@ class DriverShell:
 
 
 def drive(config: DriverConfig, parts: DriverParts, say: Say) -> do.End:
-    """Runs a driver to its end. Blocking. Raises the machine's error: UserError, DataError, ExternalError."""
+    """Runs a driver to its end. Blocking. Raises the error with which the machine fails: UserError, DataError,
+    ExternalError."""
     machine, shell = DriverMachine(config), DriverShell(config, parts)
     step = machine.begin()
     while True:

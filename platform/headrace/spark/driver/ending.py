@@ -1,4 +1,5 @@
-"""The journal of a job that is being ended from outside: a record is written, or another driver continues the job."""
+"""Access to the journal of a job for commands that end it without a driver. A record is appended, or the append fails
+because another driver continues the job."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from headrace.spark.driver_machine.errors import ReplacedError
 
 
 class DriverJournal:
-    """Writes to the journal. `store`: the job's folder."""
+    """Reads and writes a job's journal. `store`: the job's folder."""
 
     def __init__(self, store: ObjectStore, job: str) -> None:
         self._store = JournalStore(store, "", secrets.token_hex(8))
@@ -24,7 +25,7 @@ class DriverJournal:
         return self._store.load()
 
     def append(self, draft: Record) -> None:
-        """Appends a record. Raises ExternalError if another driver continues the job."""
+        """Appends a record. Raises ReplacedError if another driver continues the job, ExternalError."""
         verdict = self._store.append(draft)
         match verdict:
             case Written() | Settled():

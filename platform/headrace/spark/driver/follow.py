@@ -1,8 +1,8 @@
 """The driver of a followed pipeline (`replay --follow`) on Spark: one increment after the other, each one an epoch.
 
-`driver_machine` decides the order, and the behaviour of a driver that is killed, replaced or asked to stop. A look at
-the sources finds the rows since the newest checkpoint. Without new rows, and without an idle partition that moves,
-there is no increment.
+`driver_machine` decides the order of the steps, and the behaviour of a driver that is killed, replaced or asked to
+stop. Before each increment the driver requests the sources' current ends (a look, `follow_sources`). There is no
+increment without new rows, unless the watermark of an idle partition advances or all sources have ended.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from headrace.spark.driver_machine.epoch import Splits, Work
 from headrace.spark.levels.exchange import Exchange
 
 FAILURES_MAX = 10
-"""Consecutive increments that may fail for transient external reasons."""
+"""How many consecutive increments may fail for transient external reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowWish(DriverWish):
-    """How a pipeline is to be followed.
+    """The options for following a pipeline.
 
-    interval_ms      between the starts of two increments, if the first one is over by then
-    increments_max   ends after this number; None: goes on
+    interval_ms      time between the starts of two increments, if the first one is over by then
+    increments_max   number of increments after which the driver ends; None: no limit
     """
 
     interval_ms: int
@@ -45,9 +45,10 @@ class FollowWish(DriverWish):
 
 @dataclass(frozen=True, slots=True)
 class FollowOutcome:
-    """The result of following. Rows are those of this driver's increments; epoch: the newest one, 0 if there is none.
+    """The result of following. Counts of rows are those of this driver's increments.
 
-    finished   the job is over: its sources ended, or it returned a savepoint; else the same command continues it
+    epoch      the newest one, 0 if there is none
+    finished   the job is over, because its sources ended or it returned a savepoint; else the same command continues it
     """
 
     job: str
@@ -76,7 +77,7 @@ class Follow:
         pause: Pause,
         say: Say | None = None,
     ) -> None:
-        """plans: of the pipeline with its sources up to now (`FollowSources`)."""
+        """plans: of the pipeline whose sources stop at their current ends (`FollowSources`)."""
         self._plans = plans
         self._sources = sources
         self._wish = wish
@@ -87,8 +88,9 @@ class Follow:
         self._plan: PhysicalPlan = plans.plan(wish.parallelism)
 
     def run(self) -> FollowOutcome:
-        """Follows until asked to stop, or until the sources end. Retries transient external failures from the journal,
-        at most `FAILURES_MAX` in a row. Raises UserError, DataError, ExternalError.
+        """Follows until a stop is requested, `increments_max` is reached, or the sources end. After a transient
+        external failure it continues from the journal, for at most `FAILURES_MAX` failures in a row. Raises UserError,
+        DataError, ExternalError.
         """
         return self._outcome(drive(self._config(), self._parts(), self._say))
 
@@ -137,7 +139,7 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class WatchedSources:
-    """The `Sources` of a followed pipeline. idle: the activity of their partitions, as this driver has observed it."""
+    """The `Sources` of a followed pipeline. idle: when this driver last found rows in each partition."""
 
     job: str
     sources: FollowSources
@@ -145,13 +147,14 @@ class WatchedSources:
     clock: Clock
 
     def resolve(self, known: Splits) -> Splits:
-        """Returns where the sources begin, and where they end, if they do."""
+        """Returns the splits of each source with their start, and their stop if they have one."""
         return self.sources.resolve(self.job, dict(known))
 
     def look(self, splits: Splits, states: Mapping[str, SourceState]) -> Work | None:
-        """Returns the work if there are new rows, idle partitions whose floors move, or the end of all sources."""
+        """Returns the work; None if there are no new rows, no floor of an idle partition rises, and not all sources
+        have ended."""
         look = self.sources.look(dict(splits))
-        fresh, now_ms = look.fresh(states), self.clock.monotonic_ms()  # monotonic: somebody may set the wall clock
+        fresh, now_ms = look.fresh(states), self.clock.monotonic_ms()  # monotonic: the wall clock may be set
         self.idle.seen(_places(look), fresh, now_ms)
         work = Work(look.splits, look.ranges, self.idle.raised(states, now_ms, look.ended), look.ended)
         return work if fresh or work.sources != states or work.over else None

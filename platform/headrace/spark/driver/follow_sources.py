@@ -1,9 +1,10 @@
-"""How far the sources of a followed pipeline can be read now.
+"""The current ends of the sources of a followed pipeline.
 
-limits   as the pipeline says: resolved once for the job's life. A split without a stop never ends
-ends     the same sources with `stop: latest`, resolved again for every increment: what is there now
+limits   the stops that the pipeline defines, resolved once for the job's life. A split without a stop never ends
+ends     the current ends: the same sources with `stop: latest`, resolved again for every increment
 
-A look returns, for each known or new split, the range up to its current end, but never past its limit.
+A look is one request for the current ends. It returns, for each known or new split, the range up to its current end,
+but never past its limit.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ class Look:
     ranges: Splits
 
     def fresh(self, states: Mapping[str, SourceState]) -> frozenset[Place]:
-        """Returns the splits with rows to read, given the positions of their state.
+        """Returns the splits with rows to read, given the positions in `states`.
 
-        Raises ExternalError if a log ends before its position: continuing would wait until other rows stand at those
-        positions, and skip all before them. (A start may lie behind an open transaction, past what can be read.)
+        Raises ExternalError if a log ends before the position up to which it was read: it has lost records. A driver
+        that continued would wait until the log has other rows at that position, and skip all rows before it. A log may
+        end before a split's start, though: the start may lie behind an open transaction, which readers cannot pass yet.
         """
         found: set[Place] = set()
         for source, splits in self.ranges.items():
@@ -71,10 +73,10 @@ class Look:
 
 
 class FollowSources:
-    """Looks at the sources of one job. Blocking; used by one thread."""
+    """Requests the current ends of the sources of one job. Blocking; used by one thread."""
 
     def __init__(self, limits: Mapping[str, Any], ends: PhysicalPlan) -> None:
-        """limits: the pipeline's file form with its own stops; ends: its plan with every source up to now."""
+        """limits: the pipeline's file form with its own stops; ends: its plan with `stop: latest` for every source."""
         self._limits = limits
         self._ends = ends
         self._bounded = {spec.node for spec in _sources(plan_pipeline(limits)) if spec.config.bounded}
@@ -91,7 +93,8 @@ class FollowSources:
         return {source: each.splits for source, each in found.items()}
 
     def look(self, known: Splits) -> Look:
-        """Returns what there is now. Raises UserError if a source reports no end, or lacks a known split."""
+        """Returns the splits and their current ends. Raises UserError if a source reports no current end, or does not
+        have a known split any more."""
         found = {spec.node: self._now(spec, known.get(spec.node, ())) for spec in _sources(self._ends)}
         splits: Splits = {}
         ranges: Splits = {}
@@ -122,7 +125,7 @@ class FollowSources:
                 )
             limit = limits.get((now.topic, now.partition))
             if limit is None and source in self._bounded:
-                continue  # the splits of a bounded source are fixed when it begins
+                continue  # the splits of a bounded source are fixed when the job begins
             if limit is None:
                 limit = now.model_copy(update={"stop": None})
             elif source not in self._bounded:
@@ -137,7 +140,7 @@ def _sources(plan: PhysicalPlan) -> list[SourceSpec]:
 
 
 def _fallen_back(source: str, split: SplitDocument, position: int) -> ExternalError:
-    # retried: a broker that has just become leader may report an old end for a moment
+    # retry: a broker that has just become leader may report an old end for a short time
     return ExternalError(
         f"source {source!r}: {split.topic}[{split.partition}] ends at {split.stop}, and was read up to {position}",
         remedy="its log was made anew, or has lost records: start a new job, from positions that it has",

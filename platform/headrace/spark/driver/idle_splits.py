@@ -1,9 +1,9 @@
-"""Idle partitions of a followed pipeline: finds them, and computes the height at which they stand in the next
-increment. Pure.
+"""Idle partitions of a followed pipeline: finds them, and computes their floors for the next increment. Pure.
 
-A partition without rows for its source's `idle_after` stands at the least height of the source's active partitions; if
-all are idle, at that of the job's other sources; if those are idle too, nothing moves. It takes that height as its
-floor in the next increment, which stores it in the source's state.
+The height of a partition is the event time that it has reached (its watermark). A partition without rows for its
+source's `idle_after` is idle. Its height becomes the least height of the source's active partitions; if all of them are
+idle, that of the job's other sources; if those are idle too, it does not change. The next increment applies that
+height as the partition's floor, and stores it in the source's state.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from headrace.spark.driver.follow_sources import Place
 
 @dataclass(frozen=True, slots=True)
 class SourceClock:
-    """The event time settings of a source. idle_after_ms None: its partitions are never idle."""
+    """The event time settings of a source. lag_ms: how far a partition's height is below its greatest event time;
+    idle_after_ms None: its partitions are never idle."""
 
     lag_ms: int
     idle_after_ms: int | None
 
 
 class IdleSplits:
-    """The times at which each partition last had rows, since this object was made."""
+    """The time of the last look at which each partition had rows, or of the first look at it."""
 
     def __init__(self, clocks: Mapping[str, SourceClock]) -> None:
         """clocks: of the sources with event time."""
@@ -33,7 +34,7 @@ class IdleSplits:
         self._active_ms: dict[Place, int] = {}
 
     def seen(self, places: Collection[Place], fresh: Collection[Place], now_ms: int) -> None:
-        """Records a look at all partitions; fresh: those with rows to read."""
+        """Records the result of a look. places: all partitions; fresh: those with rows to read."""
         for place in places:
             if place in fresh:
                 self._active_ms[place] = now_ms
@@ -43,8 +44,8 @@ class IdleSplits:
     def raised(
         self, states: Mapping[str, SourceState], now_ms: int, ended: Collection[str] = ()
     ) -> dict[str, SourceState]:
-        """Returns the sources' states with the floors of idle partitions raised. ended: sources whose time nobody waits
-        for.
+        """Returns the sources' states with the floors of idle partitions raised. ended: sources that have ended, whose
+        heights hold no other partition back.
         """
         active: dict[str, list[int | None]] = {
             source: [

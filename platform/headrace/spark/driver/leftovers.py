@@ -1,9 +1,10 @@
-"""Deletes the files of a job's earlier drivers that no decision names. Only a driver that owns the job calls this.
+"""Deletes the files of a job's earlier drivers that no checkpoint names. Only a driver that owns the job calls this.
 
-A driver owns a job from its `attempt` record on: no earlier driver can decide anything any more. But this driver may
-have been suspended for minutes since, and another one may own the job by now. So it deletes by name, and only names of
-attempts before its own: a name carries its attempt's number, and a later driver neither makes nor names such a file,
-unless a checkpoint names it. Temporary files carry no number and may be in progress: they are deleted when they are
+A driver owns a job once its `attempt` record is written: no earlier driver can decide anything any more. But this
+driver may have been suspended for minutes since, and another one may own the job by now, and write files in the same
+folder. So this driver deletes only files of attempts before its own, which it recognises by the attempt's number in the
+file name. A later driver neither writes nor needs such a file, unless a checkpoint names it, and those are kept. The
+names of temporary files contain no number, and their writes may be in progress, so they are deleted only when they are
 old.
 """
 
@@ -30,14 +31,15 @@ def remove_files(store: ObjectStore, journal: Journal, attempt: int, now_ms: int
     named = {path for record in journal.checkpoints for path in own_files(record.manifest)}
     if journal.uncommitted is not None:
         named |= set(staged_files(journal.uncommitted.manifest))
-    # `named` is as old as this driver's journal: names of later attempts are not even listed
+    # `named` is as old as this driver's read of the journal, and may lack files of later attempts: `_before` excludes
+    # those
     store.delete(path for path in _before(store, attempt) if path not in named)
     store.delete([each.path for each in store.leftovers() if each.modified_ms <= now_ms - GRACE_MS])
 
 
 def remove_savepoints(folder: ObjectStore, job: str, attempt: int, decided: Iterable[str]) -> None:
-    """Deletes savepoints of attempts before `attempt` that were never returned. decided: URLs of those that a record
-    names.
+    """Deletes savepoints of attempts before `attempt`, except the decided ones. decided: URLs of savepoints that a
+    record names.
     """
     kept = {url.rstrip("/").rpartition("/")[2] for url in decided}
     folder.delete(
@@ -50,7 +52,7 @@ def remove_savepoints(folder: ObjectStore, job: str, attempt: int, decided: Iter
 
 
 def remove_strays(savepoint: ObjectStore, states: Sequence[StateHandle]) -> None:
-    """Deletes files in a complete savepoint that its manifest does not name: they are from failed task attempts."""
+    """Deletes files in a complete savepoint that its manifest does not name: failed task attempts wrote them."""
     named = {part.path for handle in states for part in handle.files} | {MANIFEST}
     savepoint.delete([path for path in savepoint.list("") if path not in named])
     savepoint.delete([each.path for each in savepoint.leftovers()])

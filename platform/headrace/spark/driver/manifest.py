@@ -1,6 +1,7 @@
-"""Merges the reports of a run into its manifest: the state of the job at the cut. Pure.
+"""Merges the reports of an epoch's tasks into its manifest. Pure.
 
-Spark may run a task twice, and then it may report twice. Both reports are complete: the first in byte order counts.
+Spark may run a task twice, and then the task may send two reports. Both are complete; the first one in byte order is
+used.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ STAGED_FILES = "staged"
 class CutFacts:
     """Facts of a manifest beside the tasks' reports.
 
-    counted   node -> counters of the savepoint that the run began with
+    before    source -> its state before this epoch
+    counted   node -> counters of the manifest that the epoch began with
     closed    time advanced to its end: every window has fired
     last      all input had ended
     """
@@ -54,7 +56,7 @@ def one_of_each(reports: Iterable[bytes], levels: Levels) -> list[TaskReport]:
         data = Envelope.unpack(packed).payload
         report = TaskReport.model_validate_json(data)
         place = (report.level, report.partition)
-        # deterministic: whichever try reports first, the manifest is the same
+        # the choice must not depend on which report arrives first, so that the manifest is always the same
         if place not in found or data < found[place][0]:
             found[place] = (data, report)
     wanted = [(level, partition) for level, width in enumerate(levels.widths) for partition in range(width)]
@@ -129,7 +131,8 @@ def _located(handle: StateHandle, folder: str | None) -> StateHandle:
 
 
 def _as_one(plan: PhysicalPlan, source: str, state: SourceState, before: SourceState | None) -> SourceState:
-    """A task reads one split: the source as a whole has emitted up to the least of their heights."""
+    """The state of the whole source. A task reads one split, so what tasks emitted is replaced: the source has emitted
+    the least height of its splits, or the watermark that it had emitted before, if that is greater."""
     specs = (node for task in plan.tasks for node in task.nodes if isinstance(node, SourceSpec))
     lag_ms = next(spec for spec in specs if spec.node == source).out_of_orderness_ms + 1
     height = min((split.height(lag_ms) for split in state.splits), default=TIME_MIN)

@@ -1,6 +1,7 @@
-"""Publishes a decided epoch's staged shares to their sinks: the second half of every commit of a driver.
+"""Publishes the staged rows of a decided epoch to their sinks. The rows that one subtask staged for a sink are a share.
 
-A repeated call, also by another driver, publishes what is left (`headrace.spark.driver.publish_shares`).
+A repeated call, also by another driver, publishes the rows that are not published yet
+(`headrace.spark.driver.publish_shares`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from headrace.spark.levels.exchange import Exchange
 from headrace.spark.task.report import StagedShare
 
 TRIES = 4
-"""How often publishing is tried against transient failures: brokers that restart, another driver."""
+"""How often publishing is tried if it fails transiently: brokers restart, or another driver publishes at the same
+time."""
 
 Say = Callable[[str], None]
 """Receives one line of progress."""
@@ -31,8 +33,8 @@ Say = Callable[[str], None]
 class Publication:
     """Publishes epochs of one job.
 
-    storage          URL of its folder
-    allow_repeated   publishes although a sink may have forgotten which rows it has
+    storage          URL of the job's folder
+    allow_repeated   publish even if a sink may have forgotten which rows it has
     """
 
     plans: JobPlans
@@ -44,8 +46,9 @@ class Publication:
     allow_repeated: bool = False
 
     def publish(self, record: CheckpointRecord) -> None:
-        """Makes the rows of a decided epoch visible, each row once. Raises ExternalError, and UserError if a sink may
-        have forgotten which rows it has.
+        """Publishes the rows of a decided epoch. Each row is published once, except to sinks without a publisher, which
+        may receive rows again if the call is repeated. Raises ExternalError, and UserError if a sink may have forgotten
+        which rows it has.
         """
         manifest = record.manifest
         plan = self.plans.plan(self.parallelism)
@@ -72,9 +75,10 @@ class Publication:
                 write(order)
 
     def _publish(self, orders: Sequence[bytes], sinks: Sequence[SinkSpec], record: CheckpointRecord) -> None:
-        """Publishes shares, with retries of transient failures: a share that is out already costs no time."""
+        """Publishes shares in Spark tasks, and retries transient failures. A retry skips the rows that are published
+        already."""
         for tries_left in range(TRIES - 1, -1, -1):
-            # before every try: the retries themselves may outlast a sink's memory
+            # checked before every try: the sink may forget which rows it has while this driver retries
             if not self.allow_repeated:
                 require_remembered(sinks, record.manifest.job, self.clock.now_ms() - record.at_ms)
             try:
@@ -88,7 +92,7 @@ class Publication:
 
 
 def staged_files(manifest: Manifest) -> Iterator[str]:
-    """Returns the paths of the epoch's staged rows: they are not needed once it is committed."""
+    """Returns the paths of the epoch's staged rows, which are not needed once it is committed."""
     return (part.path for item in manifest.committables for part in share_of(item).files)
 
 

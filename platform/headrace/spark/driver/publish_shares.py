@@ -1,7 +1,7 @@
-"""Publishes decided, staged rows: by publishers in Spark tasks, or by a writer on the driver.
+"""Publishes decided, staged rows: by publishers in Spark tasks, or by writers on the driver.
 
-share (sink, subtask) ──> publisher of the connector, in a task of its own: each row once, however often it is tried
-                    └──> sink that has none: one writer after the other, on the driver, at least once
+share (sink, subtask) ──> the connector's publisher, in a Spark task per share: each row once, also after retries
+                    └──> if the sink has none: one writer after the other, on the driver, at least once
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 32_768
 
 
 class PublishOrder(Document):
-    """The order to publish one share. pipeline: file form, with secrets; storage: URL of the job's folder."""
+    """The command to publish one share. pipeline: file form, with secrets; storage: URL of the job's folder."""
 
     job: str
     attempt: int
@@ -43,14 +43,14 @@ class PublishOrder(Document):
 def publish_orders(
     common: Mapping[str, Any], shares: Sequence[StagedShare], parallelism: Mapping[str, int]
 ) -> list[PublishOrder]:
-    """Returns an order for each share. common: the other fields; parallelism: sink -> the number of shares it may
-    have.
+    """Returns an order for each share. common: the other fields; parallelism: sink -> the greatest number of shares
+    that it may have.
     """
     return [PublishOrder(**common, share=share, parallelism=parallelism[share.sink]) for share in shares]
 
 
 def publish_in_task(data: bytes) -> bytes:
-    """Publishes a share in a Spark task: takes the JSON of a PublishOrder, returns the sink's name. Raises
+    """Publishes a share in a Spark task. data: the JSON of a PublishOrder. Returns the sink's name. Raises
     TaskFailedError.
     """
     with task_failures():
@@ -60,13 +60,14 @@ def publish_in_task(data: bytes) -> bytes:
 
 
 def publish(order: PublishOrder) -> None:
-    """Publishes one share, from where an earlier try stopped."""
+    """Publishes the rows of one share that no earlier try has published."""
     spec, context = _opened(order)
     share = Share(order.epoch, order.share.rows)
     publisher = spec.config.open_publisher(context, share)
     assert publisher is not None, f"sink {spec.node} publishes"
     try:
-        # rows before `published` are visible already; the share's files fix the order of its rows, so a count is enough
+        # the first `published` rows are visible already: the share's files define the order of its rows, so a count is
+        # sufficient
         for batch in _batches(order, spec, skip=publisher.published):
             publisher.write(batch)
         publisher.finish()

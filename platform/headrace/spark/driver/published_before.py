@@ -1,7 +1,8 @@
-"""Checks that sinks still remember how far decided results are published.
+"""Checks that sinks still remember which rows of a decided epoch are published.
 
-A publisher asks its external system which rows of its share are visible already (`connect.publisher`). If that memory
-expires, publishing an old decision would write its rows again from the first one on: then the user has to choose.
+A publisher reads from its external system how many rows of its share are visible already (`connect.publisher`). That
+information expires there. After that, publishing an old decision would write its rows again from the first one on, so
+the user has to choose.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from headrace.core.errors import UserError
 from headrace.plan.physical import SinkSpec
 
 FRESH_MS = 30_000
-"""No sink forgets within this time, so no sink is asked: Kafka keeps offsets for at least a minute."""
+"""No sink forgets within this time, in ms, so no sink is asked before: Kafka keeps offsets for at least a minute."""
 MARGIN_PART = 10
 MARGIN_MAX_MS = 3_600_000
-"""Rows count as forgotten this much earlier (a tenth of the time, at most an hour): clocks differ, and publishing takes
-time.
+"""Rows count as forgotten earlier than the sink forgets them: by a tenth of its time, at most an hour. Clocks differ,
+and publishing takes time.
 """
 
 

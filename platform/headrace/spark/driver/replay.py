@@ -1,9 +1,10 @@
 """The driver of a replay on Spark: one bounded run of a pipeline, from its journal's first record to its last.
 
-`driver_machine` decides the order, and the behaviour of a driver that finds another one's records. An undecided run has
-had no effect outside, so a failed try starts over, with positions resolved again.
+`driver_machine` decides the order of the steps, and the behaviour of a driver that finds records of another one. Before
+the `checkpoint` record no row is visible in a sink, so a replay that failed before it starts from the beginning, and
+resolves its positions again.
 
-A replay that does not publish opens no sink, and leaves its staged rows for their readers.
+A replay that does not publish opens no sink, and leaves its staged rows for the caller to read.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from headrace.spark.task.report import StagedShare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayWish(DriverWish):
-    """How a replay is to run.
+    """The options of a replay.
 
-    publish    whether result rows reach the sinks; else they stay staged
-    open_end   the end closes no window, even without a savepoint
-    splits     the splits to read, as resolved before (`resolve_splits`); None: resolved when it runs
+    publish    result rows are published to the sinks; False: they stay staged
+    open_end   the end of the input closes no window, even without a savepoint
+    splits     the splits to read, if they were resolved before (`resolve_splits`); None: the replay resolves them
     """
 
     publish: bool = True
@@ -77,7 +78,8 @@ class Replay:
         self._plan: PhysicalPlan = plans.plan(wish.parallelism)
 
     def run(self) -> ReplayOutcome:
-        """Runs to the end, or finishes what an earlier driver has decided. Raises UserError, ExternalError."""
+        """Runs to the end; if an earlier driver has decided the epoch, only publishes it. Raises UserError,
+        ExternalError."""
         self._remove_abandoned()
         ended = drive(self._config(), self._parts(), self._say)
         assert ended.newest is not None, "a replay ends with its checkpoint"
@@ -99,7 +101,7 @@ class Replay:
         )
 
     def _remove_abandoned(self) -> None:
-        """Deletes folders of killed runs that published nothing. A failure is only reported: this run does not need
+        """Deletes folders of killed unpublished runs. A failure is only reported, because this run does not depend on
         it.
         """
         storage, _ = parted(self._wish.storage)
@@ -138,13 +140,13 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySources:
-    """The `Sources` of a replay: everything that is there when it begins."""
+    """The `Sources` of a replay: one range, resolved at its beginning."""
 
     plans: JobPlans
     wish: ReplayWish
 
     def resolve(self, known: Splits) -> Splits:
-        """Returns where the sources begin and end: as the wish says, else as it is now."""
+        """Returns the splits of the wish, or else resolves them now."""
         wish = self.wish
         if wish.splits is not None:
             return wish.splits

@@ -1,9 +1,11 @@
-"""The owner of a folder of unpublished, staged rows: the driver's process, which renews its claim periodically.
+"""Shows whether the owner of a folder with unpublished, staged rows is alive. The owner is the process of the driver
+that staged them. While it runs, the folder must not be deleted; in a notebook that may be weeks.
 
     <storage>/replay-<pipeline>-<key>-u<hex>/owner/<random>.json    {"host": .., "pid": .., "started": ..}
 
-The owner file is written before anything else, and again every hour: its time shows other hosts, which cannot check the
-process, that the owner lives. The folder lives as long as the driver needs its rows, which in a notebook may be weeks.
+The owner writes this file before all other files of the folder, and replaces it every hour (`BEAT_S`) as a heartbeat.
+Another process on the same host checks whether the process in the file still runs (`is_gone`). A process on another
+host cannot check that; it checks the age of the folder's newest file (`abandoned.SILENT_MAX_MS`).
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ _HIDDEN = "?"
 
 
 class OwnerDocument(Document):
-    """A process. host: where its pid is valid; started: in ticks since that host's start, because pids are reused. Both
-    are empty if the system does not report them.
+    """The owner process.
+
+    host      the host, its boot and the pid namespace in which `pid` is valid; empty if the system does not report them
+    started   the start of the process, in clock ticks since the host's boot, because pids are reused; empty as above
     """
 
     host: str = ""
@@ -41,17 +45,17 @@ class OwnerDocument(Document):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has surely ended: only known on its own host."""
+        """Whether the process has certainly ended. False on other hosts, which cannot know."""
         if not self.host or self.host != _host():
             return False
         return _started(self.pid) not in {self.started, _HIDDEN}
 
 
 class Owner:
-    """This process as the owner of a folder, until `release`. Another thread renews the file."""
+    """Makes this process the owner of a folder, until `release`. A thread replaces the owner file every `beat_s`."""
 
     def __init__(self, store: ObjectStore, *, beat_s: float = BEAT_S) -> None:
-        """Raises ExternalError."""
+        """Writes the owner file. Raises ExternalError."""
         self._store = store
         self._beat_s = beat_s
         self._document = OwnerDocument(host=_host(), pid=os.getpid(), started=_started(os.getpid()))
@@ -68,14 +72,14 @@ class Owner:
     def _beat(self) -> None:
         while not self._released.wait(self._beat_s):
             try:
-                # the new file first: in between, the folder must not be without an owner
+                # the new file is written before the old one is deleted, so that the folder always has an owner file
                 before, self._path = self._path, self._put()
                 self._store.delete([before])
             except ExternalError:
-                continue  # storage is unreachable: the next renewal may succeed
+                continue  # storage is unreachable: tried again after the next `beat_s`
 
     def release(self) -> None:
-        """Stops renewing. Idempotent."""
+        """Stops the heartbeat; the owner file stays. Idempotent."""
         self._released.set()
         self._thread.join()
 
@@ -89,7 +93,8 @@ def read_owner(data: bytes) -> OwnerDocument | None:
 
 
 def _host() -> str:
-    """Identifies this host's boot and pid namespace: containers count their pids on their own."""
+    """Returns an id of this host, its boot and its pid namespace, because each container may have its own pids. Empty
+    if the system does not report them."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         return f"{socket.gethostname()}/{boot}/{(_PROC / 'self/ns/pid').readlink()}"
@@ -98,7 +103,7 @@ def _host() -> str:
 
 
 def _started(pid: int) -> str:
-    """Returns when a process began. Empty: there is none, or it is a zombie; `?`: it may not be inspected."""
+    """Returns the start time of a process. Empty: it does not exist, or is a zombie; `?`: it cannot be inspected."""
     try:
         words = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:

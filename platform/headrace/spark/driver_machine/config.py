@@ -1,4 +1,4 @@
-"""The configuration of a driver's machine. Shapes only. Only `bounded` distinguishes a replay from following."""
+"""The configuration of a driver's machine. Data only. `bounded` alone distinguishes a replay from following."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from headrace.spark.driver_machine.names import new_savepoint
 
 @dataclass(frozen=True, slots=True)
 class DriverConfig:
-    """One job, and how it runs.
+    """One job, and the options of its driver.
 
     job, storage     its id, and the URL of its folder
-    parallelism      and plan_hash: for the record of an attempt
+    parallelism      for the record of an attempt, as is plan_hash
     unique           hex digits that no other driver has, for names
     bounded          one epoch over all input, with splits that every attempt resolves again (replay); otherwise
                      increments, with splits that are resolved once for the job's life (follow)
-    begin            located manifest of the job's origin, and begin_url: its name in the attempt's record
-    publish          result rows reach the sinks; False: they stay staged
+    begin            located manifest of the job's origin; begin_url: its URL, for the record of an attempt
+    publish          result rows are published to the sinks; False: they stay staged
     savepoint        folder for a savepoint at the end; final: windows are closed before it
     open_end         the end of the input closes no window, even without a savepoint
-    retained         committed checkpoints that are kept
-    increments_max   ends after this number; None: goes on
-    failures_max     consecutive transient failures that are retried
+    retained         number of committed checkpoints that are kept
+    increments_max   number of increments after which the driver ends; None: no limit
+    failures_max     number of consecutive transient failures that are retried
     """
 
     job: str

@@ -1,4 +1,4 @@
-"""Effects of a driver's machine. Shapes only.
+"""Effects of a driver's machine. Data only.
 
 Every effect but `End` and `Fail` is answered by one event: the one that it names, or `Failed`. Another driver may
 perform the same effect once more at any time, so every effect is idempotent.
@@ -22,7 +22,8 @@ class ReadJournal:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Check the sinks, and resolve where the sources begin and end -> Resolved. known: splits of the job's origin."""
+    """Check the sinks, and resolve the splits of the sources, with start and stop -> Resolved. known: splits of the
+    job's origin."""
 
     known: Splits
 
@@ -47,7 +48,7 @@ class RemoveLeftovers:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Ask how far the sources go now -> Looked. states: how far they were read."""
+    """Request the current ends of the sources -> Looked. states: the positions up to which they were read."""
 
     splits: Splits
     states: Mapping[str, SourceState]
@@ -55,14 +56,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Compute an epoch: its rows are staged and its states written -> Computed. It stays invisible."""
+    """Compute an epoch: stage its rows and write its states -> Computed. Nothing becomes visible."""
 
     epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Make the rows of a decided epoch visible, each once -> Published."""
+    """Publish the rows of a decided epoch, each once -> Published."""
 
     record: CheckpointRecord
 
@@ -85,22 +86,23 @@ class WriteSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Delete what killed tasks left behind -> Swept. staged: staged rows, too, because all are published."""
+    """Delete the temporary files that killed tasks left -> Swept. staged: delete staged rows, too, because all are
+    published."""
 
     staged: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until the interval since the last increment's start is over, or somebody asks to stop -> Woken."""
+    """Wait until the interval since the last increment's start is over, or a stop is requested -> Woken."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The driver is done.
+    """The driver has ended without an error.
 
     newest     the newest checkpoint's record, if this driver read or wrote one
-    manifest   the job's newest located manifest; begun_with: the one when this driver took the job over
+    manifest   the job's newest manifest, located; begun_with: the newest one when this driver began its first epoch
     epoch      the newest, 0 if there is none
     finished   the record of the job's end; None: the same command continues
     """
@@ -115,7 +117,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The driver ends with an error. Nothing is cleaned up: the same command continues from the journal."""
+    """The driver ends with an error. It deletes nothing: the same command continues from the journal."""
 
     error: Exception
 
@@ -123,7 +125,7 @@ class Fail:
 Performed = (
     ReadJournal | Resolve | Append | RemoveLeftovers | Look | Compute | Publish | Tidy | WriteSavepoint | Sweep | Wait
 )
-"""Effects that an event answers."""
+"""Effects that are answered by an event."""
 Effect = Performed | End | Fail
 
 

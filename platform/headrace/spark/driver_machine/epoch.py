@@ -1,4 +1,5 @@
-"""The computation of one epoch: its rows, the state it begins with, and where its states go. Shapes only."""
+"""The computation of one epoch: the rows it reads, the state it begins with, and the folder of its states. Data
+only."""
 
 from __future__ import annotations
 
@@ -17,11 +18,14 @@ class Epoch:
     """The computation of one epoch.
 
     ranges      source -> splits to read, each up to its stop
-    splits      source -> splits for the manifest, if they differ (no stop: the split goes on)
-    before      located manifest that it begins with; sources: their states, if they differ from those of `before`
-    states      URL of the folder for states; None: none are kept
-    deltas      states go to the job's own folder, in units: unchanged units are neither read nor written
-    hand_over   the end of the input closes no window; closed: sources that are at their end all the same
+    before      located manifest that the epoch begins with
+    states      URL of the folder for states; None: states are not written
+    hand_over   the end of the input closes no window
+    splits      source -> splits for the manifest, if they differ from `ranges` (a split without a stop continues)
+    sources     source -> its state, if it differs from that in `before`
+    closed      with `hand_over`: sources that have ended nevertheless
+    deltas      states are written to the job's folder, in units (`operators.aggregation.deltas`): units that do not
+                change are neither read nor written
     last        all input has ended
     """
 
@@ -42,10 +46,10 @@ class Epoch:
 class Work:
     """The work that a look at the sources found.
 
-    splits    the job's splits now, without a stop where they go on
+    splits    the job's splits now; a split that continues has no stop
     ranges    the same splits, each up to its current end
     sources   states of the sources, with the floors of idle partitions raised
-    ended     sources that are at their end
+    ended     sources that have ended
     """
 
     splits: Splits
@@ -55,7 +59,7 @@ class Work:
 
     @property
     def over(self) -> bool:
-        """Whether every source is at its end."""
+        """Whether every source has ended."""
         return self.ended == frozenset(self.splits)
 
 

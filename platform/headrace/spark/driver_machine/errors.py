@@ -1,4 +1,4 @@
-"""Errors of drivers that do not own their job any more."""
+"""Errors of drivers whose job another driver, a user or another job has continued or ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headrace.core.errors import ExternalError
 
 
 class ReplacedError(ExternalError):
-    """Another driver writes the job's journal. number: the record that shows it."""
+    """Another driver has written to the job's journal. number: the record that proves it."""
 
     def __init__(self, job: str, number: int) -> None:
         super().__init__(

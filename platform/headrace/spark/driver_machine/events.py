@@ -1,4 +1,4 @@
-"""Events of a driver's machine: the answer to its last effect. Shapes only."""
+"""Events of a driver's machine: each one answers the last effect. Data only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.spark.driver_machine.epoch import Splits, Work
 
 @dataclass(frozen=True, slots=True)
 class JournalRead:
-    """The journal, and the resolution of what to do first."""
+    """The journal, and the first steps of the recovery (`checkpoint.journal.resolve`)."""
 
     journal: Journal
     found: Resolution
@@ -21,21 +21,21 @@ class JournalRead:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Where the sources begin and end."""
+    """The splits of the sources, with start and stop."""
 
     splits: Splits
 
 
 @dataclass(frozen=True, slots=True)
 class RecordWritten:
-    """The record stands, and it is the newest."""
+    """The record is written, and it is the newest."""
 
     record: Record
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Another driver writes the journal. number: the record that shows it."""
+    """Another driver has written to the journal. number: the record that proves it."""
 
     number: int
 
@@ -47,14 +47,14 @@ class LeftoversRemoved:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The work to do now; None: nothing."""
+    """The work to do now; None: there is none."""
 
     work: Work | None
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """An epoch's manifest, its states relative to their folder, and how long it took."""
+    """An epoch's manifest, its states with paths relative to their folder, and the time that its computation took."""
 
     manifest: Manifest
     states: tuple[StateHandle, ...]
@@ -63,7 +63,7 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Every row of the epoch is visible."""
+    """Every row of the epoch is published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """The interval is over. asked: somebody asked the driver to stop."""
+    """The wait is over. asked: a stop was requested."""
 
     asked: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The effect raised. It may be done completely, in part, or not at all."""
+    """The effect raised. It may have been performed completely, in part, or not."""
 
     error: Exception
 

@@ -1,12 +1,12 @@
-"""The state machine of a driver: events in, one effect at a time out. Pure: no clock, no I/O, no randomness.
+"""The state machine of a Spark driver: events in, one effect at a time out. Pure: no clock, no I/O, no randomness.
 
     ReadJournal ──finished──────────────────────────────────────────────────────────────────────> End
         │  │     ──given up──> Fail
         │  └─bounded, decided ─────────────┐
         v                                  │
-     Resolve (where nothing is resolved)   │
+     Resolve (if nothing is resolved)      │
         v                                  │
-     Append attempt: the job is this driver's. A record of somebody else's there ─> Fail, as at every Append
+     Append attempt: from here on this driver owns the job. Another driver's record there ─> Fail, as at every Append
         v                                  │
      RemoveLeftovers of attempts before    │
         │  └─decided, not committed ───────┤
@@ -17,17 +17,21 @@
               └─asked to stop, with a savepoint ─> Compute (reads nothing) ..                            v
                                                                               Append finished ─> End
 
-A bounded driver (replay) has one epoch and neither looks, waits nor tidies. A driver that was asked to stop without a
-savepoint ends after Wait.
+A bounded driver (replay) has one epoch, and uses neither Look nor Wait nor Tidy. A driver that was asked to stop, and
+has no savepoint to take, ends after Wait.
 
 Invariants between any two effects:
 
-1. Before the attempt's record stands, nothing is deleted, and nothing is staged under the attempt's number.
-2. Before the checkpoint's record stands, nothing is visible, and no rows that it names are deleted before `committed`.
-3. A driver that finds another one's record stops and leaves its staged rows: a lost answer may hide that they were
-   decided. The next attempt knows from the journal, and deletes.
-4. A transient failure (`failures_max` in a row) goes back to the journal: decisions are read there, never remembered.
-   All other failures end the driver, and the same command continues from the journal.
+1. Before the attempt's record is written, nothing is deleted, and nothing is staged under the attempt's number.
+2. Before the checkpoint's record is written, nothing is visible. Rows that it names are deleted only after the
+   `committed` record.
+3. A driver that finds another driver's record at its number stops, and does not delete its staged rows. It cannot know
+   whether they are decided: its own `checkpoint` record may be in the journal although the response to its put was
+   lost, and then the other driver publishes these rows. The other driver has read the journal, knows which rows are
+   decided, and deletes the others (RemoveLeftovers).
+4. After a transient failure (at most `failures_max` in a row) the driver reads the journal again, because the failed
+   effect may have been performed: it never relies on its memory for a decision. All other failures end the driver, and
+   the same command continues from the journal.
 """
 
 from __future__ import annotations
@@ -68,18 +72,19 @@ class DriverMachine:
         self._manifest: Manifest | None = config.begin
         self._begun_with: Manifest | None = None
         self._newest: CheckpointRecord | None = None
-        """The newest usable checkpoint."""
+        """The record of the newest usable checkpoint."""
         self._uncommitted = False
         """Whether the newest checkpoint's rows may not be visible yet."""
         self._unfinished: str | None = None
         """URL of the newest checkpoint's savepoint."""
         self._finished: FinishedRecord | None = None
         self._taken_over = False
-        """This driver has owned the job, and finished its open decision: from here on failures are retried."""
+        """This driver owns the job, and has finished the decision that an earlier one left: from here on failures are
+        retried."""
         self._asked = False
         self._leaving = False
         self._looked = False
-        """The epoch in progress is an increment, which counts when it is committed."""
+        """The epoch in progress is an increment, which is counted once it is committed."""
         self._target: str | None = None
         """URL of the savepoint that the epoch in progress fills."""
 
@@ -121,7 +126,7 @@ class DriverMachine:
             case _:
                 assert_never(event)
 
-    # ---- taking the job over -------------------------------------------------------------------------------------
+    # ---- the journal, and the ownership of the job ---------------------------------------------------------------
 
     def _on_journal(self, journal: Journal, found: Resolution) -> Step:
         self._attempt, self._epoch = found.next_attempt, found.epoch
@@ -132,18 +137,20 @@ class DriverMachine:
             self._newest = next(each for each in reversed(journal.checkpoints) if each.manifest.epoch == epoch)
             self._uncommitted = found.commit_first is not None and found.commit_first.number == self._newest.number
         self._unfinished = None if found.unfinished is None else found.unfinished.savepoint
-        # a driver only writes FINISHED: CANCELED is a user's --give-up, or another job's take-over
+        # a driver writes only FINISHED: CANCELED is from a user's --give-up, or from another job that has claimed the
+        # checkpoint
         if found.finished is not None and found.finished.state != "FINISHED":
             return Step(do.Fail(GivenUpError(self._config.job)))
         if found.finished is not None:
             self._finished = found.finished
             return self._end()
         if self._config.bounded and self._newest is not None:
-            # no attempt record: nothing is left to decide, and any number of drivers may publish the same decision
+            # no attempt record is needed: the only epoch is decided, and several drivers may publish it at the same
+            # time
             said = "an earlier run has computed the results: they are published now"
             return _after(said, self._settle())
-        # a replay resolves again, because nothing of its earlier try is decided; a followed job keeps its first
-        # resolution
+        # a replay resolves its splits again, because no earlier driver has decided anything; a followed job keeps the
+        # splits that were resolved first
         self._splits = {} if self._config.bounded else found.splits
         if not self._splits:
             return Step(do.Resolve({} if self._manifest is None else self._manifest.splits))
@@ -165,7 +172,7 @@ class DriverMachine:
         )
 
     def _settle(self) -> Step:
-        """Finishes the newest decision, then goes on."""
+        """Publishes the newest checkpoint if it is not committed; otherwise ends or begins the next epoch."""
         if self._newest is None:
             return self._go_on()
         if self._uncommitted and self._config.publish:
@@ -182,7 +189,7 @@ class DriverMachine:
     # ---- epochs --------------------------------------------------------------------------------------------------
 
     def _next_epoch(self) -> Step:
-        """Returns the next look, or the way to the end."""
+        """Returns the first effect of the next epoch, or of the end."""
         config = self._config
         if config.bounded:
             states = {} if self._manifest is None else self._manifest.sources
@@ -195,7 +202,7 @@ class DriverMachine:
         return self._hand_out()
 
     def _compute(self, work: Work) -> Step:
-        """Computes the epoch of a look's work; for a bounded driver that is everything."""
+        """Computes the epoch of this work; for a bounded driver that is all input."""
         config, over = self._config, work.over
         target = config.new_savepoint(self._epoch + 1, self._attempt) if over else None
         self._splits, self._looked, self._target = work.splits, True, target
@@ -252,7 +259,7 @@ class DriverMachine:
     def _on_record(self, record: Record) -> Step:
         match record:
             case AttemptRecord():
-                # only now: before the attempt's record an earlier driver may still decide on these files
+                # not before the attempt's record: until then an earlier driver may still decide these files
                 return Step(do.RemoveLeftovers(self._attempt, self._unfinished))
             case CheckpointRecord():
                 self._newest, self._uncommitted = record, True
@@ -266,7 +273,7 @@ class DriverMachine:
                 self._finished = record
                 return self._end()
             case StoppingRecord():
-                # following stops by a signal to the process, which the journal need not remember
+                # a followed pipeline is stopped by a signal to its process, which is not recorded
                 raise AssertionError("no driver writes that it is to stop")
             case _:
                 assert_never(record)
@@ -292,7 +299,7 @@ class DriverMachine:
     # ---- waiting, and failing ------------------------------------------------------------------------------------
 
     def _wait(self) -> Step:
-        """An increment is over, or there was no work."""
+        """Called when an increment is over, or when there was no work."""
         self._failures = 0
         if self._increments == self._config.increments_max:
             return self._next_epoch()
@@ -303,12 +310,12 @@ class DriverMachine:
         self._leaving = self._asked
         if self._asked and self._config.savepoint is None:
             return self._end()
-        # after a failure the journal is read again: the failed effect may have been done
+        # after a failure the journal is read again, because the failed effect may have been performed
         return Step(do.ReadJournal()) if self._failures else self._next_epoch()
 
     def _on_failed(self, error: Exception) -> Step:
-        """Retries transient failures from the journal on, unless the driver was asked to stop."""
-        # an error of the data or of the user would only come again
+        """After a transient failure, waits and continues from the journal, unless the driver is stopping."""
+        # an error of the data or of the user would occur again
         passes = isinstance(error, ExternalError) and error.retry
         if not passes or not self._taken_over or self._leaving or self._failures == self._config.failures_max:
             return Step(do.Fail(error))

@@ -1,5 +1,5 @@
-"""Names of a driver's savepoints: each contains its attempt, so that a later attempt recognises the files of earlier
-ones. Pure.
+"""Names of a driver's savepoints. A name contains the attempt's number, so that a later attempt recognises the files of
+earlier ones. Pure.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The states of a job, one file each: their reaction to an event, and the transition that they return."""
+"""The states of a job, one file each. A state handles events and returns the transition to the next state."""

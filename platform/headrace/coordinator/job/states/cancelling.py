@@ -25,7 +25,7 @@ class Cancelling(Leaving):
         return ToCanceled(tuple(self.asked))
 
     def error(self) -> str | None:
-        """None, or the failure that the user must know because output is visible in part."""
+        """None, or the failure by which only part of an epoch's output is visible: the user must see it."""
         return None if self._failure is None else self._failure.message
 
     def visible_in_part(self, failure: Failure) -> None:

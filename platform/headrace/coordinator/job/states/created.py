@@ -21,12 +21,12 @@ class Created:
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """A tick begins the job."""
+        """Goes to SCHEDULING at the first tick."""
         match event:
             case Tick():
                 return ToScheduling()
             case StopAsked(request, folder, drain) if job.stop is None:
-                # kept for later: a stop needs a running attempt to take its last epoch
+                # kept for later: a stop takes a last epoch, which needs a running attempt
                 job.stop = Request(request, folder, drain)
                 return STAY
             case _:

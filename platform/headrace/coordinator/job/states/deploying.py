@@ -36,7 +36,7 @@ class Deploying:
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """The last slot that deploys starts the attempt."""
+        """Starts the attempt when the last slot has deployed."""
         match event:
             case SlotDeployed(index):
                 self._waiting.discard(index)
@@ -44,7 +44,7 @@ class Deploying:
             case SlotFailed(_, failure) | HostFailed(failure):
                 return failed(job, failure, now_ms)
             case StopAsked(request, folder, drain) if job.stop is None:
-                # kept for later: there is no epoch before every slot has deployed
+                # kept for later: a stop takes a last epoch, and no epoch begins before every slot has deployed
                 job.stop = Request(request, folder, drain)
                 return STAY
             case Tick() if now_ms >= self._deadline_ms:
@@ -55,7 +55,7 @@ class Deploying:
                 return on_any(self.name, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
-        """When slots have exceeded `deploy_timeout_ms`."""
+        """The time at which slots exceed `deploy_timeout_ms`."""
         return self._deadline_ms
 
     def _start(self, job: Job, now_ms: int) -> Next:
@@ -67,5 +67,5 @@ class Deploying:
         if job.rescale is not None:
             job.do(Answer(job.rescale.id))
             job.rescale = None
-        # a stop may have arrived meanwhile, or stand in the journal
+        # a stop may have been requested meanwhile, or the journal may contain one
         return ToRunning(attempt) if job.stop is None else ToStopping(attempt)

@@ -1,4 +1,4 @@
-"""Makes the state that a transition names. Only the machine imports this module, because it imports every state."""
+"""Creates the state that a transition names. Only the machine imports this module, because it imports every state."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Failed(Over):
         self._requests = requests
 
     def answer(self, job: Job) -> None:
-        """Answers the users who cancelled it meanwhile: the job has ended, as they requested."""
+        """Answers the cancels that were requested meanwhile with success: the job has ended."""
         for request in self._requests:
             answered(job, request)
         super().answer(job)

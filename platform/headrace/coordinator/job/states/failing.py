@@ -34,5 +34,5 @@ class Failing(Leaving):
         return self._failure.message
 
     def visible_in_part(self, failure: Failure) -> None:
-        """Replaces the failure: the user has to choose, whatever else failed."""
+        """Replaces the failure: the user has to choose how to continue, so the end must show this failure."""
         self._failure = failure

@@ -15,7 +15,7 @@ class Finished(Over):
     name: ClassVar[JobState] = JobState.FINISHED
 
     def answer(self, job: Job) -> None:
-        """Answers the user who requested the stop with its path."""
+        """Answers a requested stop with the path of its savepoint."""
         if job.stop is not None:
             answered(job, job.stop.id, self._savepoint)
             job.stop = None

@@ -34,7 +34,8 @@ class Rescaling(Live):
 
     def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
         """Ends the attempt; the next one has the new parallelism."""
-        # the epoch that was in flight before: sources still emitted after its barrier
+        # an epoch that was in flight before the rescale: sources have sent rows after its barrier, so it is not the one
+        # to restore
         if pending.purpose is not Purpose.RESCALE:
             return STAY
         job.release()

@@ -31,16 +31,16 @@ class Restarting:
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """After the delay, the next attempt begins."""
+        """Goes to SCHEDULING after the delay."""
         match event:
             case Tick() if now_ms >= self._until_ms:
                 return ToScheduling()
             case StopAsked(request, folder, drain) if job.stop is None:
-                # kept for the next attempt: a cut needs running slots
+                # kept for the next attempt: a stop takes a last epoch, which needs running slots
                 job.stop = Request(request, folder, drain)
                 return STAY
             case JournalFailed():
-                # a record of the ended attempt failed: the journal is read again before the next one
+                # a record of the ended attempt could not be written: the journal is read again before the next attempt
                 return STAY
             case _:
                 return on_any(self.name, job, event, now_ms)

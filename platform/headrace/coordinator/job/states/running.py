@@ -34,7 +34,7 @@ class Running(Live):
         return STAY
 
     def due_ms(self, job: Job) -> int | None:
-        """As in all live states, and when a periodic checkpoint is due."""
+        """As in all live states; also the time of the next periodic checkpoint."""
         return self.attempt.due_ms(job, periodic=not self._finishing)
 
     def on_own(self, job: Job, event: Event, now_ms: int) -> Next | None:
@@ -50,7 +50,7 @@ class Running(Live):
             case StopAsked(request, folder, drain) if not self._finishing:
                 job.stop = Request(request, folder, drain)
                 self._drop_waiting(job, "the job was asked to stop")
-                # the ticket goes along: an epoch in flight still waits for its record
+                # the next state needs the ticket, because an epoch in flight may wait for its record
                 return ToStopping(self.attempt, self._ticket)
             case RescaleAsked(request, parallelism) if not self._finishing:
                 job.rescale = Request(request)
@@ -76,7 +76,7 @@ class Running(Live):
         return STAY
 
     def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
-        """The last epoch ends the job."""
+        """Records the end of the job after the last epoch."""
         if pending.purpose is Purpose.FINAL:
             self._drop_waiting(job, "all input has been processed")
             self._finishing = job.ticket()

@@ -1,21 +1,28 @@
 """SCHEDULING: the journal is read; what it decided is finished; then slots, sources, and the attempt's record.
 
-    ReadJournal ─> finished?  ──────────────────────────────────────────────> the end that it says
+    ReadJournal ─> finished?  ──────────────────────────────────────────────> the recorded end
                 ─> OpenHost ─> a decided epoch is not committed? Commit, `committed`
                                  └─> that was the epoch of a stop? its savepoint's manifest, `finished`, Fence
                                      ─> FINISHED
                    RequestSlots (at the same time)
                 ─> all there: `attempt` record ─> Fence what earlier attempts left open ─> DEPLOYING
 
-No slot receives anything of the new attempt, and nothing is fenced, before the attempt's record stands.
+Every attempt begins here, so recovery happens here: after a failed attempt, and after the death of a coordinator. A new
+coordinator's machine has no memory of the job; it goes from CREATED to this state, and continues from what the journal
+contains. It adopts no slot of the earlier attempt.
 
-A connector's refusal before the job's first attempt ends the job, as it ends `headrace run`: a wrong address stays
-wrong. From the first attempt on it is a failure like any other.
+No slot receives anything of the new attempt, and nothing is fenced, before the attempt's record is in the journal.
 
-A stop whose user waits is refused when slots take long: stopping a job at a cut needs an attempt.
+A connector's refusal to open before the job's first attempt ends the job, as it ends `headrace run`, because a retry
+does not correct a wrong address (unless the job was accepted earlier: `Beginning.RESUMED`). From the first attempt on a
+refusal is a failure like any other.
 
-If decided output is lost, the journal is read once more, because another coordinator may have continued the job. All
-output lost ─> the checkpoint before is restored; some of it ─> FAILING, and the user has to choose.
+A stop ends with a last epoch, and an epoch needs slots that run the job. So a stop that a user requests is refused if
+no slots are granted within `STOP_PATIENCE_MS`. A stop that is in the journal stays, and is performed when the job runs.
+
+If decided output is lost, the journal is read once more, because another coordinator may have continued the job. If all
+output of the epoch is lost, the checkpoint before it is restored. If only some of it is lost, the job goes to FAILING,
+and the user has to choose.
 """
 
 from __future__ import annotations
@@ -65,7 +72,7 @@ from headrace.execution.manifests import savepoint_of
 from headrace.rpc.messages import Failure
 
 STOP_PATIENCE_MS = 10_000
-"""How long a stop waits for slots. They are granted at once unless there are too few."""
+"""How long a stop waits for slots, in ms. They are granted at once if enough of them are free."""
 
 
 class Step(Enum):
@@ -75,7 +82,7 @@ class Step(Enum):
            ^         │                         └─> SAVEPOINT ─> FINISHED_RECORD ─> LAST_FENCE ─> FINISHED
            └─────────┘ all of the epoch's output is lost
 
-    WAITING            the journal's answer, the connector host or slots are missing
+    WAITING            the answer to ReadJournal, the connector host or slots are missing
     COMMIT             committers commit the decided epoch
     COMMITTED_RECORD   its `committed` record is written
     ATTEMPT_RECORD     the new attempt's record is written
@@ -84,8 +91,8 @@ class Step(Enum):
     FINISHED_RECORD    the `finished` record of a stop is written
     LAST_FENCE         committers end open transactions after the stop; skipped without a host, and if none are open
 
-    WAITING goes to COMMITTED_RECORD if the decided epoch has no output, and if a Commit of an earlier attempt is
-    answered. It goes to SAVEPOINT if the stop's epoch is committed already.
+    WAITING goes directly to COMMITTED_RECORD if the decided epoch has no output, or if a Commit that an earlier attempt
+    requested is answered. It goes directly to SAVEPOINT if the stop's epoch is committed already.
     """
 
     WAITING = "waiting"
@@ -111,18 +118,18 @@ class Scheduling:
         self._lost: tuple[CommittableDocument, ...] = ()
         self._stopped: CheckpointRecord | None = None
         self._unfinished: CheckpointRecord | None = None
-        """An epoch whose savepoint may lack its manifest: the manifest is written on the way, best effort."""
+        """An epoch whose savepoint may lack its manifest. It is written with the attempt's record, best effort."""
         self._read: JournalRead | None = None
-        """The journal's answer. Events that arrive before it answer nothing that this state asked for."""
+        """The answer to ReadJournal. Events of the host or of slots that arrive before it are of an earlier attempt."""
         self._reading = 0
-        """Ticket of the unanswered read, or 0. The answer to an earlier read may lack the record of an attempt that was
-        put since, and a second attempt would get its number.
+        """Ticket of the ReadJournal that is not answered yet, or 0. The answer to an earlier ReadJournal may lack the
+        record of an attempt that was written since; with it a second attempt would get the same number.
         """
         self._host = False
         self._workers: tuple[str, ...] | None = None
         self._deadline_ms: int | None = None
         self._stop_due_ms = 0
-        """When a stop has waited for slots long enough."""
+        """The time at which a stop that waits for slots is refused."""
         self._step = Step.WAITING
         self._ticket = 0
         """Ticket of the record that the step waits for."""
@@ -162,7 +169,7 @@ class Scheduling:
             case RecordWritten(ticket) if ticket == self._ticket:
                 return self._on_record(job, now_ms)
             case SavepointWritten() if self._stopped is not None:
-                # without a stop nobody waits for this event: the savepoint of `_unfinished` is written best effort
+                # without a stop this event is ignored: the savepoint of `_unfinished` is written best effort
                 return self._finish(job)
             case HostFailed() if self._stopped is not None and self._decided is None:
                 # a stop whose epoch is committed needs no connectors any more
@@ -188,7 +195,7 @@ class Scheduling:
                 return on_any(self.name, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
-        """When a wait has been long enough, or an alarm is due."""
+        """The time of the next deadline or alarm."""
         times = (self._patience_due_ms(), self._alarm_due_ms(job), self._stop_refused_ms(job))
         return min((each for each in times if each is not None), default=None)
 
@@ -205,7 +212,7 @@ class Scheduling:
         return self._ended() if self._step is Step.LAST_FENCE else failed(job, self._too_few(job), now_ms)
 
     def _alarm_due_ms(self, job: Job) -> int | None:
-        """When decided output has waited for its commit for half of its transaction timeout."""
+        """The time at which decided output has waited for its commit for half of its transaction timeout."""
         within_ms = job.facts.commit_within_ms
         if (
             self._decided is None
@@ -221,13 +228,14 @@ class Scheduling:
         return self._deadline_ms if self._step in {Step.WAITING, Step.LAST_FENCE} else None
 
     def _stop_refused_ms(self, job: Job) -> int | None:
-        """When the user of a stop gets an answer although the job has no slots yet."""
+        """The time at which a requested stop is refused because the job still has no slots; None: none waits."""
         if job.stop is None or not job.stop.id or self._workers is not None or self._patience_due_ms() is None:
             return None
         return self._stop_due_ms
 
     def _refuse_stop(self, job: Job) -> None:
-        """Refuses a stop without an attempt. A stop that is in the journal stays: it is performed when the job runs."""
+        """Refuses the user's request for a stop. A stop that is in the journal stays, and is performed when the job
+        runs."""
         assert job.stop is not None and self._read is not None, "a stop waits for slots"
         stop, recorded = job.stop, self._read.stopping is not None
         then = "it is stopped as soon as it runs" if recorded else "only a job that runs can be stopped"
@@ -238,7 +246,7 @@ class Scheduling:
 
     def _is_decided(self, epoch: int) -> bool:
         decided = self._decided is not None and epoch == self._decided.manifest.epoch
-        # WAITING: an earlier attempt may have requested the same commit
+        # WAITING: the answer may be to the Commit of an earlier attempt, for the same epoch
         return decided and self._step in {Step.WAITING, Step.COMMIT} and not self._lost
 
     @property
@@ -259,9 +267,10 @@ class Scheduling:
             self._close(job)
 
     def _on_read_again(self, job: Job, read: JournalRead, now_ms: int) -> Next:
-        """Compares the journal with the first read. If nobody has continued the job, the output is lost indeed."""
+        """Compares the journal with the first read. If no other coordinator has continued the job, the output is
+        lost."""
         assert self._decided is not None and self._read is not None, "something decided was lost"
-        # if another coordinator has continued the job, it has judged this output already, and this one is replaced
+        # another coordinator that has continued the job has decided about this output already: this one is replaced
         if _marks(read) != _marks(self._read):
             return ToSuspended("another coordinator has gone on with this job")
         manifest, lost, self._lost = self._decided.manifest, self._lost, ()
@@ -281,7 +290,8 @@ class Scheduling:
         job.take_journal(read)
         if read.finished is not None and not job.begins_anew:
             return recorded_end(read.finished)
-        # the order is the protocol: decided output is committed before an attempt's record makes its names fenceable
+        # Decided output is committed first. Only then is the attempt's record written, after which open transactions
+        # are fenced: in another order the fence would abort decided output.
         self._decided, self._stopped, self._unfinished = read.uncommitted, _stopped(read), read.unfinished
         self._before = read.before
         if self._decided is None and self._stopped is not None and not job.open_names:
@@ -289,7 +299,7 @@ class Scheduling:
         job.message = "opening its sources and sinks"
         origin = job.config.origin
         if origin is not None and not job.splits:
-            # the origin's positions are kept, but its stop positions belong to the other job
+            # foreign: the origin's positions are kept, but its stop positions are those of the other job
             job.do(OpenHost(dict(origin.splits), foreign=True))
         else:
             job.do(OpenHost(dict(job.splits)))
@@ -309,7 +319,7 @@ class Scheduling:
             job.message = f"waiting for {job.facts.slots} slot{'s' if job.facts.slots > 1 else ''}"
 
     def _next(self, job: Job, now_ms: int) -> Next:
-        """Does what can be done now."""
+        """Begins the next step, if everything that it needs is there."""
         if self._step is not Step.WAITING or not self._host:
             return STAY
         if self._decided is not None:
@@ -332,8 +342,8 @@ class Scheduling:
 
     def _record_attempt(self, job: Job) -> None:
         saved = self._unfinished
-        # a crash came between `committed` and the savepoint's manifest: its files are complete, only the manifest is
-        # missing
+        # a coordinator may have died between the epoch's record and the savepoint's manifest: all files of the
+        # savepoint are complete then, and only the manifest is missing
         if saved is not None and saved.savepoint is not None:
             job.do(WriteSavepoint(savepoint_of(saved.manifest, saved.savepoint_states), saved.savepoint))
         self._step, self._ticket = Step.ATTEMPT_RECORD, job.ticket()
@@ -388,7 +398,7 @@ class Scheduling:
     def _on_finished_record(self, job: Job, now_ms: int) -> Next:
         if not job.hosted or not job.open_names:
             return self._ended()
-        # rows after the barrier of the stop's epoch, and transactions of earlier attempts
+        # open transactions contain rows after the barrier of the stop's epoch, or rows of earlier attempts
         self._step, self._deadline_ms = Step.LAST_FENCE, now_ms + job.config.cancel_timeout_ms
         job.message = "ending its open transactions"
         job.do(Fence(job.attempt, dict(job.open_names)))
@@ -399,7 +409,8 @@ class Scheduling:
         return ToFinished(self._stopped.savepoint)
 
     def _on_stop_without_host(self, job: Job) -> Next:
-        """Everything is committed: transactions that are still open expire."""
+        """Continues the stop without the connector host. All decided output is committed; other transactions that are
+        open expire."""
         if self._step is Step.LAST_FENCE:
             return self._ended()
         return self._on_committed(job) if self._step is Step.WAITING else STAY
@@ -443,11 +454,13 @@ def _named(before: Manifest | None) -> str:
 
 
 def _marks(read: JournalRead) -> tuple[object, ...]:
-    """Returns the facts that any progress of another coordinator changes: commit, new attempt, stop, end."""
+    """Returns the facts of which at least one changes if another coordinator continues the job: by a commit, a new
+    attempt, a stop or an end."""
     return read.attempt, read.epoch, read.uncommitted, read.stopping, read.finished
 
 
 def _stopped(read: JournalRead) -> CheckpointRecord | None:
-    """Returns the epoch of the stop. A drain ends only with a drained epoch, not with one that was in flight before."""
+    """Returns the complete epoch of the stop; None: there is none. A stop with drain needs a drained epoch, so an epoch
+    that was in flight before the stop does not count."""
     drains = read.stopping is not None and read.stopping.drain
     return None if drains and read.stopped is not None and not read.stopped.manifest.drained else read.stopped

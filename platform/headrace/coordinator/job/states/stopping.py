@@ -28,7 +28,7 @@ class Stopping(Live):
         super().__init__(attempt)
         self._ticket = ticket
         self._recording = 0
-        """Ticket of the `stopping` record; 0 once it stands."""
+        """Ticket of the `stopping` record; 0 once it is written."""
         self._finishing = 0
 
     def enter(self, job: Job, now_ms: int) -> Next:
@@ -38,7 +38,7 @@ class Stopping(Live):
             self._recording = job.ticket()
             job.do(WriteStopping(self._recording, job.stop.folder, job.stop.drain))
             return STAY
-        # no id: the stop was read from the journal, so its record stands
+        # a stop without an id was read from the journal, so its record exists
         return self.advance(job, now_ms)
 
     def on_own(self, job: Job, event: Event, now_ms: int) -> Next | None:
@@ -62,7 +62,7 @@ class Stopping(Live):
         return STAY
 
     def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
-        """The last epoch ends the job; an epoch that was in flight before does not."""
+        """Records the end of the job after the last epoch. An epoch that was in flight before has no consequence."""
         if pending.purpose is Purpose.STOP:
             assert job.stop is not None, "somebody asked"
             self._finishing = job.ticket()

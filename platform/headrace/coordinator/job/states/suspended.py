@@ -11,7 +11,7 @@ from headrace.coordinator.job.states.transitions import STAY, Next
 
 
 class Suspended(Over):
-    """The job stays as its journal has it; nothing is recorded."""
+    """Writes no record: the next coordinator continues the job from its journal."""
 
     name: ClassVar[JobState] = JobState.SUSPENDED
 
@@ -20,7 +20,7 @@ class Suspended(Over):
         self._reason = reason
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Ends the slots: the next coordinator starts an attempt of its own."""
+        """Ends the slots: the next coordinator starts a new attempt."""
         job.release()
         super().enter(job, now_ms)
         job.message = self._reason

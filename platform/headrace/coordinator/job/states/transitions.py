@@ -1,7 +1,7 @@
-"""The transitions of the job machine: each names the next state and carries its arguments. Shapes only.
+"""The transitions of the job machine: each names the next state and carries its arguments. Data only.
 
-    state.on(event) ─> Stay                the state goes on
-                    ─> ToRestarting(..)    `factory` makes the state that follows, `machine` enters it
+    state.on(event) ─> Stay                the state does not change
+                    ─> ToRestarting(..)    `factory` creates the next state, `machine` enters it
 
 A state returns a transition and imports no other state. `job_state.TRANSITIONS` holds the allowed transitions.
 """
@@ -18,7 +18,7 @@ from headrace.rpc.messages import Failure
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """The state stays: nothing follows yet."""
+    """The state does not change."""
 
 
 STAY: Final = Stay()
@@ -33,7 +33,7 @@ class ToScheduling:
 
 @dataclass(frozen=True, slots=True)
 class ToDeploying:
-    """The attempt's record stands, and what earlier attempts left open is fenced."""
+    """The attempt's record is written, and transactions that earlier attempts left open are fenced."""
 
     name: ClassVar[JobState] = JobState.DEPLOYING
 
@@ -100,7 +100,7 @@ class ToSuspended:
 
 @dataclass(frozen=True, slots=True)
 class ToFinished:
-    """The successful end. `savepoint`: URL of the folder that the last epoch fills, None: none."""
+    """The successful end. `savepoint`: URL of the folder of the last epoch's savepoint; None: none."""
 
     name: ClassVar[JobState] = JobState.FINISHED
     savepoint: str | None

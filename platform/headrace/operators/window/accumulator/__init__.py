@@ -1,1 +1,1 @@
-"""Partial aggregates as columns: computed per batch, merged in any order, finished to SQL results."""
+"""Partial aggregates as columns: computed per batch, merged in any order, then turned into SQL results."""

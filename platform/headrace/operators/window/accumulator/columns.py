@@ -1,4 +1,5 @@
-"""State columns: the name of a column determines how two partial values of a group merge, so merging needs no calls.
+"""State columns: the name of a column determines how partial values of a group are merged, so a merge does not need
+the aggregate calls.
 
     __sum.<id>.e<k>   whole numbers of units of 2^k; a sum's value is the total over its columns
     __sum.<id>.<n>    counts (`rows`, and `nan`, `pinf`, `ninf`: values without a whole number)
@@ -17,8 +18,8 @@ import polars as pl
 from headrace.operators.window.accumulator import position
 
 _CARRY_ABOVE = 1 << 44
-"""int64 lanes beyond this carry all but 32 bits to the next lane: a batch adds at most 2^51, and a merge reads few
-batches."""
+"""A limb (`limbs`) whose absolute value exceeds this is carried: all but its 32 low bits are added to the next limb.
+Then int64 cannot overflow, because a batch adds at most 2^51, and a merge reads few batches."""
 SUM, MIN, MAX, NANMAX = "__sum.", "__min.", "__max.", "__nanmax."
 ROWS = "rows"
 
@@ -68,7 +69,7 @@ def merge(frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
 
 
 def carried(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same sums with small limbs, so that any number of rows can be added to them."""
+    """The same sums with limbs of at most `_CARRY_ABOVE`, so that any number of rows can be added to them."""
     limbs = {name: series for name in _limbs(frame) if _large(series := frame.get_column(name))}
     if not limbs:
         return frame
@@ -85,7 +86,7 @@ def carried(frame: pl.DataFrame) -> pl.DataFrame:
         before = made.get(above, frame.get_column(above) if above in frame.columns else None)
         made[name] = pl.Series(name, whole - (carry << 32))
         made[above] = pl.Series(above, carry if before is None else before.to_numpy() + carry)
-        # a carry may make the next limb too large in turn
+        # the carry may make the next limb too large
         if _large(made[above]) and above not in waiting:
             waiting = sorted([*waiting, above], key=_unit, reverse=True)
     return frame.with_columns(made.values())

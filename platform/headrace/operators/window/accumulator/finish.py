@@ -1,6 +1,7 @@
-"""Results of aggregate calls from merged state columns: one value per group, exact and rounded once.
+"""Results of aggregate calls from merged state columns: one value per group, computed exactly and rounded once.
 
-Owns the semantics of each function over its lanes. Overflow of whole results is reported, never wrapped.
+Owns the semantics of each function over its lanes (`lanes`). An integer or decimal result that overflows is reported,
+and does not wrap around.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ def _fast_quotients(state: CallState, merged: pl.DataFrame, counts: pl.Series | 
     if not units:
         return pl.repeat(0.0, merged.height, eager=True), pl.repeat(value=True, n=merged.height, eager=True)
     columns = [merged.get_column(name).fill_null(0).cast(pl.Int64, strict=False) for name in units]
-    # 128-bit lanes beyond int64 become NULL in the cast above and are left to whole numbers
+    # 128-bit values beyond int64 became NULL in the cast above: these groups are computed on whole numbers instead
     fits = all(abs(unit) < EXPONENT_MAX for unit in units.values()) and not any(map(pl.Series.has_nulls, columns))
     if not fits or _scale(_argument_type(state)):
         return pl.repeat(0.0, merged.height, eager=True), pl.repeat(value=False, n=merged.height, eager=True)

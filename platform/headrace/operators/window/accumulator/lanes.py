@@ -1,7 +1,8 @@
-"""Lanes: the state columns of one kind of aggregate over one argument column, and how a batch fills them.
+"""Lanes: the state columns of one kind of aggregate over one argument column, and their computation from a batch.
 
-A lane reads an argument column of the working rows (NULL: the row does not count) and computes state columns named as
-`columns` specifies. `prepare` computes columns that expressions cannot (limbs); `partial` are the group expressions.
+A lane reads an argument column of the working rows (NULL: the row does not count), and computes state columns with
+names as specified by `columns`. `prepare` computes columns that polars expressions cannot compute (limbs); `partial`
+returns the expressions per group.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class WholeSquares:
         if self.bits <= 64:
             return _lanes(number * number, self.id, 0)
         high, low = number // _HALF, number % _HALF
-        # each product has up to 127 bits, so each is summed in two columns (`a`, `b`, `c` distinguish their names)
+        # each product has up to 127 bits, so it is summed in two columns (`a`, `b`, `c` distinguish their names)
         return [
             *_lanes(low * low, f"{self.id}.a", 0),
             # the middle term of the square counts twice: one more bit of exponent
@@ -115,7 +116,7 @@ class WholeSquares:
 
 @dataclass(frozen=True, slots=True)
 class FloatSum:
-    """Sum of float64 values, or of their squares, as limbs; infinities and NaN are counted apart."""
+    """Sum of float64 values, or of their squares, as limbs (`limbs`); infinities and NaN are counted separately."""
 
     id: str
     column: str

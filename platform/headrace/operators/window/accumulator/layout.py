@@ -1,10 +1,11 @@
-"""The layout of a step's state: the columns that its aggregate calls need, and how batches become partial frames.
+"""The layout of a step's state: the columns that its aggregate calls need, and the computation of partial frames from
+batches.
 
-Owns the mapping from aggregate calls to argument columns, lanes and distinct values; equal ones are shared. Knows
-nothing of windows: the caller passes the grouping columns.
+Owns the mapping from aggregate calls to argument columns, lanes (`lanes`) and distinct values; calls with equal needs
+share them. Knows nothing of windows: the caller passes the grouping columns.
 
-State columns are named for their content (argument, filter, form, type), never for an aggregate's position or name. So
-state fits a step whose aggregates were added, dropped, renamed or reordered.
+The name of a state column is made of its content (argument, filter, form, type), never of an aggregate's position or
+name. So state fits a step whose aggregates were added, dropped, renamed or reordered.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _SPREADS = (_F.VAR, _F.VAR_POP, _F.STDDEV, _F.STDDEV_POP)
 
 
 class StatePart(Protocol):
-    """One part of a step's state: how rows become partial rows, and how partial rows merge."""
+    """One part of a step's state: computes partial rows from rows, and merges partial rows."""
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Partial rows per group of working rows."""
@@ -52,8 +53,8 @@ class StatePart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallState:
-    """The location of a call's state: ids of its lanes, or the prefix of its position. `distinct`: the argument column
-    whose distinct values the lanes read."""
+    """The state columns of a call: ids of its lanes, or the prefix of its position (`place`). `distinct`: the argument
+    column whose distinct values the lanes read."""
 
     call: AggregateCall
     rows: str | None = None
@@ -66,14 +67,14 @@ class CallState:
 
 @dataclass(slots=True)
 class LaneSet:
-    """Lanes over one set of rows, shared by equal needs."""
+    """Lanes over one set of rows; calls with equal needs share a lane."""
 
     lanes: dict[tuple[str, str | None], Lane] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class DistinctValues:
-    """An argument whose distinct values count once per group: a state part of (group, value) rows."""
+    """An argument of which each distinct value counts once per group: a part of the state with (group, value) rows."""
 
     column: str
     lanes: LaneSet = field(default_factory=LaneSet)
@@ -145,7 +146,7 @@ class Layout:
         return (self, *self.distinct.values())
 
     def rows(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """The working rows of a batch: event time, normal keys, arguments, prepared columns, order columns."""
+        """The working rows of a batch: event time, keys in normal form, arguments, prepared columns, order columns."""
         rows = batch.select(TS, *self._working, *self._extra)
         if self._arrival:
             start, self.arrived = self.arrived, self.arrived + batch.height
@@ -267,7 +268,7 @@ def _bits(dtype: DataType) -> int:
 
 
 def normal_value(value: pl.Expr, dtype: DataType) -> pl.Expr:
-    """Equal values in one form: no negative zero, one NaN."""
+    """The value in a form that is the same for all equal values: no negative zero, one NaN."""
     if dtype not in FLOAT_TYPES:
         return value
     kind = pl.Float32 if dtype is Primitive.FLOAT32 else pl.Float64

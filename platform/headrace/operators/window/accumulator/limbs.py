@@ -1,8 +1,9 @@
 """Sums of float64 without rounding: every value is split into limbs of 32 bits on a fixed grid, and limbs add exactly.
 
-Owns the error-free split of numpy arrays and nothing else: no keys, no frames. Limb q counts units of 2^(32 q). Every
-limb of a split is a whole number of at most 2^33 held in a float64, so a float sum over `ROWS_MAX` of them is exact,
-whatever the order; such sums are kept as int64 lanes, which add exactly for 2^9 sums between two carries.
+Owns only the error-free split of numpy arrays; knows neither keys nor frames. Limb q counts units of 2^(32 q). Every
+limb of a split is a whole number of at most 2^33, held in a float64, so a float sum over `ROWS_MAX` of them is exact in
+any order. These sums are kept in int64 columns, which add exactly for 2^9 sums between two carries
+(`columns.carried`).
 
 The split needs no bit manipulation: with s = 1.5 * 2^52 units, (x + s) - s is x rounded to whole units, and the
 remainder x - that is exact. Both need round-to-nearest, which numpy uses; polars may simplify such terms away, so numpy

@@ -1,7 +1,8 @@
 """first and last as mergeable state: a value with its position in the total order of rows.
 
-Owns the search for the earliest or latest position of a group: rows get their rank in the order, groups keep the least
-or greatest rank with a value, and the columns of that row are gathered. The value breaks ties between equal positions.
+Owns the search for the earliest or latest position of a group. Each row gets its rank in the order. A group keeps the
+least or greatest rank of its rows with a value, and the columns of that row are gathered. If positions are equal, the
+row's value decides.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Place:
         return (ranks.min() if self.prefix.startswith(FIRST) else ranks.max()).alias(_RANK + self.prefix)
 
     def state_columns(self) -> list[tuple[str, str]]:
-        """(column of this frame, name of the state column)."""
+        """(column of this frame, name of the state column), for the value and each part of the position."""
         return [
             (self.value, f"{self.prefix}.v"),
             *((name, f"{self.prefix}.{index}") for index, name in enumerate(self.order)),

@@ -1,7 +1,7 @@
-"""Exact sums to float64 for many groups at once: float arithmetic with error bounds, and a proof per group.
+"""Converts exact sums to float64 for many groups at once: float arithmetic with error bounds, and a proof per group.
 
 A result is proven only if every value within its error bound rounds to the same float64. The caller computes the other
-groups on whole numbers (`rational`), so the bounds decide speed, never a bit of the result. The operations are classic
+groups on whole numbers (`rational`). So the bounds affect the speed, and never the result. The operations are
 error-free arithmetic: two-sum (Knuth) and two-product (Dekker).
 """
 
@@ -41,7 +41,7 @@ def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 def quotients(lanes: Sequence[tuple[Whole, int]], counts: Whole | None) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Sums of whole numbers times 2^exponent (each lane: numbers, exponent), divided by counts > 0 if given.
 
-    Returns values rounded once, and the mask of those proven to be.
+    Returns the values, and the mask of those that are proven to be exact results rounded once.
     """
     high, low, unsure = _sums(lanes)
     if counts is not None:

@@ -1,1 +1,2 @@
-"""What several states share: their contract and base classes, and events that mean the same in all of them."""
+"""The common parts of the states: their contract, base classes, and the events that all of them handle in the same
+way."""

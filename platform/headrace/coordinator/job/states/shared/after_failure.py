@@ -1,4 +1,4 @@
-"""Where a job goes after a failure: RESTARTING or FAILING, as its restart strategy decides.
+"""The transition after a failure: to RESTARTING or to FAILING, as the job's restart strategy decides.
 
 A lost worker, a subtask that raised, a refused deployment and a journal that cannot be written all end here, from every
 state in which the job has an attempt. `coordinator.job.restart` has the strategies.
@@ -12,7 +12,7 @@ from headrace.rpc.messages import Failure
 
 
 def failed(job: Job, failure: Failure, now_ms: int) -> ToRestarting | ToFailing:
-    """Returns what follows a failure: another attempt after a delay, or the end."""
+    """Returns the transition after a failure: to another attempt after a delay, or to the end."""
     job.fail_request(job.rescale, failure)
     job.rescale = None
     delay_ms = job.restart_delay_ms(failure, now_ms)

@@ -1,4 +1,4 @@
-"""The events that every state handles alike."""
+"""The events that every non-terminal state handles in the same way."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
             refuse(job, request, name)
             return STAY
         case SplitsFound(source, splits):
-            # late answer to an earlier attempt's discovery: the enumerator will not return these splits again
+            # a late answer to a discovery of an earlier attempt: the splits are kept, because the enumerator does not
+            # return them again
             job.add_splits({source: splits})
             return STAY
         case _:
@@ -43,7 +44,7 @@ def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
 
 
 def refuse(job: Job, request: str, name: JobState) -> None:
-    """Answers a user that the job cannot do that now."""
+    """Answers a user's request with the failure that the job's state does not allow it."""
     text = f"job {job.config.job} is {name.value}, not RUNNING"
     if name is JobState.RUNNING:
         text = f"job {job.config.job} has reached its end"

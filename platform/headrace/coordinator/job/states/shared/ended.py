@@ -1,4 +1,4 @@
-"""The common part of the states that nothing follows: it answers all open requests and closes the connector host."""
+"""The common part of the final states: they answer all open requests and close the connector host."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ class Over:
 
 
 def answered(job: Job, request: str | None, path: str | None = None) -> None:
-    """Answers a user that the request succeeded."""
+    """Answers a user's request with success."""
     if request:
         job.do(Answer(request, path=path))

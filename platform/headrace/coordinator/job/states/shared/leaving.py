@@ -1,14 +1,15 @@
 """The common part of CANCELLING and FAILING: the slots end, then the `finished` record is written.
 
 ReleaseSlots ─> SlotsReleased ─┐
-ReadJournal ─> JournalRead ────┴─> [Commit what is decided, `committed`] ─> `finished` record ─> [Fence] ─> the end;
-                                   or the end that the journal has already
+ReadJournal ─> JournalRead ────┴─> [Commit decided output, `committed`] ─> `finished` record ─> [Fence] ─> the end;
+                                   or the end that the journal contains already
 
-Nothing is fenced before the end stands in the journal: until then a suspended coordinator that wakes up may still
-commit what is open under these names. Output that is decided and not known to be committed is never fenced.
+Nothing is fenced before the `finished` record is in the journal. Until then another coordinator of this job, which was
+suspended and continues, may still decide an epoch and commit the transactions under these names; a fence would abort
+them. Output that is decided and not known to be committed is never fenced.
 
-Committers are only called while the host runs and answers: the end is wanted, and unreachable brokers must not delay
-it. Transactions that stay open then expire, or `headrace transactions` ends them.
+Committers are only called while the host runs and responds, because unreachable brokers must not delay the end.
+Transactions that stay open then expire, or `headrace transactions` ends them.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ from headrace.coordinator.job.states.transitions import STAY, Next, ToCanceled, 
 from headrace.rpc.messages import Failure
 
 JOURNAL_FAILURES_MAX = 2
-"""After this many journal failures the job ends without a record: unreachable storage must not undo a cancel, and the
-job store keeps the end. The first failure may belong to an earlier record, or to a put that did succeed.
+"""After this many journal failures the job ends without a `finished` record: unreachable storage must not prevent a
+cancel, and the job store records the end. One failure is not enough: it may belong to a record that an earlier state
+requested, or to a put that has succeeded.
 """
 
 
@@ -55,11 +57,11 @@ class Step(Enum):
 
         GATHERING ─> COMMIT ─> COMMITTED_RECORD ─> FINISHED_RECORD ─> FENCE ─> the end
 
-    GATHERING          the slots have to leave, and the journal has to be read, in either order
+    GATHERING          the slots have to exit, and the journal has to be read, in either order
     COMMIT             committers commit the decided epoch; skipped without a host, and if nothing is decided
     COMMITTED_RECORD   its `committed` record is written; skipped if committers fail, are late or lost output
     FINISHED_RECORD    the `finished` record is written
-    FENCE              committers end open transactions; skipped without a host, if none are open, and if committers
+    FENCE              committers abort open transactions; skipped without a host, if none are open, and if committers
                        were late
     """
 
@@ -84,7 +86,7 @@ class Leaving:
         self._reading = 0
         """Ticket of the last read."""
         self._released = False
-        """Whether the slots have left, or their deadline has passed."""
+        """Whether the slots have exited, or their deadline has passed."""
         self._settled = False
         """Whether committers are not called any more: the connector host failed, or they were late."""
         self._failures = 0
@@ -96,10 +98,10 @@ class Leaving:
         self._deadline_ms = 0
         """Deadline of the slots."""
         self._outside_ms: int | None = None
-        """Deadline of the committers; None: they are not called yet."""
+        """Deadline of the committers; None: they have not been called yet."""
         self._decided: CheckpointRecord | None = None
-        """The decided epoch that may not be committed. Its names are never fenced: the user, or a resumed run, must
-        still be able to see what became of it.
+        """The decided epoch that may not be committed yet. Its names are never fenced, so that the user, or a resumed
+        run, can still find out whether it is committed.
         """
         self._before: Manifest | None = None
         """The checkpoint to restore if the output of `_decided` is lost."""
@@ -114,7 +116,8 @@ class Leaving:
 
     @abstractmethod
     def visible_in_part(self, failure: Failure) -> None:
-        """Some of the last epoch's output is visible, some never will be: the end must tell its readers."""
+        """Called if some of the last epoch's output is visible and some never will be: the `finished` record must
+        contain this failure."""
 
     def enter(self, job: Job, now_ms: int) -> Next:
         """Ends the attempt's slots and reads the journal."""
@@ -125,23 +128,23 @@ class Leaving:
         return STAY
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:  # noqa: PLR0911 - one step a case
-        """Handles one step. The end is recorded once the slots have left or their deadline has passed."""
+        """Handles one step. The end is recorded once the slots have exited or their deadline has passed."""
         match event:
             case SlotsReleased() if not job.releasing:
-                # releases overlap: only the last answer means that no slot of any attempt is left
+                # releases overlap: only the answer to the last one means that no slot of any attempt is left
                 self._released = True
                 return self._record(job, now_ms)
             case Tick() if (due_ms := self.due_ms(job)) is not None and now_ms >= due_ms:
-                # one deadline at a time: first the slots', and once they have left the committers'
+                # there is one deadline at a time: first that of the slots, then that of the committers
                 self._settled, self._released = self._released, True
                 return self.end() if self._step is Step.FENCE else self._record(job, now_ms)
             case JournalRead(ticket) if ticket == self._reading and not self._read:
-                # an answer to an earlier state's read may lack a record that was put since
+                # only the answer to this state's read counts: an earlier one may lack a record that was written since
                 return self._on_journal(job, event, now_ms)
             case RecordWritten(ticket) if ticket in self._tickets and self._step is Step.FINISHED_RECORD:
                 return self._on_ended(job, now_ms)
             case RecordWritten(ticket) if ticket == self._closing:
-                # the answer may be late, in FINISHED_RECORD: even then the epoch is known to be committed, and its
+                # this answer may arrive late, in FINISHED_RECORD: even then the epoch is known to be committed, and its
                 # names can be fenced
                 self._decided = None
                 return self._write(job) if self._step is Step.COMMITTED_RECORD else STAY
@@ -153,10 +156,10 @@ class Leaving:
                 self.asked.append(request)
                 return STAY
             case Suspend() | Replaced() if self._step is Step.FENCE:
-                # the end stands in the journal: a transaction that stays open only holds back readers until it expires
+                # the end is in the journal: a transaction that stays open now only blocks readers until it expires
                 return self.end()
             case Suspend() | Replaced():
-                # the end is not recorded, and the next owner of the journal continues the job: the cancel has failed
+                # the end is not recorded, so the next coordinator continues the job: the cancel has failed
                 for request in self.asked:
                     refuse(job, request, self.name)
                 return on_any(self.name, job, event, now_ms)
@@ -165,7 +168,7 @@ class Leaving:
 
     def _on_journal(self, job: Job, read: JournalRead, now_ms: int) -> Next:
         self._read = True
-        # otherwise the job has ended already, perhaps in another way: that end stays
+        # else the job has ended already, perhaps in another way, and that end is final
         if read.finished is None or job.begins_anew:
             self._decided, self._before = read.uncommitted, read.before
             job.open_names = dict(read.transactions)
@@ -185,7 +188,7 @@ class Leaving:
         if not self._read:
             self._reading = job.read_journal()
         elif self._step is Step.FINISHED_RECORD:
-            # put again under a new ticket: the answer to either put ends the step
+            # the record is written again under a new ticket; the answer to either write ends the step
             self._put(job)
         elif self._step is Step.COMMITTED_RECORD:
             return self._write_uncommitted(job)
@@ -205,7 +208,8 @@ class Leaving:
         return STAY
 
     def _write_uncommitted(self, job: Job) -> Next:
-        """Records the end. If an epoch is decided, notes that its output may not be visible."""
+        """Writes the `finished` record. If an epoch is decided, records the failure that its output may not be
+        visible."""
         if self._uncommitted and self._decided is not None:
             job.note(not_committed(self._decided.manifest), f"the job is {self.end().name.value} all the same")
         return self._write(job)
@@ -229,8 +233,8 @@ class Leaving:
         waiting = self._step is Step.COMMIT
         match event:
             case HostFailed():
-                # committers were called on this host: nobody is left to call. Before the first call, `job.hosted`
-                # decides.
+                # if committers were called on this host, they cannot be called again; before the first call,
+                # `job.hosted` decides
                 self._settled = self._settled or self._outside_ms is not None
                 if self._step is Step.FENCE:
                     return self.end()
@@ -258,7 +262,7 @@ class Leaving:
             job.note(output_lost(manifest.epoch, lost), f"the job is {self.end().name.value} all the same")
         else:
             failure = mixed_loss(manifest, lost, self._before)
-            # FAILING may have begun with this very failure: it is noted once
+            # FAILING may have begun with the same failure, which is recorded once
             if failure.message != self.error():
                 job.note(failure, f"the job is {self.end().name.value} all the same")
             self.visible_in_part(failure)
@@ -266,7 +270,7 @@ class Leaving:
 
     def _on_ended(self, job: Job, now_ms: int) -> Next:
         self._step = Step.FENCE
-        # names that hold decided output stay unfenced: aborting them would break the checkpoint's promise
+        # names with decided output are not fenced: that would abort output which a complete checkpoint promises
         decided = {item.name for item in self._uncommitted}
         names = {sink: tuple(name for name in own if name not in decided) for sink, own in job.open_names.items()}
         if self._settled or not job.hosted or not any(names.values()):
@@ -277,7 +281,7 @@ class Leaving:
         return STAY
 
     def due_ms(self, job: Job) -> int | None:
-        """When the slots' deadline, and then the committers', passes."""
+        """The deadline of the slots, then that of the committers."""
         if not self._released:
             return self._deadline_ms
         if self._step is Step.FENCE:

@@ -3,8 +3,9 @@
 begin ─> TriggerEpoch to all ─> every slot acked ─> [Describe] ─> `checkpoint` record ─> [Commit] ─> `committed` record
       ─> EpochCompleted to all, old checkpoints pruned ─> [savepoint's manifest] ─> `after`
 
-Output that expired before its epoch was recorded fails the attempt, without loss: the next attempt reads the rows
-again. If the loss only shows after the record, the next attempt judges it (`scheduling`).
+If output of an epoch expires before the epoch's record is written, the attempt fails, and no row is lost: the next
+attempt reads the rows again. If it is found to be lost after the record, the next attempt decides what follows
+(`scheduling`).
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ from headrace.rpc.messages import EpochAborted, EpochCompleted, Failure, Renamed
 
 
 class Live:
-    """Base of the states of a deployed attempt. Subclasses define what to begin (`advance`) and what follows an
-    epoch.
+    """Base of the states of a deployed attempt. Subclasses define which epoch begins next (`advance`) and what follows
+    an epoch (`after`).
     """
 
     name: ClassVar[JobState]
@@ -74,7 +75,7 @@ class Live:
 
     @abstractmethod
     def advance(self, job: Job, now_ms: int) -> Next:
-        """Begins what is due. Called after every event."""
+        """Begins an epoch if one is due. Called after every event."""
 
     @abstractmethod
     def after(self, job: Job, pending: Pending, now_ms: int) -> Next:
@@ -85,13 +86,13 @@ class Live:
         return None
 
     def due_ms(self, job: Job) -> int | None:
-        """When an epoch's timeout or a discovery is due. Never a time at which nothing is done: the caller would tick
-        forever.
+        """The time at which an epoch's timeout, a discovery or an alarm is due. Something must happen at that time, or
+        the caller would send ticks without end.
         """
         return self.attempt.due_ms(job, periodic=False)
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """Handles the event, then begins what is due."""
+        """Handles the event, then calls `advance`."""
         following = self.on_own(job, event, now_ms)
         if following is None:
             following = self._on_live(job, event, now_ms)
@@ -122,7 +123,7 @@ class Live:
         epochs = self.attempt.epochs
         match event:
             case SlotAcked(index, epoch, documents):
-                # None: slots are missing, or the epoch was given up before this acknowledgement arrived
+                # None: other slots have not acknowledged yet, or the epoch was aborted before this one arrived
                 if (pending := epochs.ack(index, epoch, documents)) is not None:
                     self._on_acked(job, pending, now_ms)
                 return STAY
@@ -132,7 +133,7 @@ class Live:
                 # other tickets belong to a state before this one, such as the `stopping` record
                 return self._on_record(job, now_ms)
             case Committed(epoch, lost):
-                # a repeated Commit of an earlier attempt: its epoch is closed
+                # not COMMITTING: the answer to a Commit of an earlier attempt, whose epoch is committed
                 if (pending := epochs.in_stage(Stage.COMMITTING, epoch)) is None:
                     return STAY
                 if lost:
@@ -140,10 +141,10 @@ class Live:
                 self._close(job, pending)
                 return STAY
             case CommitFailed(epoch, failure):
-                # from an earlier attempt's Commit, which was repeated since: its epoch is committed
+                # not COMMITTING: from a Commit of an earlier attempt; it was repeated since, and its epoch is committed
                 return STAY if epochs.in_stage(Stage.COMMITTING, epoch) is None else self.fail(job, failure, now_ms)
             case SlotDeclined(_, epoch, failure):
-                # late, if the epoch was given up meanwhile
+                # None: late, the epoch was aborted meanwhile
                 collecting = epochs.in_stage(Stage.COLLECTING, epoch)
                 return STAY if collecting is None else self._give_up(job, failure, now_ms)
             case _:
@@ -164,7 +165,7 @@ class Live:
         return following
 
     def drop_savepoints(self, job: Job, failure: Failure) -> None:
-        """The attempt is over: fails the requests that wait for its savepoints."""
+        """Fails the requests that wait for savepoints of this attempt, which is over."""
         pending = self.attempt.epochs.pending
         if pending is not None and pending.request is not None:
             job.do(Answer(pending.request, failure=failure))
@@ -195,7 +196,7 @@ class Live:
         last = purpose in (Purpose.STOP, Purpose.RESCALE)
         drain = purpose is Purpose.STOP and job.stop is not None and job.stop.drain
         pending = self.attempt.epochs.begin(purpose, now_ms, folder=folder or "", request=request, drain=drain)
-        # read before the barrier: input that ends after it belongs to the next epoch
+        # read before the barrier is sent: input that ends after it belongs to the next epoch
         pending.final = self.attempt.input_ended
         job.epoch = pending.epoch
         job.do(TellAll(TriggerEpoch(pending.epoch, pending.folder, stop=last, drain=drain)))
@@ -228,7 +229,7 @@ class Live:
 
     def _on_record(self, job: Job, now_ms: int) -> Next:
         epochs = self.attempt.epochs
-        # the checkpoint is decided from here on: every recovery commits it
+        # from here on the epoch is decided: every recovery commits it
         if (pending := epochs.in_stage(Stage.RECORDING)) is not None:
             assert pending.manifest is not None, "a recorded epoch has a manifest"
             job.restored, job.restored_own = pending.manifest, True
@@ -256,7 +257,8 @@ class Live:
         renamed = tuple(Renamed(each.name, each.successor) for each in pending.manifest.committables if each.successor)
         job.do(TellAll(EpochCompleted(pending.epoch, renamed)), Prune(job.config.checkpoint.retained))
         if self.attempt.sweeps(now_ms):
-            # a zombie writer may begin a transaction after the fence: it would hold back readers until it expires
+            # a writer of an earlier attempt may begin a transaction after the fence, which would block readers until it
+            # expires
             job.do(Sweep(job.attempt))
         if not pending.folder:
             return self._done(job, now_ms)
@@ -274,7 +276,7 @@ class Live:
         pending = self.attempt.epochs.in_stage(Stage.SAVING, epoch)
         if pending is None:
             return STAY
-        # a stop's savepoint is the user's only handle on the job's state: without it the stop has failed
+        # after a stop the savepoint is all that the user has of the job's state: without it the stop has failed
         if pending.purpose is not Purpose.SAVEPOINT:
             return self.fail(job, failure, now_ms)
         self.attempt.epochs.done(now_ms)

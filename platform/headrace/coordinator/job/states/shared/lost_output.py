@@ -1,9 +1,9 @@
 """Failures for decided output that can never become visible, because its transactions expired or were aborted. Pure.
 
-all of an epoch's output is lost   none of it was ever visible: restoring the checkpoint before it repeats nothing and
-                                   loses nothing
-some is lost, some is visible      restoring the checkpoint before it repeats rows, restoring this one loses rows: the
-                                   user has to choose, and the job ends
+all of an epoch's output is lost   None of it was ever visible. To restore the checkpoint before it repeats no row and
+                                   loses no row.
+some is lost, some is visible      To restore the checkpoint before it repeats rows; to restore this one loses rows. The
+                                   user has to choose, so the job ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def all_lost(manifest: Manifest, lost: tuple[CommittableDocument, ...]) -> bool:
 
 
 def output_lost(epoch: int, lost: tuple[CommittableDocument, ...]) -> Failure:
-    """Returns the failure of the attempt that was about to commit the output. The next attempt judges what to do."""
+    """Returns the failure of the attempt that was to commit the output. The next attempt decides what follows."""
     sinks = ", ".join(sorted({item.sink for item in lost}))
     return Failure(
         f"output of {sinks} in epoch {epoch} was given up outside before it was committed",

@@ -1,4 +1,4 @@
-"""Translates a journal's `finished` record into its transition."""
+"""Translates a journal's `finished` record into the transition to that end."""
 
 from __future__ import annotations
 

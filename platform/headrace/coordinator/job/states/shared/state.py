@@ -16,13 +16,13 @@ class State(Protocol):
     name: ClassVar[JobState]
 
     def enter(self, job: Job, now_ms: int) -> Next:
-        """Called when the state begins. Returns what follows at once, if anything."""
+        """Called when the state begins. Returns `STAY`, or a transition that follows at once."""
         ...
 
     def on(self, job: Job, event: Event, now_ms: int) -> Next:
-        """Handles an event. Ignores events that mean nothing in this state: they are late."""
+        """Handles an event. Ignores events that the state does not expect: they are late."""
         ...
 
     def due_ms(self, job: Job) -> int | None:
-        """When the state needs a Tick."""
+        """The time at which the state needs a Tick (ms); None: it needs none."""
         ...
