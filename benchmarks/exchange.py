@@ -28,7 +28,7 @@ from headrace.core.signals import EndOfInput
 from headrace.exchange.mailbox import ChannelBounds, Mailbox
 from headrace.exchange.network.encryption import Encryption
 from headrace.exchange.network.handshake import Identity
-from headrace.exchange.network.listener import Listener
+from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.outgoing import Connection
 from headrace.tls.files import TlsFiles
 

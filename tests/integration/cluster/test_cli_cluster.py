@@ -162,6 +162,12 @@ def test_a_start_that_fails_leaves_nothing_behind(cluster: LocalCluster) -> None
     assert cluster.json("cluster", "start")["started"] == ["coordinator", "worker-1"]
 
 
+def reasons(cluster: LocalCluster, job: str) -> set[str]:
+    """Why attempts of a job have begun, by the history that its coordinator keeps."""
+    history = json.loads((cluster.home / "jobs" / job / "history.json").read_text())
+    return {attempt["reason"] for attempt in history["attempts"]}
+
+
 def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run(cluster: LocalCluster) -> None:
     started = cluster.json("cluster", "start", "--workers", "1", "--slots", "2")
     first = cluster.json("submit", "endless.yaml")["job_id"]
@@ -171,6 +177,8 @@ def test_a_job_with_code_outlives_its_coordinator_and_an_upgrade_that_cannot_run
     assert cluster.json("cluster", "start")["started"] == ["coordinator"]
     assert cluster.wait_state(first, "RUNNING").attempt >= 2
     assert cluster.run("rescale", first, "--parallelism", "2").out.startswith(f"{first}: RUNNING with parallelism 2")
+    # the coordinator writes it behind the job
+    wait_until(lambda: {"submitted", "coordinator", "rescale"} <= reasons(cluster, first), "its history to be kept")
 
     with cluster.client() as client:
         # where the coordinator keeps them

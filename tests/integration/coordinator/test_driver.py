@@ -161,7 +161,7 @@ def test_a_slot_whose_reports_cannot_be_read_has_failed(tmp_path: Path) -> None:
 
 
 def test_a_job_whose_journal_is_gone_does_not_begin_anew(tmp_path: Path) -> None:
-    history = JobHistory().started(1, 1, 1, "submitted")
+    history = JobHistory().started(1, 1, 1)
 
     async def test() -> None:
         async with driven(tmp_path, history) as made:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.exchange.network.listener import Listener
+from headrace.exchange.network.incoming import Listener
 from headrace.local.engine.compile import compile_pipeline
 from headrace.plan.explain import plan_dict
 from headrace.rpc.deployment import Deployment, PeerDocument

@@ -18,8 +18,8 @@ from typing import Literal
 from headrace.checkpoint.manifest import SUBTASK_DOCUMENTS, SplitDocument, StateHandle, SubtaskDocument
 from headrace.checkpoint.paths import joined
 from headrace.core.source_state import SourceState, SplitState, merged
+from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.link import LinkTimes
-from headrace.exchange.network.listener import Listener
 from headrace.execution.idle_times import relayed_heights
 from headrace.execution.split_assignment import subtask_of
 from headrace.local.engine.compile import compile_pipeline

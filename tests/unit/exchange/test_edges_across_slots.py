@@ -16,8 +16,8 @@ from headrace.core.errors import HeadraceError
 from headrace.core.signals import TIME_MAX, Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.mailbox import ChannelBounds, Mailbox
 from headrace.exchange.network.handshake import Identity
+from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.link import LinkTimes
-from headrace.exchange.network.listener import Listener
 from headrace.exchange.network.outgoing import Connection
 from headrace.exchange.outlet import Outlet
 from headrace.exchange.output import Channel, EdgeOutput

@@ -7,7 +7,7 @@
 
 Sources start as configured in the pipeline, or at the positions supplied. `reached_ms` is the watermark of the state:
 windows that end by then count as fired, and rows behind it are late. It becomes the floor of every partition, which is
-the least watermark of its rows (DESIGN section 5, rule 1).
+the least watermark of its rows.
 """
 
 from __future__ import annotations

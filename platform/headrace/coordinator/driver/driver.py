@@ -346,9 +346,8 @@ class JobDriver:
         now_ms, job = self._clock.now_ms(), self.machine.job
         match state:
             case JobState.DEPLOYING:
-                reason = "submitted" if job.attempt == 1 else "restart"
                 restored = job.restored.epoch if job.restored is not None and job.restored_own else None
-                self.history = self.history.started(now_ms, job.attempt, job.parallelism, reason, restored)
+                self.history = self.history.started(now_ms, job.attempt, job.parallelism, restored)
             case JobState.RUNNING:
                 self.attempt_slots.suspects_files = False
                 self.history = self.history.running(now_ms, job.attempt)

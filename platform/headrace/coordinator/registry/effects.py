@@ -28,14 +28,10 @@ class AbandonTry:
 @dataclass(frozen=True, slots=True)
 class Drive:
     """Start a driver with the result of the last try, and post these stops to it -> DriverEnded, MasterBroke,
-    DriveFailed.
-
-    resumed   the job was accepted earlier: an unreachable connector must not end it
-    """
+    DriveFailed."""
 
     job: str
     stops: tuple[Stop, ...] = ()
-    resumed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

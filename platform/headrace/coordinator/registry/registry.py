@@ -184,7 +184,7 @@ class Registry:
             # `Closing` has suspended the drivers already, so no driver is started; the next coordinator resumes the job
             self._leave(entry, "the coordinator ends")
         else:
-            self._effects.append(do.Drive(job, resumed=False))
+            self._effects.append(do.Drive(job))
 
     def _on_submit_failed(self, event: on.SubmitFailed | on.Discarded | on.NotDiscarded) -> None:
         match event:

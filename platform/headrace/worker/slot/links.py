@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from headrace.core.errors import HeadraceError
 from headrace.exchange.mailbox import Mailbox
 from headrace.exchange.network.handshake import Identity
-from headrace.exchange.network.listener import Listener
+from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.outgoing import Connection
 from headrace.exchange.outlet import Outlet
 from headrace.rpc.deployment import Deployment, PeerDocument

@@ -38,7 +38,7 @@ from headrace.worker.slot.lease import Lease
 from headrace.worker.supervision.slot_pipe import SlotPipe
 
 if TYPE_CHECKING:
-    from headrace.exchange.network.listener import Listener
+    from headrace.exchange.network.incoming import Listener
 
 FAILED, LEASE_EXPIRED, SUPERVISOR_GONE, OVERRUN = 1, 70, 71, 72
 """Exit codes, beside 0: the attempt was left on command."""
@@ -116,8 +116,8 @@ class _Slot:
         """Loads, listens, obeys, exits."""
         _load()
         from headrace.exchange.network.encryption import Encryption
+        from headrace.exchange.network.incoming import Listener
         from headrace.exchange.network.link import LinkTimes
-        from headrace.exchange.network.listener import Listener
         from headrace.worker.slot.memory_decay import start_memory_decay
 
         start_memory_decay()

@@ -3,7 +3,7 @@
 A template imports this module before the first fork (`worker.slot.main.preload`).
 """
 
-import headrace.exchange.network.listener
+import headrace.exchange.network.incoming
 import headrace.formats.csv.decode
 import headrace.formats.csv.encode
 import headrace.formats.json.decode

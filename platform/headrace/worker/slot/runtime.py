@@ -23,7 +23,7 @@ from typing import assert_never
 from headrace.checkpoint.stores.opening import open_folder, open_store, read_url
 from headrace.core.clock import SystemClock
 from headrace.exchange.mailbox import TaskCancelledError
-from headrace.exchange.network.listener import Listener
+from headrace.exchange.network.incoming import Listener
 from headrace.plan.physical import Task
 from headrace.rpc.deployment import Deployment
 from headrace.rpc.failure import failure_of

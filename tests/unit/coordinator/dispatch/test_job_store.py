@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> JobStore:
 
 def test_jobs_are_there_after_a_restart(store: JobStore, tmp_path: Path) -> None:
     assert store.load_all() == ([], {})
-    history = JobHistory().started(3, 1, 1, "submitted")
+    history = JobHistory().started(3, 1, 1)
     store.add(submission(2))
     store.add(submission(1))
     store.save_history(submission(1).job, JobHistory())
@@ -58,7 +58,7 @@ def test_jobs_are_there_after_a_restart(store: JobStore, tmp_path: Path) -> None
 
 def test_an_older_history_replaces_no_newer_one(store: JobStore) -> None:
     store.add(submission(1))
-    older = JobHistory().started(3, 1, 1, "submitted")
+    older = JobHistory().started(3, 1, 1)
     newer = older.running(4, 1)
     store.save_history(submission(1).job, newer)
     store.save_history(submission(1).job, older)

@@ -30,7 +30,7 @@ def registry(*waiting: str, ended: Iterable[str] = ()) -> Registry:
 def driving(job: str = "a") -> Registry:
     made = registry()
     made.handle(on.SubmitAsked(job, job, allow_duplicate=False))
-    assert made.handle(on.SubmitKept(job)) == [do.Drive(job, resumed=False)]
+    assert made.handle(on.SubmitKept(job)) == [do.Drive(job)]
     return made
 
 

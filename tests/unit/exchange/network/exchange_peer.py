@@ -16,8 +16,8 @@ import polars as pl
 
 from headrace.exchange.mailbox import ChannelBounds, Mailbox
 from headrace.exchange.network.handshake import Identity
+from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.link import LinkTimes
-from headrace.exchange.network.listener import Listener
 from headrace.exchange.network.outgoing import Connection
 
 

@@ -16,12 +16,12 @@ import pytest
 from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.signals import EndOfInput, Watermark
 from headrace.exchange.mailbox import ChannelBounds, Mailbox
-from headrace.exchange.network import listener as listening
+from headrace.exchange.network import incoming
 from headrace.exchange.network.dialling import Address
 from headrace.exchange.network.encryption import Encryption
 from headrace.exchange.network.handshake import HandshakeSocket, Identity, introduce
+from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.link import LinkTimes
-from headrace.exchange.network.listener import Listener
 from headrace.exchange.network.outgoing import Connection
 from support.certificates import DAY, Authority, tls_files_of
 from support.processes.running import WAIT_SECONDS, wait_until
@@ -191,7 +191,7 @@ def test_a_name_has_to_be_in_the_certificate(encryption: Encryption, authority: 
 
 
 def test_a_stranger_that_begins_no_handshake_is_let_go(encryption: Encryption, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(incoming, "HANDSHAKE_S", 0.2)
     with reading(encryption) as reader, socket.create_connection(reader.listener.address[:2]) as stranger:
         stranger.sendall(b"\x16\x03")
         wait_until(

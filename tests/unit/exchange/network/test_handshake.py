@@ -16,7 +16,7 @@ from headrace.core.errors import ExternalError
 from headrace.core.network.mutual_proof import NONCE_BYTES, PROOF_BYTES
 from headrace.exchange.mailbox import ChannelBounds, Mailbox
 from headrace.exchange.network.handshake import MAGIC, Greeting, HandshakeSocket, Identity, Kind, challenge, introduce
-from headrace.exchange.network.listener import Listener
+from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.outgoing import Connection
 from support.processes.running import WAIT_SECONDS
 

@@ -23,11 +23,11 @@ import pytest
 from headrace.core.errors import ExternalError, HeadraceError, UnreachableError
 from headrace.core.signals import Barrier, Element, EndOfInput, Watermark
 from headrace.exchange.mailbox import ChannelBounds, Mailbox, TaskCancelledError
-from headrace.exchange.network import listener as listening
+from headrace.exchange.network import incoming
 from headrace.exchange.network.dialling import Address
 from headrace.exchange.network.handshake import Identity
+from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.link import LinkTimes
-from headrace.exchange.network.listener import Listener
 from headrace.exchange.network.outgoing import Connection
 from support.processes.running import WAIT_SECONDS, wait_until
 from support.reserved_port import reserved_port
@@ -78,7 +78,7 @@ def batch(n: int, rows: int = BATCH_ROWS) -> pl.DataFrame:
 
 
 class Reader:
-    """A listening slot with one mailbox of task `t`, and what it was told of losses."""
+    """A incoming slot with one mailbox of task `t`, and what it was told of losses."""
 
     def __init__(self, folder: Path | None, *, rows_max: int = 100_000, channels: int = 1, times: LinkTimes = CALM):
         self.mailbox = Mailbox(channels, ChannelBounds(rows_max=rows_max), merge_rows_max=10_000)
@@ -297,7 +297,7 @@ def test_a_caller_that_waits_is_sent_away_when_the_listener_closes(folder: Path 
 
 
 def test_no_attempt_in_time_is_a_refusal(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "DEPLOY_WAIT_S", 0.0)
+    monkeypatch.setattr(incoming, "DEPLOY_WAIT_S", 0.0)
     listener = Listener("127.0.0.1", folder)
     try:
         with pytest.raises(ExternalError, match=r"no attempt was deployed there yet|did not answer in time"):

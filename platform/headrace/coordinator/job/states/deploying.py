@@ -9,7 +9,7 @@ from headrace.coordinator.job.effects import Answer, DeploySlots
 from headrace.coordinator.job.events import Event, HostFailed, SlotDeployed, SlotFailed, StopAsked, Tick
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.after_failure import failed
+from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.transitions import STAY, Next, ToRunning, ToStopping
 from headrace.core.errors import Domain
@@ -42,7 +42,7 @@ class Deploying:
                 self._waiting.discard(index)
                 return STAY if self._waiting else self._start(job, now_ms)
             case SlotFailed(_, failure) | HostFailed(failure):
-                return failed(job, failure, now_ms)
+                return after_failure(job, failure, now_ms)
             case StopAsked(request, folder, drain) if job.stop is None:
                 # kept for later: a stop takes a last epoch, and no epoch begins before every slot has deployed
                 job.stop = Request(request, folder, drain)
@@ -50,7 +50,7 @@ class Deploying:
             case Tick() if now_ms >= self._deadline_ms:
                 late = ", ".join(str(index) for index in sorted(self._waiting))
                 text = f"slot {late} did not open within {job.config.deploy_timeout_ms // 1000} s"
-                return failed(job, Failure(text, Domain.EXTERNAL, retry=True), now_ms)
+                return after_failure(job, Failure(text, Domain.EXTERNAL, retry=True), now_ms)
             case _:
                 return on_any(self.name, job, event, now_ms)
 

@@ -62,7 +62,7 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job, Request
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.after_failure import failed
+from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.shared.lost_output import all_lost, mixed_loss, output_lost
 from headrace.coordinator.job.states.shared.recorded_end import recorded_end
@@ -163,7 +163,7 @@ class Scheduling:
                 self._on_commit(job, lost)
                 return STAY
             case CommitFailed(epoch, failure) if self._is_decided(epoch):
-                return failed(job, failure, now_ms)
+                return after_failure(job, failure, now_ms)
             case Fenced() | FenceFailed() if self._fencing and event.attempt == job.attempt:
                 return self._on_fenced(job, event, now_ms)
             case RecordWritten(ticket) if ticket == self._ticket:
@@ -177,7 +177,7 @@ class Scheduling:
             case HostFailed(failure, refused=True) if job.ends_if_refused:
                 return ToFailing(failure)
             case HostFailed(failure) | SlotFailed(_, failure):
-                return failed(job, failure, now_ms)
+                return after_failure(job, failure, now_ms)
             case Tick():
                 return self._on_tick(job, now_ms)
             case _:
@@ -190,7 +190,7 @@ class Scheduling:
                 self._stop_due_ms = now_ms + STOP_PATIENCE_MS
                 return STAY
             case SavepointFailed(_, failure) if self._stopped is not None:
-                return failed(job, failure, now_ms)
+                return after_failure(job, failure, now_ms)
             case _:
                 return on_any(self.name, job, event, now_ms)
 
@@ -209,7 +209,7 @@ class Scheduling:
             self._refuse_stop(job)
         if patience_ms is None or now_ms < patience_ms:
             return STAY
-        return self._ended() if self._step is Step.LAST_FENCE else failed(job, self._too_few(job), now_ms)
+        return self._ended() if self._step is Step.LAST_FENCE else after_failure(job, self._too_few(job), now_ms)
 
     def _alarm_due_ms(self, job: Job) -> int | None:
         """The time at which decided output has waited for its commit for half of its transaction timeout."""
@@ -275,7 +275,7 @@ class Scheduling:
             return ToSuspended("another coordinator has gone on with this job")
         manifest, lost, self._lost = self._decided.manifest, self._lost, ()
         if not all_lost(manifest, lost):
-            return failed(job, mixed_loss(manifest, lost, self._before), now_ms)
+            return after_failure(job, mixed_loss(manifest, lost, self._before), now_ms)
         job.note(output_lost(manifest.epoch, lost), f"the job goes on from {_named(self._before)}")
         job.go_back(self._before)
         asked, self._step = self._stopped is None, Step.WAITING
@@ -419,7 +419,7 @@ class Scheduling:
         if self._step is Step.LAST_FENCE:
             return self._ended()
         # an unfenced writer of an earlier attempt could still write under its name
-        return failed(job, event.failure, now_ms) if isinstance(event, FenceFailed) else ToDeploying()
+        return after_failure(job, event.failure, now_ms) if isinstance(event, FenceFailed) else ToDeploying()
 
     def _on_committed(self, job: Job) -> Next:
         """The stop's epoch is committed: its savepoint's manifest remains."""

@@ -11,7 +11,7 @@ from headrace.coordinator.job.states.transitions import ToFailing, ToRestarting
 from headrace.rpc.messages import Failure
 
 
-def failed(job: Job, failure: Failure, now_ms: int) -> ToRestarting | ToFailing:
+def after_failure(job: Job, failure: Failure, now_ms: int) -> ToRestarting | ToFailing:
     """Returns the transition after a failure: to another attempt after a delay, or to the end."""
     job.fail_request(job.rescale, failure)
     job.rescale = None

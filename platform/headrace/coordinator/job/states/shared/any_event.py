@@ -16,7 +16,7 @@ from headrace.coordinator.job.events import (
 )
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
-from headrace.coordinator.job.states.shared.after_failure import failed
+from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.transitions import STAY, Next, ToCancelling, ToSuspended
 from headrace.core.errors import Domain
 from headrace.rpc.messages import Failure
@@ -30,7 +30,7 @@ def on_any(name: JobState, job: Job, event: Event, now_ms: int) -> Next:
         case Suspend(reason) | Replaced(reason):
             return ToSuspended(reason)
         case JournalFailed(failure):
-            return failed(job, failure, now_ms)
+            return after_failure(job, failure, now_ms)
         case SavepointAsked(request) | StopAsked(request) | RescaleAsked(request):
             refuse(job, request, name)
             return STAY

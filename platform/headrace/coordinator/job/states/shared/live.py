@@ -48,7 +48,7 @@ from headrace.coordinator.job.events import (
 from headrace.coordinator.job.job import Job
 from headrace.coordinator.job.job_state import JobState
 from headrace.coordinator.job.manifest import manifest_of, savepoint_states
-from headrace.coordinator.job.states.shared.after_failure import failed
+from headrace.coordinator.job.states.shared.after_failure import after_failure
 from headrace.coordinator.job.states.shared.any_event import on_any
 from headrace.coordinator.job.states.shared.lost_output import output_lost
 from headrace.coordinator.job.states.transitions import STAY, Next, Stay
@@ -173,7 +173,7 @@ class Live:
     def fail(self, job: Job, failure: Failure, now_ms: int) -> Next:
         """Ends the attempt."""
         self.drop_savepoints(job, failure)
-        return failed(job, failure, now_ms)
+        return after_failure(job, failure, now_ms)
 
     def _on_tick(self, job: Job, now_ms: int) -> Next:
         self.attempt.look_for_splits(job, now_ms)

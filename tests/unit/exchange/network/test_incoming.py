@@ -13,11 +13,10 @@ import pytest
 from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.signals import Watermark
 from headrace.exchange.mailbox import ChannelBounds, Mailbox
-from headrace.exchange.network import link
-from headrace.exchange.network import listener as listening
+from headrace.exchange.network import incoming, link
 from headrace.exchange.network.handshake import MAGIC, HandshakeSocket, Identity, introduce
+from headrace.exchange.network.incoming import Listener
 from headrace.exchange.network.link import LinkTimes
-from headrace.exchange.network.listener import Listener
 from headrace.exchange.network.outgoing import Connection
 from headrace.exchange.network.wire import HEADER, FrameType
 from support.processes.running import WAIT_SECONDS, wait_until
@@ -128,7 +127,7 @@ def test_five_hundred_idle_strangers_keep_no_slot_out_and_hold_few_threads() -> 
             connection = Connection(listener.address, HERE, 1, round(WAIT_SECONDS * 1_000), lambda loss: None)
             connection.outlet("t", 0).put(Watermark(1))
             assert mailbox.take() == [Watermark(1)]
-            wait_until(lambda: doors() <= listening.UNPROVEN_MAX, "strangers hold threads")
+            wait_until(lambda: doors() <= incoming.UNPROVEN_MAX, "strangers hold threads")
             connection.close()
     finally:
         listener.close()
@@ -136,7 +135,7 @@ def test_five_hundred_idle_strangers_keep_no_slot_out_and_hold_few_threads() -> 
 
 def test_more_callers_than_the_door_holds_all_get_in() -> None:
     """They come before their callee is deployed, and those that have to leave come again."""
-    slots = listening.UNPROVEN_MAX + 20
+    slots = incoming.UNPROVEN_MAX + 20
     listener = Listener("127.0.0.1", None)
     connections: list[Connection] = []
 
@@ -148,7 +147,7 @@ def test_more_callers_than_the_door_holds_all_get_in() -> None:
     try:
         for thread in threads:
             thread.start()
-        wait_until(lambda: doors() >= listening.UNPROVEN_MAX // 2, "nobody called")
+        wait_until(lambda: doors() >= incoming.UNPROVEN_MAX // 2, "nobody called")
         listener.serve(THERE, {}, lambda loss: None)
         for thread in threads:
             thread.join()
@@ -162,7 +161,7 @@ def test_more_callers_than_the_door_holds_all_get_in() -> None:
 def test_a_greeting_that_comes_byte_by_byte_is_not_waited_for(
     stranger: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(incoming, "HANDSHAKE_S", 0.2)
 
     def ended() -> bool:
         try:
