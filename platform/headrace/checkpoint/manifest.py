@@ -20,7 +20,7 @@ FORMAT = 1
 
 
 class Document(BaseModel):
-    """Base of everything that is written down: frozen; unknown fields are an error of version."""
+    """Base of all stored documents: frozen; an unknown field is an error of version."""
 
     # some documents contain pipelines with secrets, and errors are logged: they must not contain the input
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", hide_input_in_errors=True)
@@ -32,8 +32,8 @@ class FilePart(Document):
     checksum   `xxh64:<hex>` of the whole file
     bytes      size of the whole file
     rows       rows in the row groups named
-    portion    of an engine that runs in increments: which unit of state the rows belong to, and what it is about
-               (`operators.aggregation.deltas`); empty: nothing is said
+    portion    of an engine that runs in increments: the place of the unit of state that the rows belong to
+               (`operators.aggregation.deltas`); empty: the state is not divided into units
     """
 
     path: str
@@ -70,7 +70,7 @@ class StateHandle(Document):
 
 
 class CommittableDocument(Document):
-    """A `connect.sink.Committable` written down."""
+    """A `connect.sink.Committable` as a document."""
 
     sink: str
     subtask: int
@@ -105,8 +105,8 @@ class CommittableDocument(Document):
 class OutputTotal(Document):
     """All that a sink has committed over the job's life.
 
-    rows, digest   how many, and their digest (`core.digest`, 32 hex digits; empty: none yet)
-    begin          where the job's output began outside, in the connector's own words; empty: not known
+    rows, digest   number of rows, and their digest (`core.digest`, 32 hex digits; empty: none yet)
+    begin          where the job's output begins in the external system, as the connector defines it; empty: not known
     """
 
     rows: int = 0
@@ -115,10 +115,10 @@ class OutputTotal(Document):
 
 
 class SubtaskDocument(Document):
-    """What one subtask acknowledges for an epoch: everything is in storage.
+    """The acknowledgement of one subtask for an epoch: all its files are in storage.
 
-    savepoint   the same states written once more in savepoint form, where the epoch is one
-    sources     source name -> what this subtask knows of it
+    savepoint   the same states written again in savepoint form, if the epoch is a savepoint
+    sources     source name -> this subtask's share of its state
     counters    node -> counter -> total since the attempt began, as of the barrier
     """
 
@@ -156,17 +156,18 @@ class SplitDocument(Document):
 
 
 class Manifest(Document):
-    """A complete checkpoint or savepoint: all that a restore needs beside the pipeline.
+    """A complete checkpoint or savepoint: all that a restore needs, except the pipeline.
 
-    kind          `checkpoint`, or `savepoint` (self-contained, handed to the user)
-    parallelism   node -> subtasks it had
-    nodes         node -> what it is (`source`, verb of the step, `sink`), for the verdict on a changed pipeline
+    kind          `checkpoint`, or `savepoint` (self-contained, owned by the user)
+    parallelism   node -> its number of subtasks
+    nodes         node -> its kind (`source`, verb of the step, `sink`), for the verdict on a changed pipeline
     sources       source -> its partitions and time, merged over subtasks
     splits        source -> all splits known to its enumerator
-    counters      node -> counter -> total over the job's life: what was done after the cut and lost does not count
-    transactions  sink -> names that the attempt's writers may use from this epoch on: its record may be pruned
-    output        exactly-once sink -> all that it has committed, this epoch included
-    drained       time went to the end before: every window has fired
+    counters      node -> counter -> total over the job's life, without work after this epoch's barrier
+    transactions  sink -> transaction names that the attempt's writers may use from this epoch on; the attempt's record
+                  may be pruned
+    output        exactly-once sink -> all that it has committed, with this epoch
+    drained       the watermark went to its end before the barrier: every window has fired
     final         all input had ended
     """
 

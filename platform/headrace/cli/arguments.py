@@ -23,7 +23,7 @@ Coordinator = Annotated[
         "--coordinator",
         envvar="HEADRACE_COORDINATOR",
         metavar="URL",
-        help="Which cluster. Default: the one in HEADRACE_HOME. HEADRACE_TOKEN holds the token of another one.",
+        help="The cluster. Default: the one in HEADRACE_HOME. HEADRACE_TOKEN has the token of another cluster.",
     ),
 ]
 Job = Annotated[
@@ -37,13 +37,14 @@ Rename = Annotated[
     typer.Option("--rename", metavar="OLD=NEW", help="A node that has another name in the savepoint; repeatable."),
 ]
 AllowDroppedState = Annotated[
-    bool, typer.Option("--allow-dropped-state", help="Though state in it fits no node and is lost.")
+    bool, typer.Option("--allow-dropped-state", help="Start even if state in it fits no node and is lost.")
 ]
 AllowDrained = Annotated[
-    bool, typer.Option("--allow-drained", help="Though time had gone to its end when it was taken.")
+    bool,
+    typer.Option("--allow-drained", help="Start even if it was taken after time had gone to its end (stop --drain)."),
 ]
 AllowLostOutput = Annotated[
-    bool, typer.Option("--allow-lost-output", help="Though its last output is not known to be visible.")
+    bool, typer.Option("--allow-lost-output", help="Start even if it is not known whether its last output is visible.")
 ]
 PyFiles = Annotated[
     list[str] | None,

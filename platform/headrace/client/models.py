@@ -132,9 +132,9 @@ class SavepointRequest(Request):
 
 
 class StopRequest(Request):
-    """Stop at a cut. savepoint: as `directory` of a SavepointRequest, None: the last checkpoint is all that is kept.
+    """Stop with a last epoch. savepoint: as `directory` of a SavepointRequest; None: only a last checkpoint is kept.
 
-    drain   time goes to its end first, so that every window closes
+    drain   the watermark goes to its end first, so that every window fires
     """
 
     savepoint: str | None = None
@@ -142,7 +142,7 @@ class StopRequest(Request):
 
 
 class RescaleRequest(Request):
-    """Run on with another parallelism (nodes that set one keep theirs)."""
+    """Continue with another parallelism (nodes that set one keep theirs)."""
 
     parallelism: int = Field(ge=1)
 
@@ -186,10 +186,11 @@ class SubtaskState(Answer):
 
 
 class NodeStatus(Answer):
-    """A node, summed up over its subtasks; rows are counted over the job's life, what was lost and done again once.
+    """A node, summed up over its subtasks. Rows are counted over the job's life; rows that were processed again after a
+    failure count once.
 
     kind           source, verb of the step, or sink
-    lag            messages that a source has yet to read; None where that is not known
+    lag            messages that a source has not read yet; None: not known
     watermark      lowest of its subtasks (epoch ms), None before the first
     busy, backpressured   highest of its subtasks, 0 to 1
     """
@@ -218,9 +219,9 @@ class CompletedCheckpoint(Answer):
 
 
 class JobStatus(Answer):
-    """All about a job. `failure`: what ended it, or what it restarts from; `message`: what it waits for, for people;
-    `alarm`: what a person should look at before it goes wrong; `opened`: its sources and sinks are open, or it has
-    run."""
+    """All about a job. `failure`: what ended it, or the failure after which it restarts; `message`: what it waits for,
+    as text; `alarm`: a state that a person should look at before the job fails; `opened`: its sources and sinks are
+    open, or it has run."""
 
     job_id: str
     name: str
@@ -243,7 +244,7 @@ class CheckpointInfo(Answer):
     """One checkpoint of a job's history.
 
     kind         checkpoint or savepoint
-    status       committed: complete, and what it decided is visible
+    status       committed: complete, and its output is visible
     duration_ms  from its trigger until it was complete
     bytes        written for it (state files that it shares with an earlier one do not count)
     """
@@ -267,7 +268,7 @@ class CheckpointList(Answer):
 
 
 class ExceptionInfo(Answer):
-    """A failure of a job. `place`: topic, partition and offset, where known; `unreachable`: nobody answered there."""
+    """A failure of a job. `place`: topic, partition and offset, where known; `unreachable`: the peer did not answer."""
 
     at: Moment
     attempt: int
@@ -295,7 +296,7 @@ class LogLines(Answer):
 
 
 class ProblemBody(Answer):
-    """One thing wrong with a pipeline. `path`: dotted, as in `steps.hourly.filter`."""
+    """One problem of a pipeline. `path`: dotted, as in `steps.hourly.filter`."""
 
     message: str
     path: str = ""
@@ -306,7 +307,7 @@ class ProblemBody(Answer):
 
 
 class ErrorBody(Answer):
-    """What a request that failed is answered with. `domain` says whose fault it is (core.errors.Domain)."""
+    """The body of the answer to a failed request. `domain` says whose fault it is (core.errors.Domain)."""
 
     message: str
     domain: Domain
@@ -316,7 +317,7 @@ class ErrorBody(Answer):
 
 
 class SinkAudit(Answer):
-    """What came of reading a sink's output back. expected_rows: that checkpoint `epoch` says were written."""
+    """The result of reading a sink's output back. expected_rows: number of rows committed by checkpoint `epoch`."""
 
     sink: str
     verdict: Literal["proven", "differs", "unprovable"]
@@ -334,10 +335,10 @@ class AuditReport(Answer):
 
 
 class Trigger(Answer):
-    """A long operation: asked for once, then looked at until its status is final.
+    """A long operation: requested once, then polled until its status is final.
 
-    path     of the savepoint, or of the last checkpoint, where the operation ends with one
-    progress how far it is, for people; audit: what an audit found
+    path     of the savepoint or last checkpoint, if the operation ends with one
+    progress  of the operation, as text; audit: the result of an audit
     error    why it failed
     """
 

@@ -13,9 +13,9 @@ LETTERS_MAX = 10_000
 
 
 class TransactionInfo(Answer):
-    """Output of a job that is open outside: neither visible nor given up.
+    """Open output of a job in an external system: neither committed nor aborted.
 
-    state        the outside's own word
+    state        as the external system calls it
     holds_back   what read_committed readers wait for: topic partitions
     epoch        the complete checkpoint that names it, or null
     safe         what may be done with it (`leave`: nothing), by_force: what `--force` allows beside that
@@ -41,14 +41,14 @@ class TransactionInfo(Answer):
 
 
 class TransactionList(Answer):
-    """What is open of a job. `note`: what was done beside, for people."""
+    """Open output of a job. `note`: further actions of the request, as text."""
 
     transactions: tuple[TransactionInfo, ...]
     note: str | None = None
 
 
 class EndTransactionsRequest(Request):
-    """Commit or abort what may be. names: only these; yes: do it, not only say what would be done.
+    """Commit or abort transactions that may be. names: only these; yes: do it, not only report what would be done.
 
     force   abort what is undecided of a job that is suspended
     """
@@ -60,7 +60,7 @@ class EndTransactionsRequest(Request):
 
 
 class DeadLettersRequest(Request):
-    """Dead letters of a job. node: only those of this one; limit: the newest so many of each sink."""
+    """Dead letters of a job. node: only those of this node; limit: number of the newest ones of each sink."""
 
     node: str | None = None
     limit: int = Field(default=100, ge=1, le=LETTERS_MAX)
@@ -95,7 +95,7 @@ class DeadLetterList(Answer):
 class RedriveRequest(Request):
     """Send dead letters of a node again, the oldest first, each once. to: another topic than they came from.
 
-    limit   at most so many by this request; yes: do it, not only say which they would be
+    limit   most of them by this request; yes: send them, not only report which would be sent
     """
 
     node: str
@@ -105,7 +105,7 @@ class RedriveRequest(Request):
 
 
 class Redriven(Answer):
-    """What was, or would be, sent. to: topic -> how many; more: others wait behind them."""
+    """Dead letters that were, or would be, sent. to: topic -> number; more: further ones are left."""
 
     node: str
     to: dict[str, int]

@@ -20,13 +20,15 @@ app = typer.Typer(
 )
 
 
-@app.command(short_help="start it, or what of it does not run")
+@app.command(short_help="start it, or the processes of it that do not run")
 @reporting_errors()
 def start(
     workers: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Worker processes. Default: as before, or 1.")
+        int | None, typer.Option(min=1, max=256, help="Worker processes. Default: as at the last start, or 1.")
     ] = None,
-    slots: Annotated[int | None, typer.Option(min=1, max=256, help="Slots of each. Default: as before, or 4.")] = None,
+    slots: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Slots per worker. Default: as at the last start, or 4.")
+    ] = None,
     # a cluster always has a token: earlier versions' flag is accepted, without effect
     token: Annotated[bool, typer.Option("--token", hidden=True)] = False,
     tls_cert: TlsCert = None,
@@ -50,7 +52,7 @@ def start(
         typer.echo(f"started {', '.join(started)}", err=True)
 
 
-@app.command(short_help="stop it; jobs go on when it is started again")
+@app.command(short_help="stop it; jobs continue when it is started again")
 @reporting_errors()
 def stop(as_json: Json = False) -> None:
     """Stop the cluster of HEADRACE_HOME. Running jobs are suspended, and go on when it is started again."""
@@ -64,7 +66,7 @@ def stop(as_json: Json = False) -> None:
         typer.echo("no cluster was running" if record is None else f"stopped the cluster at {record.url}")
 
 
-@app.command(short_help="say what runs; exit code 3 when it does not answer")
+@app.command(short_help="print what runs; exit code 3 if it does not answer")
 @reporting_errors()
 def status(as_json: Json = False) -> None:
     """Show the processes of the cluster of HEADRACE_HOME; exit code 3 if it does not answer."""

@@ -20,7 +20,9 @@ def coordinator(
     grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="For workers; 0 takes a free one.")] = 8481,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="File with the cluster's secret. Default: cluster/token of HEADRACE_HOME, made if new."),
+        typer.Option(
+            help="File with the cluster's secret. Default: cluster/token of HEADRACE_HOME, created if missing."
+        ),
     ] = None,
     metrics_token_file: Annotated[
         Path | None,

@@ -32,11 +32,9 @@ def worker(
         str | None, typer.Option(metavar="SIZE", help="A slot that uses more memory is killed, such as 4g.")
     ] = None,
     token: Annotated[str, typer.Option(envvar="HEADRACE_TOKEN", help="The cluster's secret.")] = "",
-    token_file: Annotated[
-        Path | None, typer.Option(help="A file that holds it. Default, on the coordinator's home: its own.")
-    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="A file with the secret. Default: that of the home.")] = None,
     reconnect_for: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Give up after so long without a coordinator, such as 5m.")
+        str | None, typer.Option(metavar="DURATION", help="End after this time without a coordinator, such as 5m.")
     ] = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,

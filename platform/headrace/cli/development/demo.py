@@ -35,8 +35,8 @@ What to try next
 @reporting_errors()
 def demo(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the broker; 0 takes a free one.")] = 0,
-    rows: Annotated[int | None, typer.Option(min=1, help="Only so many flights.")] = None,
-    live: Annotated[bool, typer.Option("--live/--no-live", help="The live table, and a pace to see it.")] = True,
+    rows: Annotated[int | None, typer.Option(min=1, help="Number of flights. Default: all.")] = None,
+    live: Annotated[bool, typer.Option("--live/--no-live", help="Show a live table, at a pace to watch it.")] = True,
     as_json: Json = False,
 ) -> None:
     """Run the demonstration: broker, 336,776 flights, windowed results, and a check of every one of them."""

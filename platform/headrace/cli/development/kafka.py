@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="kafka",
-    help="A development broker (real Apache Kafka) on this host, and a look at any broker.",
+    help="A development broker (real Apache Kafka) on this host; topics and messages of any broker.",
     no_args_is_help=True,
 )
 
@@ -35,7 +35,7 @@ Brokers = Annotated[
         "--brokers",
         envvar="KAFKA_BROKERS",
         metavar="HOST:PORT,..",
-        help="Which Kafka. Default: the running development broker, else localhost:9092.",
+        help="Brokers. Default: the running development broker, else localhost:9092.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -79,7 +79,7 @@ def down(as_json: Json = False) -> None:
         typer.echo(f"stopped the broker at {record.bootstrap}; its topics stay in {record.data}")
 
 
-@app.command(short_help="say whether it runs; exit code 3 when not")
+@app.command(short_help="print whether it runs; exit code 3 if not")
 @reporting_errors()
 def status(as_json: Json = False) -> None:
     """Say whether the development broker runs and answers; exit code 3 when not."""
@@ -105,7 +105,7 @@ def status(as_json: Json = False) -> None:
 def topics(
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", show_default=False)] = None,
     brokers: Brokers = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Also those that Kafka keeps for itself.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Also print Kafka's internal topics.")] = False,
     as_json: Json = False,
 ) -> None:
     """List topics, or describe one."""
@@ -151,9 +151,7 @@ def create(
 def delete(
     topic: Topic,
     brokers: Brokers = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Also on brokers that `headrace kafka up` has not started.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also on brokers that `headrace kafka up` did not start.")] = False,
     as_json: Json = False,
 ) -> None:
     """Delete a topic and every message in it."""
@@ -182,7 +180,7 @@ def produce(
     key_separator: Annotated[
         str | None, typer.Option(metavar="CHAR", help=r"A line is KEY, this, VALUE; \t is a tab.")
     ] = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="Into this one; default by key.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Partition to write to. Default: by key.")] = None,
     brokers: Brokers = None,
     as_json: Json = False,
 ) -> None:
@@ -209,8 +207,8 @@ def produce(
 def consume(
     topic: Topic,
     start: Annotated[str, typer.Option("--from", metavar="earliest|latest|OFFSET")] = "earliest",
-    limit: Annotated[int | None, typer.Option("-n", "--limit", min=0, help="At most so many.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes later.")] = False,
+    limit: Annotated[int | None, typer.Option("-n", "--limit", min=0, help="Most messages to print.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with messages that arrive later.")] = False,
     keys: Annotated[bool, typer.Option("--keys", help="KEY, a tab, before the value.")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="PARTITION:OFFSET, a tab, first.")] = False,
     brokers: Brokers = None,

@@ -13,7 +13,9 @@ from headrace.cli.errors import reporting_errors
 @reporting_errors()
 def logs(
     job: Job,
-    lines: Annotated[int, typer.Option("-n", "--lines", min=1, max=100_000, help="At most so many, the last.")] = 1000,
+    lines: Annotated[
+        int, typer.Option("-n", "--lines", min=1, max=100_000, help="Number of lines, the last ones.")
+    ] = 1000,
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:

@@ -15,7 +15,7 @@ def savepoint(
     job: Job,
     directory: Annotated[
         str | None,
-        typer.Argument(metavar="[DIR]", help="Folder or URL to put it under.", show_default=False),
+        typer.Argument(metavar="[DIR]", help="Folder or URL for the savepoint.", show_default=False),
     ] = None,
     coordinator: Coordinator = None,
     as_json: Json = False,

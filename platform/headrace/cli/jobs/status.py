@@ -22,8 +22,10 @@ SUBTASKS_SHOWN = 32
 @reporting_errors()
 def status(
     job: Job,
-    subtasks: Annotated[bool, typer.Option("--subtasks", help="Every subtask, however many there are.")] = False,
-    exceptions: Annotated[bool, typer.Option("--exceptions", help="Also its last failures, newest first.")] = False,
+    subtasks: Annotated[bool, typer.Option("--subtasks", help="Print all subtasks, also if there are many.")] = False,
+    exceptions: Annotated[
+        bool, typer.Option("--exceptions", help="Also print the last failures, newest first.")
+    ] = False,
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:

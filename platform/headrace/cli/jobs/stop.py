@@ -17,11 +17,11 @@ def stop(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Folder or URL to put a savepoint under. Default: a last checkpoint.",
+            help="Folder or URL for a savepoint. Default: keep a last checkpoint.",
             show_default=False,
         ),
     ] = None,
-    drain: Annotated[bool, typer.Option("--drain", help="Let time go to its end first: every window closes.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="Set time to its end first: every window fires.")] = False,
     coordinator: Coordinator = None,
     as_json: Json = False,
 ) -> None:

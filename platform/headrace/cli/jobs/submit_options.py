@@ -25,13 +25,13 @@ class Target(StrEnum):
     SPARK = "spark"
 
 
-ModeOption = Annotated[Mode, typer.Option("--mode", help="On a cluster that runs, or on one of its own.")]
-TargetOption = Annotated[Target, typer.Option("--target", help="Who gives the processes.")]
+ModeOption = Annotated[Mode, typer.Option("--mode", help="On a running cluster (session), or on a cluster of its own.")]
+TargetOption = Annotated[Target, typer.Option("--target", help="The system that provides the processes.")]
 FromSavepoint = Annotated[
     str | None, typer.Option(metavar="PATH", help="Start from a savepoint or checkpoint.", show_default=False)
 ]
 Claim = Annotated[bool, typer.Option("--claim", help="Its files become the job's. Default: they are copied.")]
-TakeOver = Annotated[bool, typer.Option("--take-over", help="Though the job of that checkpoint may still run.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Start even if the job of that checkpoint may still run.")]
 Parallelism = Annotated[int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself.")]
-AllowDuplicate = Annotated[bool, typer.Option("--allow-duplicate", help="Though a job of that name runs.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Until it has ended; exit code 1 unless it finished.")]
+AllowDuplicate = Annotated[bool, typer.Option("--allow-duplicate", help="Submit even if a job of that name runs.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the job has ended; exit code 1 unless it finished.")]

@@ -31,7 +31,9 @@ def upgrade(
     savepoint: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="Stop with a savepoint under it. Default: a last checkpoint.", show_default=False
+            metavar="DIR",
+            help="Stop with a savepoint in this folder. Default: keep a last checkpoint.",
+            show_default=False,
         ),
     ] = None,
     allow_dropped_state: AllowDroppedState = False,

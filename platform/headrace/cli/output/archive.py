@@ -48,7 +48,7 @@ sinks:
 
 @reporting_errors()
 def archive(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC..", help="What to keep.", show_default=False)],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC..", help="Topic to archive.", show_default=False)],
     to: Annotated[str, typer.Option("--to", metavar="URL", help="A folder, or a URL such as s3://bucket/archive.")],
     brokers: Brokers = None,
     begin: Annotated[
@@ -63,8 +63,10 @@ def archive(
         list[str] | None,
         typer.Option("--properties", metavar="KEY=VALUE", help="A Kafka client setting; ${VARIABLES} are replaced."),
     ] = None,
-    parallelism: Annotated[int, typer.Option(min=1, help="Subtasks; each keeps some of the partitions.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Take up the last run of this archive again.")] = False,
+    parallelism: Annotated[
+        int, typer.Option(min=1, help="Number of subtasks; each archives some of the partitions.")
+    ] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the last run of this archive.")] = False,
     show: Annotated[bool, typer.Option("--print", help="Print the pipeline file, run nothing.")] = False,
     as_json: Json = False,
 ) -> None:

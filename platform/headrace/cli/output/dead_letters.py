@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="dead-letters",
-    help="Messages and rows that could not be processed and were kept: look at them, send them again.",
+    help="Messages and rows that could not be processed and were kept: list them, send them again.",
     no_args_is_help=True,
 )
 
@@ -41,7 +41,7 @@ JobOrFile = Annotated[
 def list_(
     job: JobOrFile,
     node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only of this source or step.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The newest so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Number of the newest ones.")] = 20,
     overrides: Set = None,
     coordinator: Coordinator = None,
     as_json: Json = False,
@@ -78,11 +78,13 @@ def list_(
 @reporting_errors()
 def redrive(
     job: JobOrFile,
-    node: Annotated[str, typer.Option("--node", metavar="NODE", help="The source or step that gave them up.")],
+    node: Annotated[
+        str, typer.Option("--node", metavar="NODE", help="The source or step that could not process them.")
+    ],
     to: Annotated[
         str | None, typer.Option("--to", metavar="TOPIC", help="Default: the topic that each came from.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without it: only say what would be sent.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send them. Default: only print what would be sent.")] = False,
     overrides: Set = None,
     coordinator: Coordinator = None,
     as_json: Json = False,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="state",
-    help="What is inside a checkpoint or savepoint.",
+    help="The content of a checkpoint or savepoint.",
     no_args_is_help=True,
 )
 
@@ -72,7 +72,7 @@ def read_state(
     path: Place,
     node: Annotated[str | None, typer.Option(help="Default: the only one.", show_default=False)] = None,
     state: Annotated[str | None, typer.Option(help="Default: the node's only one.", show_default=False)] = None,
-    rows: Annotated[int, typer.Option("-n", "--rows", min=1, help="At most so many on the screen.")] = 20,
+    rows: Annotated[int, typer.Option("-n", "--rows", min=1, help="Most rows to print.")] = 20,
     to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all rows as Parquet.", show_default=False)
     ] = None,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="transactions",
-    help="Kafka transactions (and other staged output) of our jobs: see what is open, commit it, abort it.",
+    help="Kafka transactions (and other staged output) of jobs: list, commit or abort open ones.",
     no_args_is_help=True,
 )
 
@@ -38,18 +38,20 @@ Brokers = Annotated[
     typer.Option(
         "--brokers",
         metavar="HOST:PORT,..",
-        help="In place of JOB: everything on these brokers under our prefix, `headrace-`.",
+        help="Instead of JOB: all transactions on these brokers with the prefix `headrace-`.",
     ),
 ]
 Property = Annotated[
     list[str] | None,
     typer.Option("--property", metavar="K=V", help="With --brokers: a client property, such as sasl.username=me."),
 ]
-Name = Annotated[list[str] | None, typer.Option("--name", metavar="TRANSACTION", help="Only this one; repeatable.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without it: only say what would be done.")]
+Name = Annotated[
+    list[str] | None, typer.Option("--name", metavar="TRANSACTION", help="Print only this one; repeatable.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it. Default: only print what would be done.")]
 
 
-@app.command("list", short_help="what is open, since when, and what is safe to do")
+@app.command("list", short_help="list open transactions, their age, and what is safe to do")
 @reporting_errors()
 def list_(
     job: JobArgument = None,
@@ -68,7 +70,7 @@ def list_(
     _print(found, as_json=as_json)
 
 
-@app.command("commit", short_help="commit what a complete checkpoint decided")
+@app.command("commit", short_help="commit transactions that a complete checkpoint decided")
 @reporting_errors()
 def commit(
     job: JobArgument = None,
@@ -88,7 +90,7 @@ def commit(
     _print(_end("commit", job, _Wish(brokers, properties, names, yes), coordinator), as_json=as_json)
 
 
-@app.command("abort", short_help="abort what no checkpoint decided")
+@app.command("abort", short_help="abort transactions that no checkpoint decided")
 @reporting_errors()
 def abort(
     job: JobArgument = None,
@@ -98,9 +100,7 @@ def abort(
     yes: Yes = False,
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", help="Also of jobs that are suspended or that no coordinator knows. Never what was decided."
-        ),
+        typer.Option("--force", help="Also abort output of jobs that are suspended or unknown; never decided output."),
     ] = False,
     coordinator: Coordinator = None,
     as_json: Json = False,

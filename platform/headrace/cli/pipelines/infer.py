@@ -20,7 +20,7 @@ def infer(
     form: Annotated[
         Literal["json", "csv", "parquet"] | None, typer.Option("--format", help="Default: by the file's name.")
     ] = None,
-    rows: Annotated[int, typer.Option("-n", "--rows", min=1, help="How many to look at.")] = 1000,
+    rows: Annotated[int, typer.Option("-n", "--rows", min=1, help="Number of records to read.")] = 1000,
     as_json: Json = False,
 ) -> None:
     """Print a schema made from data, ready to paste under a source."""

@@ -18,7 +18,9 @@ FILES = ("pipeline.yaml", "functions.py", "data/rides.jsonl", "README.md")
 
 @reporting_errors()
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where; it is made if it is not there.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Folder of the project; created if it does not exist.")
+    ] = Path(),
     as_json: Json = False,
 ) -> None:
     """Make a small project: a pipeline, a Python function, data, tests. It runs at once, without Kafka."""

@@ -20,8 +20,8 @@ CELL_WIDTH = 60
 def preview(
     file: File,
     node: Annotated[str, typer.Argument(metavar="NODE", help="A source, step or sink, or x.late, x.bad.")],
-    rows: Annotated[int, typer.Option("-n", "--rows", min=1, help="At most so many.")] = 10,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for them.")] = 10.0,
+    rows: Annotated[int, typer.Option("-n", "--rows", min=1, help="Most rows to print.")] = 10,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Longest wait for messages, in seconds.")] = 10.0,
     set_: Set = None,
     as_json: Json = False,
 ) -> None:

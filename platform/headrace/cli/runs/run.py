@@ -77,7 +77,7 @@ def run(
     from_savepoint: Annotated[
         str | None, typer.Option(metavar="PATH", help="Start from this savepoint or checkpoint.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Take up the last run of this pipeline again.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the last run of this pipeline.")] = False,
     savepoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="End with a savepoint in this folder: windows stay open in it.")
     ] = None,
@@ -88,7 +88,7 @@ def run(
     allow_drained: AllowDrained = False,
     allow_lost_output: AllowLostOutput = False,
     rename: Rename = None,
-    threads: Annotated[bool, typer.Option("--threads", help="All subtasks in this process, as threads.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Run all subtasks as threads of this process.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run a pipeline until its sources end or Ctrl-C; progress on stderr, a summary at the end."""

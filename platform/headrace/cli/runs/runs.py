@@ -18,7 +18,7 @@ app = typer.Typer(name="runs", no_args_is_help=True)
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's job id, or the name of its pipeline: its newest run.")]
 
 
-@app.command("list", short_help="what may be taken up again")
+@app.command("list", short_help="list runs that may be resumed")
 @reporting_errors()
 def list_(as_json: Json = False) -> None:
     """List the runs that were interrupted and kept their state, and the running ones."""
@@ -35,7 +35,7 @@ def list_(as_json: Json = False) -> None:
         print_table(("RUN", "PIPELINE", "STATE", "CHECKPOINT", "FILE"), rows, left=5)
 
 
-@app.command(short_help="take one up again")
+@app.command(short_help="resume a run")
 @reporting_errors()
 def resume(run: Run, as_json: Json = False) -> None:
     """Resume a run from its last checkpoint: the newest of its pipeline continues as itself, an older one as a new run
@@ -57,11 +57,11 @@ def resume(run: Run, as_json: Json = False) -> None:
         run_pipeline(kept.run.file, name=name, from_savepoint=kept.run.storage, as_json=as_json)
 
 
-@app.command(short_help="delete what they kept")
+@app.command(short_help="delete kept runs")
 @reporting_errors()
 def clean(
     runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]..", help="Job ids or names of pipelines.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that do not go on just now.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All runs that are not running now.")] = False,
     as_json: Json = False,
 ) -> None:
     """Delete the checkpoints of runs that will not be resumed."""

@@ -36,12 +36,12 @@ Parallelism = Annotated[
     int | None, typer.Option(min=1, help="Subtasks of a node that sets none itself. Default: as the cluster can.")
 ]
 FollowFlag = Annotated[
-    bool, typer.Option("--follow", help="Go on live, in increments; the same command goes on where it stood.")
+    bool, typer.Option("--follow", help="Continue live, in increments; the same command continues where it ended.")
 ]
 TriggerInterval = Annotated[
-    str | None, typer.Option(metavar="LENGTH", help="With --follow: between two increments. Default: 10s.")
+    str | None, typer.Option(metavar="LENGTH", help="With --follow: time between two increments. Default: 10s.")
 ]
-Increments = Annotated[int | None, typer.Option(min=1, help="With --follow: end after so many.")]
+Increments = Annotated[int | None, typer.Option(min=1, help="With --follow: end after this number of increments.")]
 Against = Annotated[
     str | None,
     typer.Option(metavar="TOPIC", help="Publish nothing: compare with what a sink has published to this topic."),
@@ -55,7 +55,7 @@ AllowRepeatedOutput = Annotated[
     bool,
     typer.Option(
         "--allow-repeated-output",
-        help="Publish what an earlier run decided on, though a sink may have forgotten what of it it has.",
+        help="Publish what an earlier run decided, even if a sink no longer knows which of its rows it has.",
     ),
 ]
 GiveUp = Annotated[bool, typer.Option("--give-up", help="Run nothing: end an unfinished run of this command for good.")]

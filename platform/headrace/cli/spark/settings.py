@@ -56,7 +56,7 @@ BackEndName = Annotated[
 ]
 AllowLocalStorage = Annotated[
     bool,
-    typer.Option("--allow-local-storage", help="Though storage is a folder: it is a mount that all executors have."),
+    typer.Option("--allow-local-storage", help="Allow a folder as storage: it is a mount of all executors."),
 ]
 
 

@@ -57,10 +57,13 @@ _BEARER = HTTPBearer(auto_error=False, description="The cluster's token; health 
 _ERRORS: dict[int | str, dict[str, object]] = {
     400: {"model": ErrorBody, "description": "wrong use, or an invalid pipeline"},
     401: {"model": ErrorBody, "description": "no token, or not the cluster's"},
-    403: {"model": ErrorBody, "description": "a page of another site, or the metrics token where it does not do"},
+    403: {
+        "model": ErrorBody,
+        "description": "a request of a page of another site, or the metrics token for another path",
+    },
     404: {"model": ErrorBody, "description": "no such job or operation"},
-    409: {"model": ErrorBody, "description": "it cannot be done as things stand"},
-    503: {"model": ErrorBody, "description": "storage or workers are away"},
+    409: {"model": ErrorBody, "description": "the state of the job or cluster does not allow it"},
+    503: {"model": ErrorBody, "description": "storage or workers are not available"},
 }
 
 
@@ -69,7 +72,7 @@ def rest_app(service: ClusterService, tokens: Tokens) -> FastAPI:
     app = FastAPI(
         title="Headrace",
         version="v1",
-        description="Jobs of a Headrace cluster. Long operations return a trigger, to be looked at until it has ended.",
+        description="Jobs of a Headrace cluster. A long operation returns a trigger: poll it until it is final.",
         docs_url=None,  # swagger's page loads scripts from a CDN
         redoc_url=None,
         openapi_url="/v1/openapi.json",
@@ -102,12 +105,12 @@ def _jobs(service: ClusterService) -> APIRouter:
 
     @router.get("/jobs/{job}", operation_id="status")
     async def status(job: str) -> JobStatus:
-        """All about a job: an id, a unique prefix of one, or a name that one running job has."""
+        """The status of a job. JOB: an id, a unique prefix of one, or the name of one running job."""
         return await service.job(job)
 
     @router.post("/jobs/{job}/resubmit", operation_id="resubmit", status_code=201)
     async def resubmit(job: str, body: ResubmitRequest) -> Submitted:
-        """Run the definition of a job that has ended again, from a savepoint."""
+        """Run the definition of an ended job again, from a savepoint."""
         return Submitted(job_id=await service.resubmit(job, body.from_savepoint))
 
     return router
@@ -123,7 +126,7 @@ def _operations(service: ClusterService) -> APIRouter:
 
     @router.post("/jobs/{job}/stop", operation_id="stop", status_code=ACCEPTED)
     async def stop(job: str, body: StopRequest) -> Trigger:
-        """Stop at a cut, and keep what is needed to go on from there."""
+        """Stop with a last checkpoint or savepoint, from which the job can be continued."""
         return await service.stop(job, body.savepoint, drain=body.drain)
 
     @router.post("/jobs/{job}/cancel", operation_id="cancel", status_code=ACCEPTED)
@@ -133,12 +136,12 @@ def _operations(service: ClusterService) -> APIRouter:
 
     @router.post("/jobs/{job}/rescale", operation_id="rescale", status_code=ACCEPTED)
     async def rescale(job: str, body: RescaleRequest) -> Trigger:
-        """Run on with another parallelism."""
+        """Continue the job with another parallelism."""
         return await service.rescale(job, body.parallelism)
 
     @router.get("/jobs/{job}/triggers/{trigger_id}", operation_id="trigger")
     async def trigger(job: str, trigger_id: str) -> Trigger:
-        """How an operation stands."""
+        """The status of an operation."""
         return await service.trigger(job, trigger_id)
 
     return router
@@ -175,7 +178,7 @@ def _cluster(service: ClusterService) -> APIRouter:
 
     @router.delete("/cluster", operation_id="shutdown", status_code=ACCEPTED)
     async def shutdown() -> ClusterInfo:
-        """End the coordinator and its workers; running jobs go on when it is started again."""
+        """End the coordinator and its workers; running jobs continue when it is started again."""
         last = await service.cluster()
         await service.shutdown()
         return last

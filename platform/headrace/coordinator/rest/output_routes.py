@@ -24,17 +24,17 @@ def output_routes(output: Callable[[], OutputService]) -> APIRouter:
 
     @router.get("/jobs/{job}/transactions", operation_id="transactions")
     async def transactions(job: str) -> TransactionList:
-        """What a job has open outside, and what may safely be done with it."""
+        """Open transactions of a job, and what may safely be done with each."""
         return await output().transactions(job)
 
     @router.post("/jobs/{job}/transactions", operation_id="end_transactions")
     async def end_transactions(job: str, body: EndTransactionsRequest) -> TransactionList:
-        """Commit or abort what a job that does not run has open; without `yes`: say what would be done."""
+        """Commit or abort open transactions of a job that does not run; without `yes`: report what would be done."""
         return await output().end_transactions(job, body)
 
     @router.post("/jobs/{job}/audit", operation_id="audit", status_code=202)
     async def audit(job: str) -> Trigger:
-        """Read the output of a job back and compare it with what the job wrote."""
+        """Read the output of a job back and compare it with the rows that the job committed."""
         return await output().audit(job)
 
     @router.post("/jobs/{job}/dead-letters", operation_id="dead_letters")
@@ -44,7 +44,7 @@ def output_routes(output: Callable[[], OutputService]) -> APIRouter:
 
     @router.post("/jobs/{job}/dead-letters/redrive", operation_id="redrive")
     async def redrive(job: str, body: RedriveRequest) -> Redriven:
-        """Send dead letters again, each once; without `yes`: say which that would be."""
+        """Send dead letters again, each once; without `yes`: only report which would be sent."""
         return await output().redrive(job, body)
 
     return router

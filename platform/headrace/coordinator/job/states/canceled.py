@@ -1,4 +1,4 @@
-"""CANCELED: the user ended it."""
+"""CANCELED: a user canceled the job, and the end is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CANCELLING: the user has cancelled it; its slots end. Checkpoints stay."""
+"""CANCELLING: a user has canceled the job; its slots end, its open output is aborted. Checkpoints stay."""
 
 from __future__ import annotations
 

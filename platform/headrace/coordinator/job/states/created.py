@@ -1,4 +1,4 @@
-"""CREATED: accepted, and nothing done yet. The first tick schedules it."""
+"""CREATED: the job is accepted, and nothing is done yet. The first tick schedules it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DEPLOYING: the attempt's record stands; every slot opens, restores and connects its subtasks."""
+"""DEPLOYING: the attempt's record is in the journal; every slot opens, restores and connects its subtasks."""
 
 from __future__ import annotations
 

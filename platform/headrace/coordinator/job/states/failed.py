@@ -1,4 +1,4 @@
-"""FAILED: a failure that no restart heals, or one too many."""
+"""FAILED: the job has ended with a failure, and the end is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FAILING: a failure that no restart follows."""
+"""FAILING: no restart follows a failure; the slots end."""
 
 from __future__ import annotations
 

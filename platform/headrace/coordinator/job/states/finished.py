@@ -1,4 +1,4 @@
-"""FINISHED: all input has been processed, or the job was stopped at a cut."""
+"""FINISHED: all input is processed, or the job was stopped with a last checkpoint or savepoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RUNNING: rows flow; checkpoints, savepoints and the end of input are begun in their turn."""
+"""RUNNING: all subtasks run; checkpoints, savepoints and the end of input are triggered one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SCHEDULING: the journal is read; what it decided is finished; then slots, sources, and the attempt's record.
+"""SCHEDULING: the journal is read and decided output is committed; then come slots, sources and the attempt's record.
 
     ReadJournal ─> finished?  ──────────────────────────────────────────────> the recorded end
                 ─> OpenHost ─> a decided epoch is not committed? Commit, `committed`

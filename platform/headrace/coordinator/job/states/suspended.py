@@ -1,4 +1,4 @@
-"""SUSPENDED: this coordinator has left the job, or was replaced. Another one continues it from its journal."""
+"""SUSPENDED: this coordinator has left the job, or another one has replaced it. The job continues from its journal."""
 
 from __future__ import annotations
 
