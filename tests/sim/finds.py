@@ -1,4 +1,7 @@
-"""What is broken is found: with one rule broken, some seed must fail."""
+"""What is broken is found: with one rule broken, some seed must fail.
+
+The commit tier breaks a third of the rules, and the next commit another third.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,22 @@ from collections.abc import Callable
 import pytest
 
 from sim.seeds import Play
+from support.rotation import of_this_commit
 
+TURNS = 3
 Breaks = Callable[[pytest.MonkeyPatch], None]
 """Breaks one rule of what is simulated."""
 
 
 def each_of(breaks: list[tuple[Breaks, int]]) -> pytest.MarkDecorator:
     """A test's parameters `breaks` and `first`, named after what is broken."""
+    turn = of_this_commit(range(TURNS))
+    parameters = [
+        pytest.param(*each, marks=() if number % TURNS == turn else pytest.mark.full)
+        for number, each in enumerate(breaks)
+    ]
     return pytest.mark.parametrize(
-        ("breaks", "first"), breaks, ids=lambda value: getattr(value, "__name__", "").strip("_")
+        ("breaks", "first"), parameters, ids=lambda value: getattr(value, "__name__", "").strip("_")
     )
 
 
