@@ -19,7 +19,7 @@ from headrace.rpc.deployment import ASSIGNED_SPLITS
 from headrace.rpc.messages import AssignSplits, LimitTime, RelayHeights
 
 SWEEP_MS = 900_000
-"""Kafka's default transaction timeout, in ms. Used for sinks whose output has no time limit (`commit_within_ms`)."""
+"""The default transaction timeout, in ms. Used if no sink's transactions expire (`commit_within_ms` is None)."""
 
 
 def overdue(waited_ms: int) -> str:
@@ -44,8 +44,8 @@ class Attempt:
         self._without_splits = False
         self._limits: dict[str, int | None] = {}
         within_ms = facts.commit_within_ms
-        # A zombie writer, which is a writer of an earlier attempt that still runs, may begin a transaction after the
-        # fence. So the attempt sweeps for two transaction timeouts.
+        # A zombie writer is a writer of an earlier attempt that still runs. It may begin a transaction after the fence,
+        # as long as the broker knows its name. So the attempt sweeps for two transaction timeouts.
         self._sweeps_until_ms = now_ms + 2 * (within_ms or SWEEP_MS) if job.open_names else None
         self._alarm_ms = None if within_ms is None else within_ms // 2
         self._committed_ms = now_ms

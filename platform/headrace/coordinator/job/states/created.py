@@ -33,5 +33,5 @@ class Created:
                 return on_any(self.name, job, event, now_ms)
 
     def due_ms(self, job: Job) -> int | None:
-        """At once."""
+        """Returns 0: the tick is due immediately."""
         return 0

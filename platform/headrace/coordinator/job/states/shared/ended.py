@@ -50,7 +50,7 @@ class Over:
         return STAY
 
     def due_ms(self, job: Job) -> int | None:
-        """Never."""
+        """Returns None: a final state needs no tick."""
         return None
 
 
