@@ -22,7 +22,7 @@ Snapshot = TypeVar("Snapshot")
 EPOCHS_MAX = 8
 """Most epochs that may be open at once; the oldest one above that is declined."""
 CLOSED_MAX = 64
-"""This many closed epochs (acknowledged, declined, aborted) are remembered, so that their late snapshots are dropped."""
+"""This many closed epochs (acknowledged, declined, aborted) are remembered: their late snapshots are dropped."""
 
 
 @dataclass(slots=True)
