@@ -68,7 +68,7 @@ class SupervisedChild:
         return self._process.wait(timeout_s) is not None
 
     def ending(self, explained: Callable[[int], str] = exited_with) -> Ending:
-        """How the child has ended; to be called after its end. explained: returns the meaning of an exit code above 0."""
+        """How the child has ended; to be called after its end. explained: exit code above 0 -> its meaning."""
         code = self._process.poll()
         assert code is not None, "the process has ended"
         if self._kill_reason is not None:
