@@ -1,4 +1,4 @@
-"""The `spark-submit` command for a replay whose driver runs on the cluster (`--deploy-mode cluster`). Pure, except for
+"""The `spark-submit` command for a replay whose driver runs on the cluster (`--deploy-mode cluster`). Pure, but for
 looking up installed programs.
 
 The application is `headrace_replay.py`. Its arguments are those of `headrace replay` without those for the cluster.
